@@ -8,10 +8,10 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check test fast tests fuzz lint bench docs clean
+.PHONY: help install demo check check-data test fast tests fuzz lint bench docs clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 install: $(INSTALLED)  ## create .venv with all requirements of the other targets
 
@@ -40,6 +40,10 @@ fast: $(INSTALLED)
 tests: $(INSTALLED)
 	$(PYTEST) --ignore=tests/test_types.py --cov --cov-report=
 	@echo "Lines of src/levelfield that the tests of tests/fast.txt ran: $$($(BIN)/coverage report --format=total) % (which: $(BIN)/coverage html)"
+
+check-data: $(INSTALLED)  ## DATA=DIR: every paper's table that names CUB, on your copy of it, a few steps each (an hour)
+	@test -n "$(DATA)" || { echo "Where is CUB_200_2011? make check-data DATA=DIR"; exit 1; }
+	$(BIN)/python benchmarks/check_data.py "$(DATA)"
 
 fuzz: $(INSTALLED)  ## the property-based tests with new and more random examples
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -q $$(grep -rl "from hypothesis" tests --include='test_*.py')

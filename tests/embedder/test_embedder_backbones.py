@@ -54,7 +54,7 @@ def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
     del tensors["bn1.weight"]
     safetensors.torch.save_file(tensors, tmp_path / "lacking.safetensors")
     (tmp_path / "text.safetensors").write_text("no weights at all")
-    with pytest.raises(BadInput, match=r"lacks 1 tensors, first 'bn1.weight'"):
+    with pytest.raises(BadInput, match=r"lacks 1 of 242 tensors, first 'bn1.weight'"):
         backbones.create("mobilenetv3_small_050", weights=tmp_path / "lacking.safetensors")
     with pytest.raises(BadInput, match="cannot be read"):
         backbones.create("mobilenetv3_small_050", weights=tmp_path / "text.safetensors")

@@ -11,8 +11,12 @@ import pytest
 from made_runs import METRICS, class_means, planned, write_run
 from rich.console import Console
 
+from levelfield.papers.published import reported
 from levelfield.reports import as_markdown, show, with_published, write_all
+from levelfield.reports.against_published import conditions_of
 from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.specification.yaml_file import read_study
 
 METHODS = [
     {"margin": {"preset": "roth2020/cub"}},
@@ -67,3 +71,33 @@ def test_other_data_shows_nothing(tmp_path: Path) -> None:
     found = board(tmp_path, "emoji")
     assert "published" not in found.facts
     assert "papers reported" not in as_markdown(found)
+
+
+@pytest.mark.parametrize("name", ["roth2020/table4", "lim2022/table5", "lim2022/table6", "lim2022/table10"])
+def test_a_table_that_is_repeated_is_compared_with_its_own_numbers(name: str) -> None:
+    """Although another table of the same paper may have the same setting, or a quoted number states none."""
+    study, own = read_study(name, ["seeds=1"]), name.replace("/", " ")
+    for run in plan(study, digest=lambda _: "", device="cpu"):
+        for metric in study.metrics:
+            how: Any = {"conditions": conditions_of(run.spec), "source": own}
+            found = [one.line for one in reported(study.data.name, run.spec.method.name, metric, **how)]
+            assert own in [line.source for line in found[:1]] or own not in [line.source for line in found]
+
+
+def test_epochs_without_the_last_small_batch_and_balanced_batches_agree() -> None:
+    cars = {"backbone": "resnet50", "dim": 128, "image": 224, "batch": 112, "sampler": "SPC-2", "beta": 0.6}
+    assert reported("cars", "margin", "recall@1", conditions={**cars, "epochs": 148})[0].value == 77.7
+    birds = {"backbone": "resnet50", "dim": 512, "image": 224, "batch": 32, "sampler": "SPC-4"}
+    assert reported("cub", "hist", "recall@1", conditions=birds)[0].value == 71.7
+
+
+def test_the_board_knows_its_table_by_the_name_of_the_study(tmp_path: Path) -> None:
+    conditions = {"backbone": "resnet50", "dim": 64, "batch": 32}
+    runs = planned([{"proxy_nca": {"preset": "roth2020/cub"}}], seeds=1, data="cub", conditions=conditions)
+    for run in runs:
+        write_run(run, tmp_path, class_means(0.6, seed=0))
+    sources = [
+        with_published(gather(name, runs, tmp_path, METRICS), runs).facts["published"][0]["source"]
+        for name in ("own", "lim2022-table10")
+    ]
+    assert sources == ["fehervari2019 table2", "lim2022 table10"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from small_world import carry_out, make_photos, small_study
 
+from levelfield.methods import Method
 from levelfield.studies import prepare
+from levelfield.studies.planning import cost_measured
 from levelfield.studies.planning.cost_measured import Estimate, estimate
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.run import Options
@@ -71,3 +74,31 @@ def test_views_given_by_steps_are_estimated_once_for_all_runs_that_share_them(ph
         study = small_study(photos, methods, **views)
         found.append(estimate(study, prepare(study), options=Options(), jobs=1).feature_bytes)
     assert found[0] == found[1] > 0
+
+
+@pytest.mark.parametrize(("long", "sizes"), [(0.0, [16, 16]), (1e9, [16, 16, 60, 60, 60])])
+def test_of_a_long_step_only_a_few_images_are_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: float, sizes: list[int]
+) -> None:
+    seen, step = [], Method.step
+
+    def counted(self: Method, embedder: Any, batch: Any, generator: Any) -> Any:
+        seen.append(len(batch.labels))
+        return step(self, embedder, batch, generator)
+
+    monkeypatch.setattr(Method, "step", counted)
+    monkeypatch.setattr(cost_measured, "LONG", long)
+    photos = make_photos(tmp_path / "photos", classes=60, each=2)
+    study = small_study(photos, ["contrastive"], batch="30x2")
+    [row] = estimate(study, prepare(study), options=Options(), jobs=1).rows
+    assert seen == sizes
+    assert row.seconds > cost_measured.OVERHEAD
+
+
+def test_a_finished_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path) -> None:
+    """Its checkpoint among it, which holds more than the model."""
+    study = small_study(photos, ["contrastive"], cut="tuned", image=32)
+    [run], outcome = carry_out(study, tmp_path)
+    assert not outcome.failed
+    taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
+    assert estimate(study, prepare(study), options=Options(), jobs=1).run_bytes == pytest.approx(taken, rel=0.1)

@@ -97,6 +97,13 @@ def test_a_setting_is_reached_by_label_even_with_dots_and_spaces() -> None:
     assert [method.settings for method in study.methods] == [{"beta": 2}, {"beta": 3}]
 
 
+def test_an_override_reaches_a_method_whose_label_contains_the_sign() -> None:
+    methods = ["margin", {"label": "margin (beta=0.6, D)", "margin": {"beta": 0.6}}]
+    study = parsed("methods.margin (beta=0.6, D).batch=4x2", "methods.margin (beta=0.6, D).miner=", methods=methods)
+    assert study.methods[0].settings == {}
+    assert study.methods[1].settings == {"beta": 0.6, "batch": "4x2", "miner": None}
+
+
 def test_an_override_leaves_what_was_given_alone() -> None:
     given = {**PLAIN, "conditions": {"dim": 8}}
     parse_study(given, ["conditions.dim=64", "methods.margin.beta=1"])

@@ -42,6 +42,13 @@ def test_looks_for_selection_and_monitoring_are_counted() -> None:
     assert (joined.operations, joined.bytes) == (0, 4 * 5_924 * 4 * 64)  # the embeddings of four folds side by side
 
 
+def test_a_trained_run_keeps_its_checkpoint_beside_its_model() -> None:
+    [still], [trained] = counted("untrained"), counted()
+    model = still.bytes - 4 * 5_924 * 64
+    assert model == pytest.approx(4 * 11.2e6, rel=0.02)  # resnet18 without its classifier, and the head
+    assert trained.bytes - still.bytes == pytest.approx(3 * model)  # weights and two moments
+
+
 def test_what_differs_from_the_conditions_is_said_without_data() -> None:
     [row] = counted({"proxy_anchor": {"lr": 0.1, "conditions": {"dim": 32, "optimiser": "sgd"}}})
     assert row.deviations[:2] == ("dim 32 (64)", "optimiser sgd (adamw)")

@@ -125,7 +125,8 @@ def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
         told = "\n".join(f"  {problem}" for problem in reading.problems)
         raise BadInput(
             f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
-            f"To continue with the images that are there, set allow_incomplete: true. {reading.place.source}"
+            "To continue with the images that are there, set allow_incomplete: true (on the command line: "
+            f"data.allow_incomplete=true). {reading.place.source}"
         )
     return reading.catalog.with_notes(
         *(f"Not the official dataset: {problem}." for problem in reading.problems), *reading.remarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,14 +25,15 @@ _TITLE = "Compared with published results (per cent)"
 def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboard:
     """The board with `facts["published"]`: for each row and metric, the published score with the closest setting.
 
-    Adds nothing for data without published results.
+    Of equally close ones that of the table which the study repeats. Adds nothing for data without published results.
     """
+    source = _table_of(board.study)
     by_row = {run.row: run.spec for run in reversed(runs)}
     found = [
         entry
         for row in board.rows
         for metric in board.metrics
-        if (entry := _entry(row, by_row[row.label], metric, board.signatures[row.test_set][metric])) is not None
+        if (entry := _entry(row, by_row[row.label], metric, board.signatures[row.test_set][metric], source)) is not None
     ]
     return replace(board, facts={**board.facts, "published": found}) if found else board
 
@@ -118,10 +120,20 @@ def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any]) -> dict[str, Any] | None:
+def _table_of(study: str) -> str:
+    """The table that a study of the library repeats, by the study's name.
+
+    >>> _table_of("lim2022-table5-cars"), _table_of("demo")
+    ('lim2022 table5', '')
+    """
+    found = re.match(r"(\w+)-(table\d+)(-|$)", study)
+    return f"{found[1]} {found[2]}" if found else ""
+
+
+def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any], source: str) -> dict[str, Any] | None:
     if not is_benchmark(spec.data.name):
         return None
-    found = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec))
+    found = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec), source=source)
     if not found:
         return None
     best, line, mean = found[0], found[0].line, row.cells[metric].mean

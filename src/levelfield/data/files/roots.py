@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from levelfield.data._registry import DatasetFacts
+from levelfield.data._registry import DatasetFacts, describe
+from levelfield.data._registry import names as every
 from levelfield.data.files.archives import is_archive, unpacked
+from levelfield.data.files.elsewhere import hint
 from levelfield.errors import BadInput, MissingData, nearest
 from levelfield.files import expanded
 
@@ -36,7 +38,7 @@ class Place:
         found = self.find(*names)
         if found is None:
             raise BadInput(
-                f"{self.root} has no {' or '.join(names)}, which '{self.name}' needs.{self._moved(names)} {self.source}"
+                f"{self.root} has no {' or '.join(names)}, which '{self.name}' needs.{self._hint(names)} {self.source}"
             )
         return found
 
@@ -64,16 +66,12 @@ class Place:
             return [self.root]
         return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
 
-    def _moved(self, names: tuple[str, ...]) -> str:
-        """Hint if a file of that name is in another folder."""
-        wanted = {Path(name).name for name in names}
-        for place, folders, files in os.walk(self.root):
-            folders[:] = sorted(folder for folder in folders if not folder.startswith("."))[:50]
-            if len(Path(place).relative_to(self.root).parts) >= 3:
-                folders.clear()
-            for name in wanted.intersection([*files, *folders]):
-                return f" Found {Path(place) / name} instead: move it back."
-        return ""
+    def _hint(self, names: tuple[str, ...]) -> str:
+        """Where these files are, or which other dataset is here."""
+        of_others = {
+            name: frozenset(facts.lines) for name in every() if name != self.name and (facts := describe(name))
+        }
+        return hint(self.root, names, self.facts.folders, of_others)
 
 
 def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:

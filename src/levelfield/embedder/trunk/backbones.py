@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder.networks._registry import Weights, networks
+from levelfield.embedder.trunk.hub import tries_told_once
 from levelfield.embedder.trunk.stages import divide
+from levelfield.embedder.trunk.weights_file import fitting
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.randomness import isolated
 from levelfield.registry import code_of, is_file_reference, short_name
@@ -170,44 +171,19 @@ def _weights(name: str) -> Weights:
 def _from_timm(name: str) -> nn.Module:
     options = _options(name)
     try:
-        return timm.create_model(name, pretrained=True, **options)
+        with tries_told_once(name):
+            return timm.create_model(name, pretrained=True, **options)
     except Exception as error:  # timm, its hub client and the network raise different errors
         raise MissingData(
-            f"timm could not load the pretrained weights of '{name}': {error}. "
+            f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
             "Give a local file (weights: FILE.safetensors) or `weights: random`."
         ) from error
 
 
 def _load_file(network: nn.Module, name: str, path: Path) -> None:
-    """Load strictly, except for the classifier, which is not used and depends on the number of classes."""
-    if not path.is_file():
-        raise MissingData(f"The weights file {path} does not exist.")
-    try:
-        tensors = safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise BadInput(f"{path} cannot be read as a safetensors file: {error}.") from error
-    tensors = _weights(name).renamed(tensors)
     classifier = _config(network).get("classifier") or ()
-    layers = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    unused = tuple(f"{layer}." for layer in layers)
-    own = network.state_dict()
-    kept = {key: tensor for key, tensor in tensors.items() if not key.startswith(unused)} if unused else dict(tensors)
-    needed = {key for key in own if not (unused and key.startswith(unused))}
-    kept |= {
-        key: own[key] for key in needed - kept.keys() if key.endswith(".num_batches_tracked")
-    }  # missing in old files
-    wrong = [key for key in needed & kept.keys() if kept[key].shape != own[key].shape]
-    for text, keys in (
-        ("lacks", needed - kept.keys()),
-        ("has the unknown", kept.keys() - needed),
-        ("has the wrong shape for", wrong),
-    ):
-        if keys:
-            raise BadInput(
-                f"{path} does not fit '{name}': it {text} {len(keys)} tensors, first '{min(keys)}'. "
-                "Use timm's own names."
-            )
-    network.load_state_dict(kept, strict=False)
+    unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+    network.load_state_dict(fitting(path, name, network.state_dict(), _weights(name).renamed, unused), strict=False)
 
 
 def _facts(name: str, network: nn.Module) -> Facts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +12,7 @@ from levelfield.papers.published._tables import Line, benchmarks, ceiling, metri
 
 _COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
 _DECIDE = ("switch", "refine", "student", "objective")  # a difference in one of these makes it another method
+_BALANCED = re.compile(r"balanced \d+ classes x (\d+)")  # a sampler in words
 _WEIGHT = {"protocol": 8, "backbone": 4, "dim": 2}
 
 
@@ -43,9 +46,14 @@ class Reported:
         return "; ".join(self.notes)
 
 
-def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str, Any] | None = None) -> list[Reported]:
-    """All published numbers for a method and dataset, the most similar setting first; numbers from a paper's own
-    training before quoted ones.
+def reported(
+    dataset: str, method: str, metric: str, *, conditions: Mapping[str, Any] | None = None, source: str = ""
+) -> list[Reported]:
+    """All published numbers for a method and dataset, the most similar setting first; of equally similar ones numbers
+    from a paper's own training before quoted ones.
+
+    source: a table that our conditions repeat ("roth2020 table4"). Of equally similar numbers its own come first, and
+    what it does not state is not held against it, since that was chosen for it.
 
     conditions: our conditions: any of protocol, backbone, dim, image, batch, sampler, switch, epochs, selection, and
     the method's settings (`miner`, `beta`, ...). A published name with a different setting is another method.
@@ -62,7 +70,7 @@ def reported(dataset: str, method: str, metric: str, *, conditions: Mapping[str,
         for line in _lines(dataset)
         if line.method == method and line.value is not None and is_about(line, metric) and _same_method(line, ours)
     ]
-    return sorted(found, key=_distance)
+    return sorted(found, key=lambda one: _order(one, source))
 
 
 def is_about(line: Line, metric: str) -> bool:
@@ -106,11 +114,20 @@ def _beside(line: Line, metric: str, ours: Mapping[str, Any]) -> Reported:
     for key in (key for key in _COMPARED if ours.get(key)):
         if theirs.get(key) in (None, ""):
             unknown.append(key)
-        elif str(theirs[key]) == str(ours[key]):
+        elif _agree(key, theirs[key], ours[key]):
             same.append(key)
         else:
             differs.append(f"{key} {theirs[key]} (here {ours[key]})")
     return Reported(line, tuple(same), tuple(differs), tuple(unknown), definition_note(line, metric))
+
+
+def _agree(key: str, theirs: Any, ours: Any) -> bool:
+    """Epochs agree within 2 %: papers leave out the last, smaller batch of an epoch.
+
+    >>> _agree("epochs", 150, 149), _agree("epochs", 150, 100), _agree("dim", "512", 512)
+    (True, False, True)
+    """
+    return math.isclose(theirs, ours, rel_tol=0.02) if key == "epochs" else str(theirs) == str(ours)
 
 
 def _stated(line: Line) -> dict[str, Any]:
@@ -118,15 +135,19 @@ def _stated(line: Line) -> dict[str, Any]:
     epochs, chosen = conditions.get("epochs"), str(conditions.get("selection", ""))
     stated = {key: getattr(line, key) for key in _COMPARED if key not in ("epochs", "selection")}
     stated["epochs"] = epochs if isinstance(epochs, int) else None
+    if balanced := _BALANCED.fullmatch(line.sampler):
+        stated["sampler"] = f"SPC-{balanced[1]}"
     if line.protocol.startswith("mlrc"):
         return stated | {"selection": "validation"}  # part of that protocol
     return stated | {"selection": "best_on_test" if "best test" in chosen else None}
 
 
-def _distance(one: Reported) -> tuple[float, int, str]:
+def _order(one: Reported, source: str) -> tuple[float, bool, bool, str]:
+    """Sort key: how far apart the settings are, then the table asked for, then a paper's own numbers."""
+    other = one.line.source != source
     apart: float = sum(_WEIGHT.get(text.split()[0], 1) for text in one.differs)
-    apart += sum(0.5 * _WEIGHT.get(key, 1) for key in one.unknown)
-    return apart, int(one.line.origin != "own"), one.line.source
+    apart += sum(0.5 * _WEIGHT.get(key, 1) for key in one.unknown if other)
+    return apart, other, one.line.origin != "own", one.line.source
 
 
 def is_benchmark(dataset: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +32,8 @@ from levelfield.wording import duration
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
+FEW, LONG = 16, 0.5  # images of the first probes; if a whole batch would take more seconds, none is timed
+IN_CHECKPOINT = 3  # numbers per trained parameter: the weight and two moments
 OVERHEAD = 2.0  # seconds per run besides its steps and embeddings: building, evaluating, writing
 
 
@@ -99,8 +100,8 @@ def estimate(
         if run.row not in rows:
             rows[run.row] = _method(run, inputs, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
-        # a checkpoint holds three numbers per trained parameter: the weight and two moments
-        numbers, weights = conditions.dim, look.parameters + 4 * (look.trainable + inputs.width * conditions.dim)
+        head = inputs.width * conditions.dim
+        numbers, weights = conditions.dim, look.parameters + head + IN_CHECKPOINT * (look.trainable + head)
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
@@ -227,7 +228,10 @@ def _step_seconds(
     method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting
 ) -> tuple[float, float]:
     """Seconds of one training step, and of embedding one image above the cut, on random inputs of the right shape; the
-    best of a few."""
+    best of a few.
+
+    Of a long step, as of a deep network on a CPU, only a part is timed: a table of a paper has dozens of methods.
+    """
     common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
     embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
@@ -235,33 +239,36 @@ def _step_seconds(
     if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
     shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
-    each = max(1, layout.per_class)
-    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes)) // each * each
-    size = min(layout.batch_size, max(2 * each, affordable))
-    stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
-    classes_of = torch.arange(size) // each % classes
-    known = method.labels(np.arange(classes), 0, 0)  # the member's label of each class
-    labels = torch.from_numpy(known)[classes_of]
-    batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
+    each, known = max(1, layout.per_class), method.labels(np.arange(classes), 0, 0)  # the member's label of each class
     parameters: list[nn.Parameter] = [
         p for module in (embedder, method) for p in module.parameters() if p.requires_grad
     ]
     optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
 
-    def train() -> None:
+    def timed(most: int) -> float:
+        """Seconds of a whole batch, from a batch with at most so many images, or two classes."""
+        size = min(layout.batch_size, max(2 * each, most // each * each))
+        stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
+        classes_of = torch.arange(size) // each % classes
+        labels = torch.from_numpy(known)[classes_of]
+        batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
+        began = time.perf_counter()
         sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
         optimiser.step()
+        return (time.perf_counter() - began) * layout.batch_size / size
 
-    step = min(_seconds(train) for _ in range(PROBES)) / size
-    embedder.eval()
-    embedding = min(_seconds(lambda: embedder.embed([stored])) for _ in range(PROBES)) / size
-    return step * layout.batch_size, embedding
+    def embedded() -> float:
+        stored = tuple(torch.rand(FEW, *shape, device=inputs.device) for shape in shapes)
+        began = time.perf_counter()
+        embedder.embed(stored)
+        return (time.perf_counter() - began) / FEW
 
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+    timed(FEW)  # the first step prepares kernels and imports modules
+    step = timed(FEW)
+    if step > LONG:
+        return step, embedded()
+    affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes))
+    return min(timed(affordable) for _ in range(PROBES)), min(embedded() for _ in range(PROBES))
 
 
 def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:

@@ -166,7 +166,9 @@ def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origi
 
 def _apply(content: dict[str, Any], override: str) -> None:
     """Set one dotted key to a value in YAML. `methods.margin.beta=0.6` sets a method's setting."""
-    key, equals, text = override.partition("=")
+    named = _method_in(content, override)  # its label may contain the sign
+    rest, equals, text = override.removeprefix(named).partition("=")
+    key = named + rest
     if not equals or not key:
         raise BadSpecification(f"'{override}' is not an override: write key=value, e.g. conditions.dim=64.")
     assign(content, key.strip(), read_yaml(text, origin=f"'{override}'") if text.strip() else None)
@@ -217,6 +219,14 @@ def owner(key: str, labels: Iterable[str]) -> str | None:
     'margin v1.5'
     """
     return max((label for label in labels if key.startswith(f"methods.{label}.")), key=len, default=None)
+
+
+def _method_in(content: dict[str, Any], override: str) -> str:
+    """`methods.LABEL` at the start of an override; empty if it has none."""
+    if not override.startswith("methods.") or not content.get("methods"):
+        return ""
+    label = owner(override, [method["label"] for method in _method_specs(content["methods"])])
+    return "" if label is None else f"methods.{label}"
 
 
 def _method_specs(entries: Any) -> list[dict[str, Any]]:
