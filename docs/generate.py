@@ -283,6 +283,24 @@ def own_photos() -> str:
     return _table((*header, "worst trained row minus start", "steps"), rows)
 
 
+def own_photos_tuned() -> str:
+    """docs/own_photos.py: a row for each subset, without and with a search."""
+    log = json.loads((HERE / "logs" / "own_photos" / "tuned.json").read_text(encoding="utf-8"))
+
+    def best(rows: dict[str, Any]) -> str:
+        score, label = max((row["recall@1"], label) for label, row in rows.items() if row["trained"])
+        return f"{score:.3f} ({label})"
+
+    rows = []
+    for one in log["subsets"]:
+        untuned, tuned = one["untuned"]["rows"], one["tuned"]["rows"]
+        nothing = [f"{untuned[label]['recall@1']:.3f}" for label in ("untrained features", "head at its start")]
+        pays = one["tuned"]["answer"][-1].partition(". ")[0]
+        rows.append((one["size"], *nothing, best(untuned), best(tuned), pays))
+    header = ("classes x photos", "untrained features", "head at its start", "best row, untuned", "best row, tuned")
+    return _table((*header, "the answer on training"), rows)
+
+
 def calibration() -> str:
     """Ten methods: the worst case of each number of classes, before and now, and power beside other tests."""
     found, rows = [one for one in _calibrated()["scenarios"] if one["methods"] == 10 and not one["fewer"]], []
@@ -402,6 +420,7 @@ def _per_cent(share: float) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "own_photos": own_photos,
+    "own_photos_tuned": own_photos_tuned,
     "calibration": calibration,
     "calibration_small": calibration_small,
     "calibration_needed": calibration_needed,
