@@ -6,12 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
-
-from levelfield.studies.execution.workers import Outcome, run_all
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,3 @@ def make_photos(folder: Path, *, classes: int = 8, each: int | Sequence[int] = 4
             pixels = np.clip(pattern + random.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).resize((side, side)).save(folder / f"class {label:02d}" / f"{number}.png")
     return folder
-
-
-def in_this_process(*arguments: Any, jobs: int, **settings: Any) -> Outcome:
-    """As `run_all`, without workers: each would import torch again for every command."""
-    return run_all(*arguments, jobs=0, **settings)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
 import yaml
-from cli_room import Ended, Levelfield, in_this_process, make_photos
+from cli_room import Ended, Levelfield, make_photos
 
 from levelfield.cli import console as cli_console
 from levelfield.cli import main
 from levelfield.embedder.trunk import backbones
+from one_process import stay_in_this_process
 
 SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "dim": 8, "steps": 2, "batch": "4x2"}
 
@@ -25,23 +24,8 @@ SMALL = {"backbone": "test_resnet", "weights": "w.safetensors", "image": 32, "di
 def _in_this_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEVELFIELD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
-        patch.setattr("levelfield.tuning.search.run_all", in_this_process)
-        patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
-        # a trunk copies the network it is given, so it may be read once
-        patch.setattr(backbones, "create", _once(backbones.create))
+        stay_in_this_process(patch)
         yield
-
-
-def _once(create: Callable[..., Any]) -> Callable[..., Any]:
-    """Backbones that need no file are made once."""
-    kept = functools.lru_cache(create)
-
-    def made(name: str, *, weights: Any = None) -> Any:
-        needs_file = weights not in (None, "random") or ".py:" in name
-        return (create if needs_file else kept)(name, weights=weights)
-
-    return made
 
 
 @pytest.fixture(autouse=True)

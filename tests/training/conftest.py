@@ -8,6 +8,8 @@ import pytest
 import torch
 import training_world
 
+from one_process import make_networks_once
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread():
@@ -15,6 +17,13 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _networks_are_made_once():
+    with pytest.MonkeyPatch.context() as patch:
+        make_networks_once(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

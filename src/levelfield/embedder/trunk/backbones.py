@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,18 @@ def size(name: str) -> int:
     >>> size("resnet18")
     11689512
     """
+    if is_file_reference(name):
+        return _counted(name)  # the file may change
+    return _size(name, networks.get(name) if name in networks else None)
+
+
+@functools.lru_cache
+def _size(name: str, _make: Callable[[], nn.Module] | None) -> int:
+    """The size of a network that timm or `_make` builds, counted once: every model that is loaded asks for it."""
+    return _counted(name)
+
+
+def _counted(name: str) -> int:
     with torch.device("meta"):
         return sum(parameter.numel() for parameter in _random(name).parameters())
 

@@ -1,0 +1,48 @@
+"""Whole commands inside the process of a test: no workers, and each network made once."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from levelfield.embedder.trunk import backbones
+from levelfield.studies.execution.workers import Outcome, run_all
+
+
+def in_this_process(*arguments: Any, jobs: int, **settings: Any) -> Outcome:
+    """As `run_all`, without workers: each would import torch again for every command."""
+    return run_all(*arguments, jobs=0, **settings)
+
+
+def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Let commands train here."""
+    patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+    patch.setattr("levelfield.tuning.search.run_all", in_this_process)
+    patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
+    make_networks_once(patch)
+
+
+def make_networks_once(patch: pytest.MonkeyPatch) -> None:
+    """A trunk copies the network it is given."""
+    patch.setattr(backbones, "create", _once(backbones.create))
+
+
+def _once(create: Callable[..., Any]) -> Callable[..., Any]:
+    """Backbones that need no file of the user are made once."""
+    kept = functools.lru_cache(create)
+
+    def made(name: str, *, weights: Any = None) -> Any:
+        needs_file = weights not in (None, "random") or ".py:" in name
+        return (create if needs_file else kept)(name, weights=weights)
+
+    return made
+
+
+def without_garbage() -> None:
+    """Every training begins with a search for garbage, and what was imported until now is none."""
+    gc.collect()
+    gc.freeze()
