@@ -21,12 +21,13 @@ import levelfield.objectives._contract as contract
 from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
-from levelfield.studies.execution.workers import run_all
 from levelfield.studies.specification.study import parse_study
+from one_process import stay_in_this_process, without_garbage
 
 CLASSES, EACH = 8, 6
 STEPS = ["conditions.steps=3", "seeds=1"]
-NETWORK = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]
+NETWORK = ["backbone=test_resnet", "weights=random", "taps=final", "image=32", "dim=8"]  # copied at no cost
+NETWORK = [f"conditions.{word}" for word in NETWORK]
 SMALL = [*STEPS, "data=photos", "conditions.batch=4x3", "conditions.dim=8"]
 
 
@@ -52,17 +53,11 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
-        patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
-        patch.setattr("levelfield.tuning.search.run_all", in_this_process)
-        patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
+        stay_in_this_process(patch)
         patch.setattr(experiment, "STEPS", 5)
         run(["compare", "demo"])
+        without_garbage()  # what these commands imported
         yield room
-
-
-def in_this_process(*arguments, jobs, **settings):
-    """As `run_all`, without workers: each would import torch again for every command."""
-    return run_all(*arguments, jobs=0, **settings)
 
 
 def run(arguments: list[str]) -> None:
@@ -81,14 +76,20 @@ def small(arguments: list[str]) -> list[str]:
     if ships and "/" in arguments[1] and "--dry-run" in arguments:
         return arguments  # a paper's: it trains nothing and needs no data
     study = arguments[1] if ships or arguments[1].endswith(".yaml") else None
-    added = STEPS
+    added = [*STEPS, *small_network(study, arguments)]
     if study and ships:
-        added = [*SMALL, *short_sweep(study), *few_classes(study), *few_methods(study), *small_network(study)]
+        added = [
+            *SMALL,
+            *short_sweep(study),
+            *few_classes(study),
+            *few_methods(study),
+            *small_network(study, arguments),
+        ]
     if arguments[0] == "tune":  # some of the classes judge
-        added = [*added, "conditions.batch=2x3", "methods=[lda, contrastive]", *NETWORK]
+        added = [*added, "conditions.batch=2x3", "methods=[lda, contrastive]"]
     searches = arguments[0] == "tune" or {"--trials", "--time"} & set(arguments)
     if searches and not study:
-        added = [*added, "methods=[contrastive]", "conditions.dim=8", *NETWORK]
+        added = [*added, "methods=[contrastive]"]
     fewer = ["--trials", "2"] if searches else []
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 
@@ -107,9 +108,10 @@ def few_methods(study: str) -> list[str]:
     return ["methods=" + json.dumps(content["methods"][:4])] if many else []
 
 
-def small_network(study: str) -> list[str]:
-    """One that is copied for every run at no cost. The demo is as readers see it."""
-    return [] if study == "demo" else NETWORK
+def small_network(study: str | None, arguments: list[str]) -> list[str]:
+    """For all that trains but the demo: that one is as readers see it, unless they search or compare other methods."""
+    as_it_is = study == "demo" and arguments[0] != "tune" and not any(word.startswith("methods=") for word in arguments)
+    return [] if as_it_is or (study is None and "--dry-run" in arguments) else NETWORK
 
 
 def short_sweep(study: str) -> list[str]:

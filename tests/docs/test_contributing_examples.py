@@ -64,7 +64,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("contributed")
     for name in COPIED:
         source = pages.ROOT / name
-        left_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "golden")
+        left_out = shutil.ignore_patterns("*.egg-info", "golden")  # compiled files stay valid: times are copied, too
         _ = shutil.copytree(source, copy / name, ignore=left_out) if source.is_dir() else shutil.copy(source, copy)
     for name, text in examples().items():
         assert not (copy / name).exists(), f"{name} is there already: the example must be a new part"
