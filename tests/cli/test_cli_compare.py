@@ -20,8 +20,8 @@ from levelfield.studies.execution.workers import run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
-TINY = [*QUICK, "methods=[start, contrastive]", "conditions.backbone=test_resnet", "conditions.weights=random"]
-TINY += ["conditions.taps=final", "conditions.dim=8"]
+NETWORK = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]
+TINY = [*QUICK, "methods=[start, contrastive]", *NETWORK, "conditions.dim=8"]
 
 
 def files(folder: Path) -> list[str]:
@@ -36,13 +36,13 @@ def next_commands(said: str) -> list[list[str]]:
 def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Levelfield, room: Path) -> None:
     """The whole way with all methods, validation classes that choose the steps, and spaces in every path."""
     photos = make_photos(room / "my photos", classes=20, each=8)
-    said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK).printed
+    said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK, *NETWORK).printed
     assert "The batch is 6x4 instead of 25x4: there are 6 training classes." in said
     assert "Trains on 6 classes (48 images), validates on 4 classes (32 images), tests on" in " ".join(said.split())
     assert said.index("Estimated time") < said.index("best first by recall@1")
     study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
     assert study["conditions"]["batch"] == "6x4"
-    assert study["conditions"]["dim"] == 512
+    assert study["conditions"]["dim"] == 96, "as many as the network's features, if there are fewer than 512"
     assert all(method["label"] in said for method in study["methods"])
     assert len(study["methods"]) == 8
     assert (room / "all my runs/my photos/curves.png").exists()

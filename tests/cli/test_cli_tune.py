@@ -37,9 +37,9 @@ def test_compare_searches_first_if_it_is_asked_to(levelfield: Levelfield, room: 
 
 
 def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: Path) -> None:
-    photos = make_photos(room / "birds", classes=20, each=4, side=120)
+    photos = make_photos(room / "birds", classes=12, each=3, side=100)
     tiny = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.dim=8", "conditions.steps=2"]
-    tiny += ["seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
+    tiny += ["conditions.image=32", "seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
     said = " ".join(levelfield("tune", "--data", photos, "--time", "1h", "--trials", "2", *tiny).printed.split())
     assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every" in said
     study = read_study(room / "runs/birds-tuning/tuned.yaml")
