@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib.figure
 import pytest
 from made_runs import METRICS, class_means, planned, write_run
@@ -45,13 +47,22 @@ def demo_board(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
+    """The figures that would be saved, with everything at its place; pixels are not painted, which takes longest."""
+    return _saved_by(monkeypatch, lambda figure, *where, **how: figure.draw_without_rendering())
+
+
+@pytest.fixture
+def painted(monkeypatch: pytest.MonkeyPatch) -> list[matplotlib.figure.Figure]:
     """The figures that are saved."""
+    return _saved_by(monkeypatch, matplotlib.figure.Figure.savefig)
+
+
+def _saved_by(patch: pytest.MonkeyPatch, save: Callable[..., None]) -> list[matplotlib.figure.Figure]:
     found: list[matplotlib.figure.Figure] = []
-    save = matplotlib.figure.Figure.savefig
 
     def saved(figure: matplotlib.figure.Figure, *where: object, **how: object) -> None:
         found.append(figure)
         save(figure, *where, **how)
 
-    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", saved)
+    patch.setattr(matplotlib.figure.Figure, "savefig", saved)
     return found

@@ -94,7 +94,6 @@ def _ticks(axis: Any) -> Iterator[tuple[Text, bool]]:
 
 
 def boxes(figure: matplotlib.figure.Figure) -> dict[Text, Box]:
-    figure.draw_without_rendering()
     # the text alone: an annotation's extent has its line in it as well
     return {text: Box(*Text.get_window_extent(text).extents) for text in texts(figure)}
 
@@ -121,10 +120,10 @@ def test_no_text_overlaps_another_or_leaves_the_figure(
     check(shown[0])
 
 
-def test_every_method_is_named_as_it_is_written(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_every_method_is_named_as_it_is_written(tmp_path: Path, painted: list[matplotlib.figure.Figure]) -> None:
     made = study(HOSTILE, tmp_path)
     draw_figures(FIGURES, *made)
-    for figure in shown:
+    for figure in painted:
         found = {text.get_text() for text in texts(figure)}
         found |= {text.partition(" (rho")[0] for text in found}
         assert set(shortened(HOSTILE)[:9]) <= found
