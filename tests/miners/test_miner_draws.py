@@ -42,7 +42,7 @@ def geometry(n: int, d: int = 4) -> Geometry:
 @pytest.mark.parametrize("which", RANDOM)
 def test_frequencies_match_the_stated_law(which: str) -> None:
     name, options = RANDOM[which]
-    miner, points, draws = miners.create(name, **options), geometry(len(LABELS)), 2000
+    miner, points, draws = miners.create(name, **options), geometry(len(LABELS)), 600
     law = miner.probabilities(points, LABELS)  # type: ignore[attr-defined]
     positive = law["positive"]
     negative = law.get("negative")
@@ -101,7 +101,7 @@ def test_random_of_all_draws_each_triplet_equally_often_and_never_twice() -> Non
     labels = torch.tensor([0, 0, 1, 1, 2, 2, 3])
     miner, points, generator = miners.create("random", mode="triplets"), geometry(7), stream(0, "equal")
     everything = {tuple(t): 0 for t in miner.probabilities(points, labels)["triplets"].tolist()}  # type: ignore[attr-defined]
-    for _ in range(1500):
+    for _ in range(500):
         drawn = [tuple(t) for t in miner(points, labels, generator=generator).tolist()]  # type: ignore[union-attr]
         assert len(set(drawn)) == 7
         for triplet in drawn:

@@ -254,7 +254,7 @@ PLAIN = st.recursive(
     max_leaves=5,
 )
 FUZZ = settings(
-    max_examples=150,
+    max_examples=60,
     derandomize=True,
     deadline=None,
     database=None,

@@ -12,7 +12,7 @@ from small_world import Strike, make_photos, one_run, prepare, processes, small_
 
 from levelfield.studies import PlannedRun
 
-STRIKES = 20
+STRIKES = 8
 FILES: list[Strike] = [  # in the order in which a run writes them
     ("before", "run.yaml", 1),
     ("before", "key.json", 1),

@@ -45,23 +45,23 @@ def told(trials: list[Trial]) -> list[tuple[Any, ...]]:
 
 
 def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(photos: Path, tmp_path: Path) -> None:
-    found = searched(study_of(photos, ["triplet", {"lda": {}}], **SEARCH), tmp_path)
+    found = searched(study_of(photos, ["triplet", {"lda": {}}], **SEARCH), tmp_path, trials=4)
     by_method = {label: [t for t in found.trials if t.method == label] for label in ("triplet", "lda")}
     assert {label: [t.number for t in trials] for label, trials in by_method.items()} == {
-        "triplet": list(range(6)),
-        "lda": list(range(6)),
+        "triplet": list(range(4)),
+        "lda": list(range(4)),
     }
     written = read_study(tmp_path / "tuned.yaml")
     assert written == found.study
     assert written.name == "small-tuned"
-    assert written.conditions.tuning_trials == 6
+    assert written.conditions.tuning_trials == 4
     for method in written.methods:
         best = chosen(by_method[method.label])
         assert best is not None
         record = found.record.methods[method.label]
         assert record.trial == best.number
         assert record.values == tuple(t.value for t in by_method[method.label])
-        assert method.settings["trials"] == 6
+        assert method.settings["trials"] == 4
         assert best.settings.get("margin", method.settings.get("margin")) == method.settings.get("margin")
     assert (tmp_path / "trials.json").exists()
 
@@ -82,15 +82,15 @@ def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(
 
     class Interrupting(TuningProgress):
         def on_trial(self, trial: Trial, *, spent: float) -> None:
-            if trial.number == 3:
+            if trial.number == 2:
                 raise Stop
 
-    whole = searched(study_of(photos), tmp_path / "whole", trials=5)
-    assert told(searched(study_of(photos), tmp_path / "two", jobs=2, trials=5).trials) == told(whole.trials)
-    how = How(budget=Budget(trials=5), judge=Judge(validation=0.4), sampler="tpe")
+    whole = searched(study_of(photos), tmp_path / "whole", trials=4)
+    assert told(searched(study_of(photos), tmp_path / "two", jobs=2, trials=4).trials) == told(whole.trials)
+    how = How(budget=Budget(trials=4), judge=Judge(validation=0.4), sampler="tpe")
     with pytest.raises(Stop):
         tune(study_of(photos), tmp_path / "stopped", how, jobs=0, progress=Interrupting())
-    again = searched(study_of(photos), tmp_path / "stopped", trials=5)
+    again = searched(study_of(photos), tmp_path / "stopped", trials=4)
     assert told(again.trials) == told(whole.trials)
     assert again.study == whole.study.model_copy(update={"tuning": again.record})
 
@@ -98,7 +98,7 @@ def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(
 def test_a_larger_budget_continues_the_smaller_one(photos: Path, tmp_path: Path) -> None:
     few = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=3)
     made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/metrics.json")}
-    more = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=6)
+    more = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=5)
     assert told(more.trials[:3]) == told(few.trials)
     assert all(path.stat().st_mtime_ns == when for path, when in made.items())
 
@@ -111,7 +111,7 @@ def test_test_images_change_no_choice(photos: Path, tmp_path: Path) -> None:
     for k, index in enumerate(test):
         pixels = np.random.default_rng(k).integers(0, 256, size=(40, 40, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(catalog.paths[index])
-    first, second = (searched(study_of(place), tmp_path / place.name, trials=5) for place in (photos, other))
+    first, second = (searched(study_of(place), tmp_path / place.name, trials=4) for place in (photos, other))
     assert told(first.trials) == told(second.trials)
     assert first.study.methods == second.study.methods
 
