@@ -39,6 +39,7 @@ def test_validation_classes_choose_the_steps(photos: Path) -> None:
     conditions = study.conditions
     assert (conditions.select, conditions.validate_start, conditions.patience) == ("map@r", True, 5)
     assert study.figures == ("curves",)
+    assert conditions.dim == 512, "the default network has more features"
     assert "Trains on 6 classes (18 images), validates on 4 classes (12 images), tests on 10 classes (30" in said
     assert "4 of the 10 training classes" in said
     assert "at most 200" in said
