@@ -1,4 +1,4 @@
-"""`mini` and `also`: errors give one message."""
+"""`mini`, `small` and `also`: variants of a study; errors give one message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STUDY = "data: cub\nmethods: [margin, lda]\n"
         ("mini: {methods.nobody: null}", "Unknown method to remove 'nobody'"),
         (
             "mini: {seeds: 1}\nclaims: [{claim: x}]",
-            r"the small variant \(`mini`\) of .*s.yaml: claims.0.*write a claim",
+            r"the variant `mini` of .*s.yaml: claims.0.*write a claim",
         ),
         ("mini: {methods.lda: null}\nclaims: 3", "claims: "),
     ],
@@ -37,7 +37,7 @@ def test_a_wrong_small_form(tmp_path: Path, text: str, said: str) -> None:
     [
         (
             "mini: {condtions.dim: 3}",
-            r"the small variant \(`mini`\) of .*s.yaml: unknown key 'condtions'.*'conditions'\?",
+            r"the variant `mini` of .*s.yaml: unknown key 'condtions'.*'conditions'\?",
         ),
         ("mini: {conditions.dmi: 3}", r"`mini`.*unknown key 'conditions.dmi'. Did you mean 'dim'\?"),
         ("mini: {sedes: 1}", r"`mini` of .*s.yaml: Unknown key 'sedes'. Did you mean 'seeds'\?"),
@@ -71,6 +71,28 @@ def test_null_leaves_a_method_out_and_is_a_value_of_a_setting(tmp_path: Path) ->
     assert [one.label for one in read_study(tmp_path / "s.yaml", mini=True).methods] == ["margin", "triplet"]
     triplet = read_study(tmp_path / "s.yaml", on="cars").methods[2]
     assert (triplet.label, triplet.settings) == ("triplet", {"miner": None})
+
+
+def test_the_changes_of_small_come_after_those_of_mini(tmp_path: Path) -> None:
+    forms = (
+        "mini: {data: emoji, seeds: 2, conditions: {steps: 5, cut: frozen}}\nsmall: {seeds: 3, conditions.cut: last-1}"
+    )
+    (tmp_path / "s.yaml").write_text(f"{STUDY}{forms}\n")
+    small = read_study(tmp_path / "s.yaml", small=True)
+    assert (small.name, small.data.name, len(small.seeds)) == ("s-small", "emoji", 3)
+    assert (small.conditions.steps, small.conditions.cut) == (5, "last-1")
+    assert read_study(tmp_path / "s.yaml", mini=True).conditions.cut == "frozen"
+    with pytest.raises(BadSpecification, match="choose one"):
+        read_study(tmp_path / "s.yaml", mini=True, small=True)
+
+
+def test_a_variant_that_a_study_does_not_have_and_one_that_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(f"{STUDY}mini: {{seeds: 1}}\n")
+    with pytest.raises(BadSpecification, match="has no variant --small: add a key `small`"):
+        read_study(tmp_path / "s.yaml", small=True)
+    (tmp_path / "s.yaml").write_text(f"{STUDY}mini: {{seeds: 1}}\nsmall: {{sedes: 3}}\n")
+    with pytest.raises(LevelfieldError, match=r"`small` of .*s.yaml: Unknown key 'sedes'. Did you mean 'seeds'\?"):
+        read_study(tmp_path / "s.yaml", mini=True)
 
 
 @pytest.mark.parametrize("text", ["also: [cars]", "also: {cars: 3}"])

@@ -41,7 +41,7 @@ def test_every_results_table_and_figure_has_a_study() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_and_its_mini_form_are_readable_and_its_methods_can_be_made(name: str) -> None:
     elsewhere = [read_study(name, on=other) for other in content_of(name).get("also", {})]
-    for study in (read_study(name), *elsewhere, read_study(name, mini=True)):
+    for study in (read_study(name), *elsewhere, read_study(name, mini=True), read_study(name, small=True)):
         for metric in study.metrics:
             parse(metric)
         for method in study.methods:

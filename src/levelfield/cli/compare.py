@@ -23,6 +23,7 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    SmallOption,
     StudyArgument,
     TensorboardOption,
     TimeOption,
@@ -66,6 +67,7 @@ def compare(
         bool, typer.Option("--dry-run", help="Print plan, cost and deviations without training.")
     ] = False,
     mini: MiniOption = False,
+    small: SmallOption = False,
     on: OnOption = None,
     skip_unreadable: SkipOption = False,
     tensorboard: TensorboardOption = False,
@@ -95,10 +97,11 @@ def compare(
             "cache": cache,
             "full": full,
         }
-        form: dict[str, Any] = {"root": root, "mini": mini, "on": on, "skip_unreadable": skip_unreadable}
+        form: dict[str, Any] = {"root": root, "mini": mini, "small": small, "on": on}
+        form["skip_unreadable"] = skip_unreadable
         tune(study, overrides, data, trials, time_limit=time_limit, then_compare=True, **shared, **form)
         return
-    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on)
+    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, small=small, on=on)
     check_method_names(chosen)
     if not dry_run:
         from levelfield import processes
@@ -157,6 +160,7 @@ def choose_study(
     root: Path | None = None,
     *,
     mini: bool = False,
+    small: bool = False,
     on: str | None = None,
     trial_share: float = 0.0,
 ) -> Study:
@@ -168,9 +172,9 @@ def choose_study(
         extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
         # after the overrides, which may name the data
         about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
-        return read_study(study, [*extra, *overrides, *about], mini=mini, on=on)
-    if mini or on:
-        raise BadSpecification("--mini and --on choose a variant of a study: name a study, too.")
+        return read_study(study, [*extra, *overrides, *about], mini=mini, small=small, on=on)
+    if mini or small or on:
+        raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
     if data is None:
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."

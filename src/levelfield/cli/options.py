@@ -20,7 +20,8 @@ StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a stu
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
 ]
-MiniOption = Annotated[bool, typer.Option("--mini", help="Run the study's small variant, on the embedded data.")]
+MiniOption = Annotated[bool, typer.Option("--mini", help="The study in minutes: embedded data, frozen network.")]
+SmallOption = Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")]
 OnOption = Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]

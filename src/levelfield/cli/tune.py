@@ -24,6 +24,7 @@ from levelfield.cli.options import (
     Overrides,
     RootOption,
     SkipOption,
+    SmallOption,
     StudyArgument,
     TimeOption,
     TrustOption,
@@ -89,6 +90,7 @@ def tune(
     workers: WorkersOption = 0,
     cache: CacheOption = None,
     mini: MiniOption = False,
+    small: SmallOption = False,
     on: OnOption = None,
     skip_unreadable: SkipOption = False,
     full: FullOption = False,
@@ -102,7 +104,9 @@ def tune(
         overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
     share = validation or (1 / folds if folds else DEFAULT_SHARE)
     share = share if 0 < share < 1 else DEFAULT_SHARE  # a wrong one is refused below
-    chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, on=on, trial_share=share)
+    chosen = choose_study(
+        study, overrides, data, skip_unreadable, root, mini=mini, small=small, on=on, trial_share=share
+    )
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
     from levelfield import processes

@@ -1,4 +1,5 @@
-"""Read a study from a file or the library: as written, on other data (`also`), or on the embedded data (`mini`)."""
+"""Read a study from a file or the library: as written, on other data (`also`), or on the embedded data with a frozen
+network (`mini`) or one that trains (`small`)."""
 
 from __future__ import annotations
 
@@ -16,16 +17,26 @@ from levelfield.studies.specification.study import Study, assign, owner, parse_s
 from levelfield.studies.specification.variations import check_methods
 
 
-def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool = False, on: str | None = None) -> Study:
+def read_study(
+    study: Path | str,
+    overrides: Sequence[str] = (),
+    *,
+    mini: bool = False,
+    small: bool = False,
+    on: str | None = None,
+) -> Study:
     """Read a study by file or by library name, and apply overrides such as `conditions.dim=64`.
 
-    mini: the small variant, for the embedded data and a CPU. on: the variant for another dataset, by name. All variants
-    are checked, whichever is used.
+    mini: the smallest variant, for the embedded data and a CPU. small: the next larger one, whose changes come after
+    those of `mini`. on: the variant for another dataset, by name. All variants are checked, whichever is used.
     """
+    if mini and small:
+        raise BadSpecification("--mini and --small are two variants of a study: choose one.")
     file = located(study)
     content, own = content_of(file), library.name_of(file)
     path = own or str(file)  # the name that the user knows
-    mini_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "also"))
+    mini_form, small_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also"))
+    forms = {"mini": mini_form, "small": {**mini_form, **small_form} if small_form else {}}
     content.setdefault("name", own.replace("/", "-") if own else file.stem)
     others = {name: _changes(found, f"also.{name}", path) for name, found in others.items()}
     asked = content
@@ -34,18 +45,19 @@ def read_study(study: Path | str, overrides: Sequence[str] = (), *, mini: bool =
             there = ", ".join([_data_name(content), *others])
             raise BadSpecification(f"{path} has no variant for '{on}'; it has {there}.")
         asked = _elsewhere(content, on, others[on], path)
-    if mini:
-        if not mini_form:
-            raise BadSpecification(f"{path} has no small variant: add a key `mini` with the changes.")
-        asked = _small(asked, mini_form, path)
+    for key in (key for key, wanted in (("mini", mini), ("small", small)) if wanted):
+        if not forms[key]:
+            raise BadSpecification(f"{path} has no variant --{key}: add a key `{key}` with the changes.")
+        asked = _reduced(asked, forms[key], key, path)
     chosen = parse_study(asked, overrides, origin=path)
     if own is None:
         with suppress(MissingData):  # reported when the data is opened
             chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
     for name, changes in others.items():
         _elsewhere(content, name, changes, path)
-    if mini_form:
-        _small(content, mini_form, path)
+    for key, changes in forms.items():
+        if changes:
+            _reduced(content, changes, key, path)
     return chosen
 
 
@@ -103,11 +115,11 @@ def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path
     return content
 
 
-def _small(content: dict[str, Any], changes: dict[str, Any], path: str) -> dict[str, Any]:
-    """The plain data of the small variant, with the metrics of its claims."""
-    base = {**content, "name": f"{content['name']}-mini"}
-    content, small = _form(base, changes, f"`mini` of {path}", f"the small variant (`mini`) of {path}")
-    metrics = dict.fromkeys([*small.metrics, *(one.metric for one in small.claims if one.metric)])
+def _reduced(content: dict[str, Any], changes: dict[str, Any], key: str, path: str) -> dict[str, Any]:
+    """The plain data of the variant `mini` or `small`, with the metrics of its claims."""
+    base = {**content, "name": f"{content['name']}-{key}"}
+    content, study = _form(base, changes, f"`{key}` of {path}", f"the variant `{key}` of {path}")
+    metrics = dict.fromkeys([*study.metrics, *(one.metric for one in study.claims if one.metric)])
     return {**content, "metrics": list(metrics)}
 
 
@@ -148,7 +160,7 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _changes(found: Any, key: str, path: str) -> dict[str, Any]:
-    """The content of `mini` or `also`: keys and values, or nothing."""
+    """The content of `mini`, `small` or `also`: keys and values, or nothing."""
     if not isinstance(found or {}, dict):
         raise BadSpecification(f"`{key}` of {path} must have keys and values, `{key}: {{...}}`; got {found!r}.")
     return {str(name): value for name, value in (found or {}).items()}
