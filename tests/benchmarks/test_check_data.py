@@ -34,8 +34,8 @@ def check(checking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
 
     def run(words: list[str]) -> Any:
         out, err = io.StringIO(), io.StringIO()
-        monkeypatch.setattr(console.console, "file", out)
-        monkeypatch.setattr(console.error_console, "file", err)
+        monkeypatch.setattr(console.console, "_file", out)  # `file` would be put back as the stream of this test
+        monkeypatch.setattr(console.error_console, "_file", err)
         with pytest.raises(SystemExit) as end, contextlib.redirect_stdout(out):
             main(words)
         return checking.Ended(end.value.code, out.getvalue(), err.getvalue())
