@@ -12,6 +12,7 @@ from levelfield.studies.specification.study import Study
 
 STEPS, DROP, EVALUATED, WARM = 2, 1, 2, 1  # all steps; before the rate drops; between evaluations; of warm-up
 MOST_IMAGES, MOST_CLASSES, MOST_CLUSTERS, MEMBERS = 20, 9, 8, 2
+MOST_DRAWN = 16  # images of a batch without classes; the smallest fold of the sample has 18
 SMALL = {"resnet50": "test_byobnet", "bninception": "test_efficientnet_gn"}  # timm's smallest networks
 
 
@@ -42,7 +43,7 @@ def few_values(study: Study) -> dict[str, dict[Any, Any]]:
 
     >>> from levelfield.studies.specification.yaml_file import read_study
     >>> few_values(read_study("fehervari2019/fig1")), few_values(read_study("fehervari2019/fig2"))
-    ({'conditions.batch': {2: 2, 128: 20}}, {'conditions.dim': {16: 16, 512: 512}})
+    ({'conditions.batch': {2: 2, 128: 16}}, {'conditions.dim': {16: 16, 512: 512}})
     """
     claims = " ".join(claim.claim for claim in study.claims)
     return {
@@ -78,11 +79,11 @@ def fitting(batch: str) -> str:
     """A batch for a few classes, with as many images of a class as before.
 
     >>> fitting("56x2"), fitting("12x10"), fitting("8x4"), fitting("120"), fitting("32x1")
-    ('9x2', '2x10', '5x4', '20', '9x1')
+    ('9x2', '2x10', '5x4', '16', '9x1')
     """
     layout = Layout.parse(batch)
     if not layout.per_class:
-        return str(min(layout.batch_size, MOST_IMAGES))
+        return str(min(layout.batch_size, MOST_DRAWN))
     classes = min(layout.batch_size // layout.per_class, MOST_CLASSES, MOST_IMAGES // layout.per_class)
     return f"{classes}x{layout.per_class}"
 
