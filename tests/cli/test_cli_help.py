@@ -62,3 +62,15 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     ended = levelfield("compare", "small.yaml")
     assert ended.code == 130
     assert "run the same command again to continue" in ended.err
+
+
+def test_a_reader_who_closes_the_pipe_is_told_nothing(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*args: object, **kwargs: object) -> None:
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1) from None  # as rich does
+
+    monkeypatch.setattr("levelfield.cli.app.app", closed)
+    ended = levelfield("compare", "--help")
+    assert (ended.code, ended.err) == (1, "")

@@ -140,7 +140,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
-    except SystemExit as error:  # raised by code in a file that the user named
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich ends a help text whose reader closed the pipe
+            sys.exit(1)
+        # otherwise raised by code in a file that the user named
         told = "" if error.code is None else repr(error.code)
         _tell(f"Code in a file that you named called sys.exit({told}).")
         sys.exit(1)
