@@ -3,7 +3,6 @@ list of emoji once, and measure coverage only in fast tests."""
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import os
@@ -49,9 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_garbage() -> None:
-    """Every training begins with a search for garbage, and what was collected and imported until now is none."""
-    gc.collect()
-    gc.freeze()
+    from one_process import without_garbage  # here: of what is imported before the tests no coverage is measured
+
+    without_garbage()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -217,9 +217,8 @@ class Deviation:
             else str(value)
             for value in (self.method, self.condition)
         )
-        said = [f"{usual}"] if self.condition else []
-        said += [self.note] if self.note else []
-        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({'; '.join(said)})" if said else "")
+        remarks = [text for text in (usual if self.condition else "", self.note) if text]
+        return f"{self.what.replace('_', ' ')} {shown}" + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def point_of(what: str) -> Point:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
-from levelfield.embedder.networks._registry import Weights, register
+from levelfield.embedder.networks._registry import Weights, register, timm_block
 from levelfield.errors import MissingExtra
 
 import timm  # isort: skip
@@ -63,8 +63,4 @@ def _timm_name(name: str) -> str:
         return f"{_OUTSIDE[layer]}.{rest}"
     number, layer, rest = int(inside[1]), inside[2], inside[3]
     layers = _INSIDE_FIRST if number == 0 else _INSIDE
-    for stage, length in enumerate(_STAGE_LENGTHS):
-        if number < length:
-            return f"blocks.{stage}.{number}.{layers[layer]}.{rest}"
-        number -= length
-    raise KeyError(name)
+    return f"{timm_block(number, _STAGE_LENGTHS)}.{layers[layer]}.{rest}"

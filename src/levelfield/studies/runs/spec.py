@@ -81,9 +81,8 @@ class RunSpec(BaseModel):
         if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
             content["revision"] = revision
         if self.conditions.rates == "published":
-            content["method"]["settings"] = (
-                self.settings
-            )  # with the multipliers, which follow from presets and defaults
+            # with the multipliers, which follow from presets and defaults
+            content["method"]["settings"] = self.settings
         if self.conditions.proxies == "class_means":
             start = methods.start_revision(self.method.name, self.method.settings)
             content |= {"start": start} if start > 1 else {}
