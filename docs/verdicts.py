@@ -1,17 +1,20 @@
-"""Write the verdicts of the papers' small studies into their page: `python docs/verdicts.py [RUNS]`.
+"""Write the verdicts of the papers' mini and small studies into their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare roth2020/table4 --mini` and the like wrote into. For every finished study
-there the script writes a log, such as `docs/logs/papers/roth2020-table4.json`: claims with all their numbers, rows with
-scores, deviations and settings. The page is made from the logs alone, so without RUNS only the page is rewritten.
-Trains nothing. The tables replace the text between `<!-- verdicts -->` and `<!-- end of verdicts -->`.
+RUNS is the folder that `levelfield compare roth2020/table4 --mini` or `levelfield tune roth2020/table4 --small --compare`
+and the like wrote into. For every finished study there the script writes a log, such as
+`docs/logs/papers/mini/roth2020-table4.json`: claims with all their numbers, rows with scores, deviations and settings.
+The page is made from the logs alone, so without RUNS only the page is rewritten. Trains nothing. The tables replace the
+text between `<!-- overview -->` and `<!-- end of overview -->`, `<!-- mini verdicts -->` and `<!-- end of mini verdicts -->`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +24,33 @@ from levelfield import library
 from levelfield.reports.against_published import resolved_settings
 from levelfield.studies import read_study
 from levelfield.studies.runs.inputs import open_catalog
+from levelfield.wording import plural
 
 HERE = Path(__file__).parent
 PAGE = HERE / "papers.md"
 LOGS = HERE / "logs" / "papers"
+FORMS = {"mini": "-mini", "small": "-small-tuned"}  # and how the folder of a finished study ends
+HEADINGS = {
+    "mini": "`--mini`: hold / do not / cannot be told",
+    "small": "`--small`: hold / do not / cannot be told",
+}
+VERDICTS = ("holds", "does not hold", "cannot be told")
 STUDIES = [name for name in library.names() if "/" in name]
 _UNDECAYED = re.compile(r"weight decay of (.+) 0 \(.+\)")
 Log = dict[str, Any]
 
 
 def collect(runs: Path) -> None:
-    """Write the log of each study that is finished in `runs`."""
-    LOGS.mkdir(parents=True, exist_ok=True)
-    for study in STUDIES:
-        folder = runs / f"{study.replace('/', '-')}-mini"
+    """Write the log of each study that is finished in `runs`, in any form."""
+    for study, (form, ending) in itertools.product(STUDIES, FORMS.items()):
+        folder = runs / f"{study.replace('/', '-')}{ending}"
         if not (folder / "leaderboard.json").is_file():
             continue
         board = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))
         if not board["missing"]:
             text = _in_lines(_shortened(log_of(board, folder / "study.yaml")))
-            log_file(study).write_text(text, encoding="utf-8")
+            log_file(study, form).parent.mkdir(parents=True, exist_ok=True)
+            log_file(study, form).write_text(text, encoding="utf-8")
 
 
 def log_of(board: Log, study_file: Path) -> Log:
@@ -58,14 +68,37 @@ def log_of(board: Log, study_file: Path) -> Log:
     return {"training_classes": classes, "claims": board["claims"], "rows": rows}
 
 
-def read() -> dict[str, Log]:
-    """The logs by the names of their studies."""
-    there = [study for study in STUDIES if log_file(study).is_file()]
-    return {study: json.loads(log_file(study).read_text(encoding="utf-8")) for study in there}
+def read(form: str) -> dict[str, Log]:
+    """The logs of one form by the names of their studies."""
+    there = [study for study in STUDIES if log_file(study, form).is_file()]
+    return {study: json.loads(log_file(study, form).read_text(encoding="utf-8")) for study in there}
 
 
-def log_file(study: str) -> Path:
-    return LOGS / f"{study.replace('/', '-')}.json"
+def log_file(study: str, form: str) -> Path:
+    return LOGS / form / f"{study.replace('/', '-')}.json"
+
+
+def overview(forms: dict[str, dict[str, Log]]) -> str:
+    """How many claims of each paper hold in each form, beside how many the paper reports."""
+    lines = ["| paper | claims of its tables | " + " | ".join(HEADINGS[form] for form in forms) + " |"]
+    lines += ["| --- | --- |" + " --- |" * len(forms)]
+    for paper in dict.fromkeys(study.partition("/")[0] for study in STUDIES):
+        reported = sum(len(_own(read_study(study).claims)) for study in STUDIES if study.startswith(f"{paper}/"))
+        cells = [_counted([log for study, log in logs.items() if study.startswith(f"{paper}/")]) for logs in forms.values()]
+        lines.append(f"| {paper} | {reported} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _own(claims: Iterable[Any]) -> list[Any]:
+    return [claim for claim in claims if claim.source != "control"]
+
+
+def _counted(logs: list[Log]) -> str:
+    """Verdicts on the papers' own claims, and how many studies were run."""
+    if not logs:
+        return "not run"
+    found = Counter(one["verdict"] for log in logs for one in log["claims"] if one["source"] != "control")
+    return f"{' / '.join(str(found[verdict]) for verdict in VERDICTS)} ({plural(len(logs), 'table or figure', 'tables or figures')})"
 
 
 def written(logs: dict[str, Log]) -> str:
@@ -152,9 +185,17 @@ def _in_lines(log: Log) -> str:
 def main(arguments: list[str]) -> None:
     if arguments:
         collect(Path(arguments[0]))
-    text = written(read())
-    place = re.compile(r"(<!-- verdicts -->\n).*?(<!-- end of verdicts -->)", re.DOTALL)
-    PAGE.write_text(place.sub(lambda found: found[1] + text + found[2], PAGE.read_text(encoding="utf-8")), "utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    for name, text in parts().items():
+        place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        page = place.sub(lambda found, text=text: found[1] + text + found[2], page)
+    PAGE.write_text(page, "utf-8")
+
+
+def parts() -> dict[str, str]:
+    """The generated parts of the page, by the names of their places."""
+    forms = {form: read(form) for form in FORMS}
+    return {"overview": overview(forms), **{f"{form} verdicts": written(logs) for form, logs in forms.items() if logs}}
 
 
 if __name__ == "__main__":

@@ -19,25 +19,26 @@ def script() -> ModuleType:
 
 
 def test_the_page_is_made_from_the_logs(script: ModuleType) -> None:
-    part = PAGE.partition("<!-- verdicts -->\n")[2].partition("<!-- end of verdicts -->")[0]
-    assert part == script.written(script.read()), "run `python docs/verdicts.py`"
+    for name, text in script.parts().items():
+        part = PAGE.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+        assert part == text, f"{name}: run `python docs/verdicts.py`"
 
 
-def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(script: ModuleType) -> None:
-    logs = script.read()
-    assert logs
-    for study, log in logs.items():
-        claims = read_study(study, mini=True).claims
+@pytest.mark.parametrize("form", ["mini", "small"])
+def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(script: ModuleType, form: str) -> None:
+    for study, log in script.read(form).items():
+        claims = read_study(study, **{form: True}).claims
         judged = [(one["claim"], one["metric"], one["source"]) for one in log["claims"]]
         assert judged == [(one.claim, one.metric, one.source) for one in claims], (
-            f"run {study} with --mini, then `python docs/verdicts.py RUNS`"
+            f"run {study} with --{form}, then `python docs/verdicts.py RUNS`"
         )
         assert {one["verdict"] for one in log["claims"]} <= set(VERDICTS)
         assert {row["label"] for row in log["rows"]} >= {part for one in claims for part in one.parts[::2]}
 
 
 def test_controls_came_out(script: ModuleType) -> None:
-    for study, log in script.read().items():
+    assert script.read("mini")
+    for study, log in script.read("mini").items():
         controls = [one["verdict"] for one in log["claims"] if one["source"] == "control"]
         assert controls == ["holds", "holds"], study
 

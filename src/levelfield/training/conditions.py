@@ -40,7 +40,7 @@ class Conditions(BaseModel):
         "tf_efficientnet_lite0", description="any timm network by name, bninception, or `my_networks.py:function`"
     )
     weights: str | None = Field(
-        None, description="a .safetensors file; by default the backbone's own pretrained weights"
+        None, description="a .safetensors file, or `random`; by default the backbone's own pretrained weights"
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
     taps: tuple[str, ...] = Field(("final",), description="stages whose outputs are concatenated")

@@ -1,0 +1,48 @@
+"""Conv-4: four blocks of 3x3 convolution, batch norm, ReLU and 2x2 max pooling; for small images, from random weights.
+
+The network of the few-shot literature on Omniglot (Vinyals et al. 2016, Snell et al. 2017): 28 x 28 pixels become 64
+numbers. It has no pretrained weights, so a study says `weights: random` and trains all of it (`cut: tuned`).
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from levelfield.embedder.networks._registry import Weights, register
+from levelfield.embedder.trunk.stages import Division
+
+WIDTH = 64  # Snell et al. 2017, section 3.1
+BLOCKS = 4
+
+
+class Conv4(nn.Module):
+    """RGB images to maps of 64 channels, a sixteenth of their size.
+
+    >>> import torch
+    >>> Conv4().forward_features(torch.zeros(2, 3, 28, 28)).shape
+    torch.Size([2, 64, 1, 1])
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(_block(WIDTH if number else 3) for number in range(BLOCKS))
+
+    def division(self) -> Division:
+        """Blocks as stages for `cut` and `taps`."""
+        return Division(None, tuple((f"blocks.{number}", block) for number, block in enumerate(self.blocks)), None)
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        maps = images
+        for block in self.blocks:
+            maps = block(maps)
+        return maps
+
+
+def _block(width: int) -> nn.Sequential:
+    convolution = nn.Conv2d(width, WIDTH, kernel_size=3, padding=1, bias=False)
+    return nn.Sequential(convolution, nn.BatchNorm2d(WIDTH), nn.ReLU(), nn.MaxPool2d(2))
+
+
+@register("conv4", Weights())
+def conv4() -> nn.Module:
+    return Conv4()
