@@ -51,7 +51,7 @@ class Range:
             return cls._of_choices(key, written)
         low, high, scale = written
         for bound in (low, high):
-            if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
+            if not _is_number(bound) or not math.isfinite(bound):
                 raise BadSpecification(f"The search range of '{key}' has the bound {bound!r}; expected a number.")
         text = f"[{low:g}, {high:g}, {scale}]"
         if low > high:
@@ -69,6 +69,12 @@ class Range:
     def _of_choices(cls, key: str, written: list[Any] | tuple[Any, ...]) -> Range:
         if any(entry in written[:place] for place, entry in enumerate(written)) or len(written) < 2:
             raise BadSpecification(f"The choices of '{key}' are {list(written)}; expected at least 2 different ones.")
+        if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
+            low, high = written[1], written[0]
+            raise BadSpecification(
+                f"The search range of '{key}' is reversed: {list(written)}. Use [{low:g}, {high:g}, linear] or "
+                f"[{low:g}, {high:g}, log] for a range, [{low:g}, {high:g}] for two choices."
+            )
         return cls(choices=tuple(written))
 
     @property
@@ -122,5 +128,8 @@ class Range:
     def __contains__(self, value: Any) -> bool:
         if self.choices:
             return value in self.choices
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return number and self.low <= value <= self.high
+        return _is_number(value) and self.low <= value <= self.high
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -18,6 +18,9 @@ def test_list_studies_says_what_each_is_about_and_needs(levelfield: Levelfield) 
     listed = levelfield("list", "studies").printed
     assert all(name in listed for name in library.names())
     assert "levelfield[demo]" in listed
+    papers = [line.split() for line in listed.splitlines() if "/table" in line]
+    assert ["roth2020/table4", "objectives", "on", "CUB", "cub"] in papers
+    assert len(listed.splitlines()) < 1.5 * len(library.names())  # nearly all in one line
     one = levelfield("list", "studies", "roth2020/table4").printed
     assert "objectives on CUB" in one
     assert "cub, weights of resnet50 (--mini: levelfield[demo])" in " ".join(one.split())

@@ -74,6 +74,7 @@ WRONG = {
     "wrong type": (["compare", "study.yaml", "conditions.dim=many"], 1, "conditions.dim"),
     "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not valid YAML"),
     "unknown method": (["compare", "method.yaml"], 1, "Did you mean 'margin'?"),
+    "misspelt preset": (["compare", "preset.yaml"], 1, "Did you mean 'roth2020/cub'?"),
     "unknown method to train": (["train", "study.yaml", "--method", "tripet"], 1, "Did you mean 'triplet'?"),
 }
 
@@ -82,6 +83,7 @@ def test_no_wrong_usage_and_no_wrong_study_imports_anything_heavy(tmp_path: Path
     (tmp_path / "study.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dim: 8, batch: 4x2}}")
     (tmp_path / "key.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dimm: 8}}")
     (tmp_path / "method.yaml").write_text("{data: emoji, methods: [margn]}")
+    (tmp_path / "preset.yaml").write_text("{data: emoji, methods: [{margin: {preset: roth2020/cubb}}]}")
     (tmp_path / "broken.yaml").write_text("{data: emoji, methods: [")
     found = ran([words for words, _, _ in WRONG.values()], tmp_path, HEAVY + LIGHT)
     for (_, code, text), (words, ended, heavy, printed) in zip(WRONG.values(), found, strict=True):

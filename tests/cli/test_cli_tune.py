@@ -21,9 +21,12 @@ def test_a_search_ends_with_a_study_that_can_be_compared(levelfield: Levelfield,
     assert f"levelfield compare {tuned.relative_to(room)}" in said
     assert (tuned.parent / "tuning.png").stat().st_size > 10_000
     assert (tuned.parent / "tuning.csv").read_text().startswith("method,default,best,trial,best of 1 expected")
-    board = " ".join(levelfield("compare", tuned, "--full").printed.split())
+    board = " ".join(levelfield("compare", tuned).printed.split())
     assert "Tuning: 7 trials per method" in board
     assert "shrinkage" in board
+    rows = {line.partition(",")[0]: line for line in (tuned.parent / "tuning.csv").read_text().splitlines()}
+    assert "shrinkage (0.05 to 0.9)" in rows["lda"]
+    assert "neg_margin (0.3 to 1.4)" in rows["contrastive"]
     assert (room / "runs/small-tuned/tuning.md").exists()
     again = " ".join(levelfield("report", "runs/small-tuned").printed.split())
     assert "Tuning: 7 trials per method" in again
@@ -67,6 +70,7 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
         (["small.yaml", "--sampler", "tpee"], "Did you mean 'tpe'?"),
         (["small.yaml", "--search", "contrastive.neg_margin"], "write it as"),
         (["small.yaml", "--search", "contrastive.neg_margin=[2, 1, log]"], "Did you mean [1, 2, log]?"),
+        (["small.yaml", "--search", "contrastive.neg_margin=[2, 1]"], "Use [1, 2, linear] or [1, 2, log] for a range"),
         (["small.yaml", "--search", "contrastive.neg_margn=[1, 2, log]"], "Did you mean 'neg_margin'?"),
         (["small.yaml", "--metric", "recal@1"], "recall@1"),
         (["small.yaml", "--time", "5m"], "--time chooses a recipe for photos"),
@@ -78,3 +82,29 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
 def test_a_bad_search_is_one_message(levelfield: Levelfield, room: Path, words: list[str], told: str) -> None:
     assert told in " ".join(levelfield("tune", *words).error.split())
     assert not (room / "runs/small-tuning/tuned.yaml").exists()
+
+
+def test_a_dry_run_prints_ranges_runs_and_time(levelfield: Levelfield, room: Path) -> None:
+    said = " ".join(levelfield("tune", *SMALL, "--trials", "7", "--dry-run").printed.split())
+    assert "small: 7 trials per method, sampler halton, recall@1, judged by validation classes" in said
+    assert "contrastive 7" in said
+    assert "neg_margin 0.3 to 1.4" in said
+    assert "with 1 job for 14 runs" in said
+    assert not (room / "runs").exists()
+
+
+def test_a_dry_run_without_the_data_says_what_is_missing(levelfield: Levelfield, room: Path) -> None:
+    words = [
+        "methods=[margin, losses.py:Plain]",
+        "--trials",
+        "16",
+        "--dry-run",
+        "--search",
+        "common.lr=[0.001, 0.1, log]",
+    ]
+    (room / "losses.py").write_text("import torch\n\nclass Plain(torch.nn.Module):\n    pass\n")
+    said = " ".join(levelfield("tune", "roth2020/table4", *words, "--dry-run").printed.split())
+    assert "margin 16 - beta 0.1 to 1.4" in said
+    assert "Plain 16 - nothing: as many seeds instead" in said
+    assert "Before it, once for all methods: lr 0.001 to 0.1 (log)." in said
+    assert "Time unknown" in said

@@ -14,6 +14,7 @@ from levelfield.studies.planning import cost_measured
 from levelfield.studies.planning.cost_measured import Estimate, estimate
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.run import Options
+from levelfield.training import checkpoint
 
 
 def estimated(photos: Path, **protocol: Any) -> Estimate:
@@ -95,10 +96,19 @@ def test_of_a_long_step_only_a_few_images_are_timed(
     assert row.seconds > cost_measured.OVERHEAD
 
 
-def test_a_finished_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path) -> None:
-    """Its checkpoint among it, which holds more than the model."""
+def test_a_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the checkpoint of a run that trains: weights and two moments. A finished run has none."""
+    sizes, save = [], checkpoint.save
+
+    def measured(path: Path, state: dict[str, Any]) -> None:
+        save(path, state)
+        sizes.append(path.stat().st_size)
+
+    monkeypatch.setattr(checkpoint, "save", measured)
     study = small_study(photos, ["contrastive"], cut="tuned", image=32)
     [run], outcome = carry_out(study, tmp_path)
     assert not outcome.failed
     taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
-    assert estimate(study, prepare(study), options=Options(), jobs=1).run_bytes == pytest.approx(taken, rel=0.1)
+    assert estimate(study, prepare(study), options=Options(), jobs=1).run_bytes == pytest.approx(
+        taken + sizes[-1], rel=0.1
+    )

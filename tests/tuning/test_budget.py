@@ -46,6 +46,13 @@ def test_trials_seconds_and_images_are_charged_until_the_budget_is_spent() -> No
     assert closed_form.images == 100
 
 
+def test_a_closed_form_is_not_tried_without_end_within_a_time_that_it_does_not_use() -> None:
+    spent = Spent(Budget(seconds=7), 100)
+    while not spent.over:
+        spent.charge(seconds=0, images=0)
+    assert spent.trials == 30
+
+
 def test_failed_trials_use_up_a_budget_of_seconds() -> None:
     failing, mixed = Spent(Budget(seconds=60), 100), Spent(Budget(seconds=60), 100)
     while not failing.over:

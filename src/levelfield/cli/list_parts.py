@@ -76,15 +76,40 @@ def list_names(
         )
         console.print("  ".join(names), highlight=False)
         return
+    if kind is Kind.studies:
+        _print_studies(room)
+        return
     table = Table(pad_edge=False)
     table.add_column("name")
     table.add_column("what")
-    if kind is Kind.studies:
-        table.add_column("needs")
     for entry in room.names():
-        needs = [Text(room.describe(entry).needs)] if kind is Kind.studies else []
-        table.add_row(entry, Text(first_fact(room.describe, entry)), *needs)
+        table.add_row(entry, Text(first_fact(room.describe, entry)))
     console.print(table)
+
+
+def _print_studies(room: Any) -> None:
+    """Two tables that fit 80 columns: studies on the embedded images, and the papers' tables."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    own = Table(title='On the embedded images (pip install "levelfield[demo]")')
+    papers = Table(title="The papers' tables, on your copy of the data (`levelfield datasets`); with --mini on emoji")
+    for table in (own, papers):
+        table.box, table.padding, table.pad_edge, table.title_justify = SIMPLE_HEAD, (0, 0), False, "left"
+        table.add_column("name", no_wrap=True)
+        table.add_column("what", overflow="fold")
+    papers.add_column("data", no_wrap=True)
+    for name in room.names():
+        facts, (paper, _, part) = room.describe(name), name.partition("/")
+        if not part:
+            own.add_row(name, Text(facts.what))
+            continue
+        place = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
+        papers.add_row(name, Text(facts.what.removeprefix(f"{paper} {place}, ")), " ".join(facts.data))
+    console.print(own)
+    console.print(papers)
+    console.print("`levelfield list studies NAME` shows one study.", highlight=False)
 
 
 def _with(part: str, names: Iterable[str]) -> list[str]:

@@ -13,6 +13,8 @@ from levelfield.studies.planning.cost_measured import Estimate, size_text
 from levelfield.studies.planning.foresight import foresee
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.tuning.halving import BRACKET
+from levelfield.tuning.outline import Cost, Outline
 from levelfield.wording import duration, plural
 
 
@@ -33,6 +35,42 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
         search = f"{trials} trials of {plural(len(searched), 'method', 'methods')}"
         console.print(f"Before it, {search}: at most about {duration(seconds)}.", highlight=False)
     console.print(foresee(runs), highlight=False)
+
+
+def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
+    """Print what a search would try. known: None if no step could be timed."""
+    how = found.how
+    about = how.plain
+    title = (
+        f"{found.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
+    )
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for name in ("method", "runs", "seconds each", "searched"):
+        table.add_column(name, justify="right" if name in ("runs", "seconds each") else "left", overflow="fold")
+    total, seconds, shared = 0.0, 0.0, 0.0
+    for label, space in found.spaces.items():
+        trial = None if known is None else known.trials[label]
+        each = None if trial is None else trial.seconds
+        trials = found.trials(label, each)
+        runs = trials * (how.judge.folds if trial is None else trial.runs)
+        total, seconds, shared = total + runs, seconds + trials * (each or 0.0), shared + (each or 0.0)
+        spans = ", ".join(f"{key} {span.text}" for key, span in space.items()) or "nothing: as many seeds instead"
+        one = "-" if trial is None else f"{trial.seconds / max(1, trial.runs):.0f}"
+        table.add_row(label, f"{runs:,.0f}", one, spans)
+    console.print(table)
+    if found.common:
+        spans = ", ".join(f"{key} {span.text}" for key, span in found.common.items())
+        console.print(f"Before it, once for all methods: {spans}.", highlight=False)
+        seconds += found.trials("", shared) * shared
+    if how.prune:
+        console.print(f"Weak trials stop early: {BRACKET} settings share the time of three. Not counted here.")
+    if known is not None:
+        time, runs_told = duration((seconds + known.features) / max(1, jobs)), plural(round(total), "run", "runs")
+        console.print(
+            f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for {runs_told} "
+            f"({duration(known.features)} for features).",
+            highlight=False,
+        )
 
 
 def print_counted(study: Study, reason: str) -> None:

@@ -32,10 +32,11 @@ from levelfield.cli.options import (
     quoted,
     trusted_words,
 )
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadSpecification, MissingData
 from levelfield.wording import duration
 
 if TYPE_CHECKING:
+    from levelfield.studies.runs.run import Options
     from levelfield.studies.specification.study import Study
     from levelfield.tuning.trials import How
 
@@ -83,6 +84,9 @@ def tune(
     time_limit: TimeOption = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampler and of every trial.")] = 0,
     then_compare: Annotated[bool, typer.Option("--compare", help="Compare the tuned study afterwards.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print ranges, number of runs and time without training.")
+    ] = False,
     root: RootOption = None,
     out: OutOption = Path("runs"),
     device: DeviceOption = "cpu",
@@ -109,9 +113,10 @@ def tune(
     )
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
-    from levelfield import processes
+    if not dry_run:
+        from levelfield import processes
 
-    processes.warm_up()
+        processes.warm_up()
 
     from levelfield.cli.tuning_bars import TuningBars
     from levelfield.embedder.devices import usable
@@ -120,6 +125,9 @@ def tune(
     from levelfield.tuning import tune as search_settings
 
     how = choose_how(chosen, trials, budget, validation, folds, sampler, metric, prune=prune, seed=seed)
+    if dry_run:
+        print_outline(chosen, how, Options(device=usable(device), cache_folder=cache), jobs or os.cpu_count() or 1)
+        return
     folder = out / f"{chosen.name}-tuning"
     options = Options(device=usable(device), cache_folder=cache, workers=workers)
     with TuningBars(how) as bars:
@@ -129,10 +137,29 @@ def tune(
     if then_compare:  # whose report shows the table
         compare(str(tuned.paths[0]), out=out, device=device, jobs=jobs, workers=workers, cache=cache, full=full)
         return
-    show_tuning(table, console, settings=True)
+    show_tuning(table, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
     place = "" if out == Path("runs") else f" --out {quoted(out)}"
     console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{place}", soft_wrap=True)
+
+
+def print_outline(study: Study, how: How, options: Options, jobs: int) -> None:
+    """Print what a search would try, and how long it would take on this machine."""
+    from levelfield.cli.plans import print_search
+    from levelfield.studies.specification.named_code import named_by
+    from levelfield.trust import trusted, trusting
+    from levelfield.tuning.outline import cost, outline
+
+    with trusting(*named_by(study), *(trusted() or ())):
+        found = outline(study, how)
+        try:
+            with bar("timing a few steps of each method") as timed:
+                known = cost(found, options=options, progress=timed)
+        except MissingData as error:
+            print_search(found, None, jobs)
+            console.print(f"Time unknown: {error}", highlight=False)
+            return
+        print_search(found, known, jobs)
 
 
 def fit_to_time(

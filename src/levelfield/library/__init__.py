@@ -33,6 +33,8 @@ class Facts:
     what: str
     needs: str
     file: str
+    data: tuple[str, ...] = ()
+    """The datasets that it can use."""
 
 
 def names() -> list[str]:
@@ -82,7 +84,7 @@ def describe(name: str) -> Facts:
     if data != [_EMBEDDED]:
         small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
         needs = f"{_listed(data)}, weights of {backbone}{small}"
-    return Facts(own["about"], needs, str(path(name)))
+    return Facts(own["about"], needs, str(path(name)), tuple(data))
 
 
 def name_of(file: Path) -> str | None:

@@ -46,7 +46,7 @@ class Report:
     def show(self, console: Console, *, full: bool = False) -> None:
         show(self.leaderboard, console, full=full)
         show_robustness(self.robustness, console)
-        show_tuning(self.tuning, console, settings=full)
+        show_tuning(self.tuning, console)
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
     @property

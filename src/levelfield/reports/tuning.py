@@ -103,8 +103,8 @@ def _importance(one: TunedMethod) -> dict[str, float] | None:
     return importances(points, [float(one.values[k] or 0.0) for k in known])
 
 
-def show_tuning(table: TuningTable | None, console: Console, *, settings: bool = False) -> None:
-    """Print the table, the winners by number of trials and, with `settings`, the chosen settings with their ranges."""
+def show_tuning(table: TuningTable | None, console: Console) -> None:
+    """Print the table, the winners by number of trials, and the chosen settings with their ranges."""
     if table is None:
         return
     console.print()
@@ -116,7 +116,7 @@ def show_tuning(table: TuningTable | None, console: Console, *, settings: bool =
     for row in table.rows:
         shown.add_row(row.label, *_fields(row, table.budgets))
     console.print(shown)
-    for line in [*_remarks(table), *(_settings_lines(table.record) if settings else ())]:
+    for line in [*_remarks(table), *_settings_lines(table.record)]:
         console.print(line, soft_wrap=False)
 
 
@@ -226,24 +226,33 @@ def _settings_lines(record: TuningRecord) -> list[str]:
     for label, one in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
         if not one.ranges:
             continue
-        ranges = {key: Range.parse(key, written).text for key, written in one.ranges.items()}
+        ranges = _ranges(one)
         if one.trial is None:
             lines.append(f"{label}: no trial succeeded; the study's own settings are kept.")
         elif one.trial == 0:
-            told = ", ".join(f"{key} ({text})" for key, text in ranges.items())
-            lines.append(f"{label}: the study's own settings (trial 0); searched: {told}.")
+            lines.append(f"{label}: the study's own settings (trial 0); searched: {_searched(one)}.")
         else:
             told = ", ".join(f"{key} {one.chosen.get(key)} ({text})" for key, text in ranges.items())
             lines.append(f"{label}: trial {one.trial}: {told}.")
     return lines
 
 
+def _ranges(one: TunedMethod) -> dict[str, str]:
+    return {key: Range.parse(key, written).text for key, written in one.ranges.items()}
+
+
+def _searched(one: TunedMethod) -> str:
+    """The ranges of a method's settings as text."""
+    return ", ".join(f"{key} ({text})" for key, text in _ranges(one).items()) or "nothing"
+
+
 def _markdown(table: TuningTable) -> str:
-    heads = ["method", *_heads(table)]
+    heads = ["method", *_heads(table), "searched"]
     lines = [f"# {_title(table)}", "", f"Evaluated on {table.record.judged_by}.", ""]
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for row in table.rows:
-        fields = [row.label.replace("|", "\\|"), *_fields(row, table.budgets)]
+        searched = _searched(table.record.methods[row.label])
+        fields = [row.label.replace("|", "\\|"), *_fields(row, table.budgets), searched.replace("|", "\\|")]
         lines.append("| " + " | ".join(fields) + " |")
     notes = [*_remarks(table), "", "## Chosen settings", "", *(f"- {line}" for line in _settings_lines(table.record))]
     return "\n".join([*lines, "", *notes]) + "\n"
@@ -253,10 +262,11 @@ def _csv(table: TuningTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     spans = [f"best of {n} {what}" for n in table.budgets for what in ("expected", "low", "high")]
-    writer.writerow(["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds"])
+    writer.writerow(["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds", "searched"])
     for row in table.rows:
         found = [row.expected.get(n) for n in table.budgets]
         numbers = [x for one in found for x in ((one.expected, one.low, one.high) if one else ("", "", ""))]
         known = ["" if v is None else v for v in (row.default, row.best, row.chosen_trial)]
-        writer.writerow([row.label, *known, *numbers, row.trials, row.failed, row.pruned, row.seconds])
+        searched = _searched(table.record.methods[row.label])
+        writer.writerow([row.label, *known, *numbers, row.trials, row.failed, row.pruned, row.seconds, searched])
     return text.getvalue()

@@ -66,9 +66,12 @@ def prepare(
         ranking([metric])
     trunks = {_trunk_of(conditions): conditions for conditions in different}
     checked = {key: check_trunk(conditions) for key, conditions in trunks.items()}
-    for run in {(r.row, str(r.variation)): r for r in runs}.values():
+    folds: dict[tuple[Data, str], list[protocols.Fold]] = {}
+    for run in {(r.row, str(r.variation), r.spec.fold, r.spec.joined): r for r in runs}.values():
         catalog, protocol = catalogs[run.spec.data], run.spec.protocol
-        fold = protocol.divide(catalog)[run.spec.fold or 0]
+        known = (run.spec.data, protocol.model_dump_json())
+        folds[known] = folds.get(known) or protocol.divide(catalog)
+        fold = folds[known][run.spec.fold or 0]
         if tested and not len(fold.test):
             raise BadSpecification(
                 f"The protocol '{protocol.name}' has no test classes, so nothing can be compared. Use it with "
@@ -163,4 +166,5 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
         if run.spec.member is not None:
             method.labels(np.unique(labels[fold.train], return_inverse=True)[1], run.spec.member, run.spec.seed)
     except LevelfieldError as error:
-        raise type(error)(f"Method '{run.label}': {error}") from error
+        where = "" if run.spec.fold is None else f" in fold {run.spec.fold}"
+        raise type(error)(f"Method '{run.label}'{where}: {error}") from error

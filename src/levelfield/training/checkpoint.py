@@ -16,6 +16,7 @@ import torch
 from levelfield.errors import Damaged
 from levelfield.files import write_whole
 
+CHECKPOINT = "checkpoint"  # the file in a run's folder, while it trains
 _FORM = b"levelfield checkpoint 1 "
 _EARLIER = b"PK"  # earlier versions without a checksum: a plain torch file, which is a zip
 _log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ from levelfield.errors import RunFailed
 from levelfield.methods import Method
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
+from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.checks import check_accumulation, check_terms, check_trained
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
@@ -84,7 +85,7 @@ def train(
     pace, observer = pace or Pace(), observer or Observer()
     validate, watch = observer.validate, observer.watch
     checkpointer = Checkpointer(embedder, method, optimisers)
-    state, planned = checkpointer.resume(folder / "checkpoint")
+    state, planned = checkpointer.resume(folder / CHECKPOINT)
     feed.load_state_dict(planned)
     log = Log.resume(folder / "log.jsonl", state.step)
     batches = feed.batches(state.step)
@@ -209,7 +210,7 @@ def train(
             state.seconds = now - began
             if last or state.finished or pace.is_time(state.step, now - saved):
                 state.peak_bytes = peak.larger(state.peak_bytes)
-                checkpointer.save(folder / "checkpoint", state, feed.state_dict())
+                checkpointer.save(folder / CHECKPOINT, state, feed.state_dict())
                 saved = time.perf_counter()
             stage.reach(state.step)
         guard.check_weights()

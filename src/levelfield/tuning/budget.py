@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from levelfield.errors import BadSpecification
+from levelfield.wording import plural
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
@@ -52,7 +53,7 @@ class Budget:
     @property
     def text(self) -> str:
         if self.trials is not None:
-            return f"{self.trials} trials per method"
+            return f"{plural(self.trials, 'trial', 'trials')} per method"
         if self.images is not None:
             return f"{self.images:,} images per method"
         seconds = self.seconds or 0.0
@@ -84,16 +85,19 @@ class Spent:
 
     @property
     def over(self) -> bool:
-        return self.share >= 1 or self.trials >= MOST_TRIALS
+        return self.share >= 1 - 1e-9 or self.trials >= MOST_TRIALS
 
     def charge(self, *, seconds: float, images: int, unknown: bool = False) -> None:
-        """A trial that trains nothing, such as a closed form, counts as many images as a full trial.
+        """A trial that trains nothing, such as a closed form, counts as many images as a full trial and as many
+        seconds as in a budget of the usual number of trials: otherwise it would be tried a thousand times, and more
+        often than any method that trains.
 
         unknown: the time of a failed trial, which counts as much as the mean of the others and, if it is the first, a
         share of the budget, so that a method whose trials all fail comes to an end.
         """
+        share = (self.budget.seconds or 0.0) / USUAL_TRIALS
         if unknown:
-            seconds = self.seconds / self.trials if self.trials else (self.budget.seconds or 0.0) / USUAL_TRIALS
+            seconds = self.seconds / self.trials if self.trials else share
         self.trials += 1
-        self.seconds += seconds
+        self.seconds += seconds or share
         self.images += images or self.full_trial

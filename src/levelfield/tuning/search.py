@@ -14,9 +14,9 @@ from typing import Any
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.evaluation.metrics.registry import ranking
-from levelfield.studies import Study, prepare
+from levelfield.studies import Study
 from levelfield.studies.execution.workers import run_all
+from levelfield.studies.runs.inputs import open_catalog
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.named_code import named_by
@@ -24,11 +24,12 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
-from levelfield.tuning.halving import BRACKET, best_third, check_bracket, rungs_of, with_rung
+from levelfield.tuning.halving import BRACKET, best_third, rungs_of, with_rung
+from levelfield.tuning.outline import full_trial, is_searched, outline, prepared
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
-from levelfield.tuning.space import Space, check_search, common_space, own_values, space_of
-from levelfield.tuning.trials import Attempt, How, Judge, Trial, attempt, chosen, judged, write_log
+from levelfield.tuning.space import Space, common_space, own_values, space_of
+from levelfield.tuning.trials import Attempt, How, Trial, attempt, chosen, judged, write_log
 
 ROUND = 4  # trials of a method that are asked for together
 
@@ -80,43 +81,20 @@ def tune(
     Started again, it continues; with a larger budget, it goes on where the smaller one ended.
     """
     options = options or Options()
-    how = _complete(study, how)
     with trusting(*named_by(study), *(trusted() or ())):
-        check_search(study)
-        check_bracket(study, how, _purse(study, how).full_trial)
+        how = outline(study, how).how
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress)
+        work.check()
+        how = work.how
         common = work.search_common()
         if common is not None:
             study = work.study
-        searches = [_begin(study, method, how) for method in study.methods if _is_searched(method)]
-        if not searches:
-            raise BadSpecification(
-                "The study has nothing to tune: none of its methods trains or has settings to search."
-            )
+        searches = [_begin(study, method, how) for method in study.methods if is_searched(method)]
         progress.on_methods([search.label for search in searches])
         work.carry_out(searches)
         found = {search.label: Found(search.space, search.trials) for search in searches}
         shared = None if common is None else Found(common.space, common.trials)
         return write_tuned(study, how, found, shared, folder)
-
-
-def _complete(study: Study, how: How) -> How:
-    """`how` with what it leaves to the study and to what is installed."""
-    sampler = how.sampler or samplers.default()
-    samplers.check_name(sampler)
-    selecting = study.conditions.select  # settings are chosen by the metric that chooses the step
-    metric = how.metric or (ranking(study.metrics)[0] if selecting == "budget" else selecting)
-    ranking([metric])
-    judge = how.judge
-    if judge.folds == 1 and study.protocol.folds > 1:  # the protocol's own folds validate
-        judge = Judge(folds=study.protocol.folds)
-    return replace(how, sampler=sampler, metric=metric, judge=judge)
-
-
-def _is_searched(method: MethodSpec) -> bool:
-    """Whether trials of a method make sense: one that joins the runs of others takes the settings of theirs."""
-    kind = methods.kind_of(method.name, method.settings)
-    return kind.tunable and not kind.joins
 
 
 def _begin(study: Study, method: MethodSpec, how: How) -> _Search:
@@ -126,8 +104,7 @@ def _begin(study: Study, method: MethodSpec, how: How) -> _Search:
 
 
 def _purse(study: Study, how: How) -> Spent:
-    full = study.conditions.steps * study.conditions.layout.batch_size * how.judge.folds
-    return Spent(how.budget, full, pruning=how.prune)
+    return Spent(how.budget, full_trial(study, how), pruning=how.prune)
 
 
 @dataclass
@@ -141,11 +118,11 @@ class _Work:
     options: Options
     progress: TuningProgress
     _digest: str = ""
+    _charged: set[tuple[str, str]] = field(default_factory=set)  # see `judged`
 
     def search_common(self) -> _Search | None:
         """Search conditions once for all methods, where the study asks for it; the mean of their figures decides."""
         space = common_space(self.study)
-        self._check()
         if not space:
             return None
         if not self._trained:
@@ -164,7 +141,7 @@ class _Work:
 
     @property
     def _trained(self) -> list[MethodSpec]:
-        return [method for method in self.study.methods if methods.trains(method.name) and _is_searched(method)]
+        return [method for method in self.study.methods if methods.trains(method.name) and is_searched(method)]
 
     def _common_attempt(self, trial: Trial, method: MethodSpec) -> Attempt:
         """One method under the common conditions of a trial. Conditions that are refused make a failed trial."""
@@ -276,16 +253,17 @@ class _Work:
             device=self.options.device,
         )
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """What is wrong with the study itself is an error before the first trial; learn what the data is."""
         for method in self.study.methods:
-            if _is_searched(method):
+            if is_searched(method):
                 trial = self.how.judge.trial_study(self.study, self.how.metric, method, seed=self.how.seed, steps=None)
-                try:
-                    runs = prepare(trial, device=self.options.device, progress=self.progress)
-                except LevelfieldError as error:
-                    raise type(error)(f"Trials of '{method.label}' cannot be made: {error}") from error
-                self._digest = runs[-1].spec.data_digest
+                spec = prepared(trial, method, self.options, self.progress)[-1].spec
+                if not self._digest:
+                    catalog = open_catalog(spec.data, check="skip_unreadable" in spec.data.settings)
+                    told = self.how.judge.told(catalog, spec.protocol.divide(catalog)[0])
+                    self.how = replace(self.how, judged_by=told)
+                self._digest = spec.data_digest
 
     def _run(self, attempts: list[Attempt]) -> list[Trial]:
         """Carry out the runs of all attempts together; a run that several of them need is done once."""
@@ -295,4 +273,4 @@ class _Work:
             runs, self.folder, (self.how.metric,), jobs=self.jobs, options=self.options, progress=self.progress
         )
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
-        return [judged(one, self.folder, self.how.metric, failed) for one in attempts]
+        return [judged(one, self.folder, self.how.metric, failed, self._charged) for one in attempts]

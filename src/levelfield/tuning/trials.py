@@ -8,7 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from levelfield import methods
+from levelfield.data import Catalog
+from levelfield.data.protocols import Fold
 from levelfield.errors import LevelfieldError
 from levelfield.files import write_json
 from levelfield.studies import PlannedRun, Study, plan
@@ -51,6 +55,20 @@ class Judge:
             return f"{self.folds} class-disjoint folds of the training classes"
         return f"validation classes ({self.validation:.0%} of the training classes)"
 
+    def told(self, catalog: Catalog, fold: Fold) -> str:
+        """Who judged, in numbers: data may define its own validation part, and a small share is at least two classes.
+
+        fold: of a trial on this data.
+        """
+        if self.folds > 1:
+            return self.text
+        what = "images" if fold.closed else "classes"
+        judging, training = (_count(catalog, fold.closed, part) for part in (fold.validation, fold.train))
+        if catalog.parts is not None and (catalog.parts == "validation").any():
+            return f"the {judging:,} validation {what} that '{catalog.name}' defines"
+        share = judging / (judging + training)
+        return f"{judging:,} validation {what} ({share:.0%} of the training {what})"
+
     def trial_study(self, study: Study, metric: str, method: MethodSpec, *, seed: int, steps: int | None) -> Study:
         """The study that is one trial: this method (with those that it needs), judged by validation classes.
 
@@ -83,6 +101,10 @@ class Judge:
         )
 
 
+def _count(catalog: Catalog, closed: bool, images: np.ndarray) -> int:
+    return len(images) if closed else len(np.unique(catalog.labels[images]))
+
+
 @dataclass(frozen=True)
 class How:
     """How a search is made. None of it can depend on test classes."""
@@ -95,6 +117,8 @@ class How:
     """By default tpe if Optuna is installed, halton otherwise."""
     seed: int = 0
     prune: bool = False
+    judged_by: str = ""
+    """Who judged, with the number of classes; the search fills it in."""
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -102,7 +126,7 @@ class How:
         return {
             "budget": self.budget.text + (", early stopping of weak trials" if self.prune else ""),
             "metric": self.metric,
-            "judged_by": self.judge.text,
+            "judged_by": self.judged_by or self.judge.text,
             "sampler": self.sampler,
             "seed": self.seed,
         }
@@ -120,6 +144,13 @@ class Attempt:
         """Runs of the method itself, without those of its teacher and without members that another run joins."""
         own = [run for run in self.runs if run.label == self.runs[-1].label]
         return tuple(run for run in own if run.spec.member is None) or tuple(own)
+
+    @property
+    def needed(self) -> tuple[PlannedRun, ...]:
+        """Runs of other methods that this one needs, such as its teacher; of joined runs without their parts."""
+        others = [run for run in self.runs if run.label != self.runs[-1].label]
+        parts = {need.name for run in others if run.spec.joined for need in run.spec.needs}
+        return tuple(run for run in others if run.spec.folder_name not in parts)
 
 
 def attempt(
@@ -157,11 +188,23 @@ def _shorter(method: MethodSpec, share: float) -> MethodSpec:
     return method.model_copy(update={"conditions": {**method.conditions, "steps": max(1, round(own * share))}})
 
 
-def judged(one: Attempt, folder: Path, metric: str, failed: Mapping[str, str]) -> Trial:
-    """The trial with its figure (the mean over folds), time and images, read from its finished runs."""
+def judged(
+    one: Attempt, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]] | None = None
+) -> Trial:
+    """The trial with its figure (the mean over folds), time and images, read from its finished runs.
+
+    charged: (method, run) of the needed runs whose cost is in an earlier trial: a teacher trains once for all trials.
+    """
     if not one.runs:
         return one.trial
+    charged = set() if charged is None else charged
     seconds, images, values = 0.0, 0, []
+    for run in one.needed:
+        result, key = read_result(run.folder(folder)), (one.trial.method, run.spec.folder_name)
+        if result is not None and key not in charged:
+            charged.add(key)
+            seconds += result.seconds
+            images += int(result.summary.get("images", 0))
     for run in one.counted:  # the run that joins members has the sum of their time and images
         result = read_result(run.folder(folder))
         if result is None:

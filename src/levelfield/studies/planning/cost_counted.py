@@ -20,7 +20,7 @@ from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import BadSpecification
 from levelfield.methods import Deviation
-from levelfield.studies.planning.cost_measured import IN_CHECKPOINT, RandomFeatures, evaluated_images
+from levelfield.studies.planning.cost_measured import RandomFeatures, evaluated_images
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
@@ -43,14 +43,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class _PerImage:
-    """Operations of one image below and above the cut, bytes of the network, input width of its head, and bytes of a
-    checkpoint of what trains."""
+    """Operations of one image below and above the cut, bytes of the network, input width of its head."""
 
     below: float
     above: float
     bytes: int
     width: int
-    checkpoint: int
 
 
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
@@ -104,7 +102,7 @@ def _counted(run: PlannedRun) -> Counted:
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
     told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
-    room = 4 * test * c.dim + per_image.bytes + (per_image.checkpoint if method.trains else 0)
+    room = 4 * test * c.dim + per_image.bytes
     return Counted(run.row, 1, seen, seen + looked, operations, room, told)
 
 
@@ -147,12 +145,10 @@ def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, ima
     with torch.no_grad(), FlopCounterMode(display=False) as above:
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
-    trained = sum(p.numel() for _, p in trunk.trainable()) + sum(p.numel() for p in embedder.head.parameters())
     blocks = BLOCK if cut != "tuned" else 1  # layers below the cut are computed in blocks of fixed size
     return _PerImage(
         below.get_total_flops() / blocks,
         float(above.get_total_flops()),
         weights,
         trunk.width,
-        4 * IN_CHECKPOINT * trained,
     )

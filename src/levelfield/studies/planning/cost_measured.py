@@ -90,7 +90,7 @@ def estimate(
     looks: dict[RunInputs, _Look] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # embedding size of each run
-    run_bytes = 0
+    run_bytes = in_checkpoint = 0
     stage = progress.stage("timing", len(runs))
     for run in runs:
         conditions = run.spec.conditions
@@ -101,18 +101,20 @@ def estimate(
             rows[run.row] = _method(run, inputs, look)
         rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
         head = inputs.width * conditions.dim
-        numbers, weights = conditions.dim, look.parameters + head + IN_CHECKPOINT * (look.trainable + head)
+        numbers, weights = conditions.dim, look.parameters + head
+        in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (look.trainable + head))
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
         run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
         stage.advance()
+    jobs = max(1, min(jobs, len(runs), os.cpu_count() or 1))
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.missing_images for look in looks.values()),
         sum(look.stored_images * look.bytes_per_image for look in looks.values()),
-        run_bytes,
-        max(1, min(jobs, len(runs), os.cpu_count() or 1)),
+        run_bytes + 4 * jobs * in_checkpoint,  # a checkpoint is removed at the end of its run
+        jobs,
     )
 
 

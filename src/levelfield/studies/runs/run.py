@@ -33,6 +33,7 @@ from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.spec import RunSpec, needed_folder
 from levelfield.studies.runs.training import Facts, Options, Trained, train_here
+from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
 from levelfield.trust import as_trusted
 
@@ -120,6 +121,7 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
         summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
     told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model; nothing resumes a complete training
 
 
 def versions() -> dict[str, str]:

@@ -7,8 +7,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from levelfield.errors import unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.registry import is_file_reference, is_pml_reference
+from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.study import Study
 
 _OBJECTIVES = Path(__file__).parents[2] / "objectives"
@@ -28,15 +29,29 @@ def known_methods() -> frozenset[str]:
 
 
 def check_method_names(study: Study) -> None:
-    """Refuse methods that do not exist.
+    """Refuse methods that do not exist, and presets that an objective does not have.
 
     With a plugin installed nothing is refused here, since its names are known only after import: see `check_methods`.
     """
     for method in study.methods:
         name = method.name
         if name in known_methods() or is_file_reference(name) or is_pml_reference(name):
+            _check_preset(method)
             continue
         if entry_points(group="levelfield"):
             return
         told = unknown("method", name, known_methods(), see="levelfield list methods")
         raise type(told)(f"Method '{method.label}': {told}")
+
+
+def _check_preset(method: MethodSpec) -> None:
+    preset = method.settings.get("preset")
+    if not isinstance(preset, str) or method.name in _OTHERS or method.name not in known_methods():
+        return
+
+    from levelfield.papers.presets import preset_settings
+
+    try:
+        preset_settings(method.name, preset)
+    except BadSpecification as error:
+        raise BadSpecification(f"Method '{method.label}': {error}") from error
