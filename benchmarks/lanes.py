@@ -26,7 +26,9 @@ from levelfield.training.feed import Feed, Source, StoredRows
 
 
 class Ours:
-    """levelfield's loop and feed, as in a run of a study."""
+    """levelfield's loop and feed, as in a run of a study. workers: processes that decode images without a cache."""
+
+    workers = 0
 
     def __init__(self, spec: RunSpec) -> None:
         self.spec = spec
@@ -40,7 +42,7 @@ class Ours:
     def open_source(self) -> Source:
         """Source of batches: the store on disk, or images to decode."""
         self.inputs._opened.clear()
-        return self.inputs.source(self.spec.seed, 0, SILENT)
+        return self.inputs.source(self.spec.seed, self.workers, SILENT)
 
     def run(self, steps: int) -> tuple[TrainingState, list[tuple[float, float]]]:
         """Run `steps` steps in a new folder; return the clocks after each."""
@@ -91,9 +93,7 @@ class Bare:
 
     def __init__(self, ours: Ours, *, gathered: bool = False) -> None:
         self.conditions = ours.spec.conditions
-        assert isinstance(ours.feed.source, StoredRows)
-        [rows] = ours.feed.source._views
-        self.tensors: tuple[Tensor, ...] = rows.tensors()
+        self.tensors = self.stored(ours)
         self.labels = torch.from_numpy(ours.inputs.train_labels)
         self.order = [torch.from_numpy(batch.astype(np.int64)) for batch in ours.batching.plan(0)]
         trunk = ours.embedder.trunk
@@ -101,14 +101,14 @@ class Bare:
         stages = [copy.deepcopy(_stage(trunk, name)) for name in trained]
         linear = ours.embedder.head.linear
         assert isinstance(linear, nn.Linear)
-        self.network = BareNetwork(stages, copy.deepcopy(linear))
+        self.network = self.make_network(ours, stages, copy.deepcopy(linear))
         assert ours.setup.method.objective is not None
         self.objective = copy.deepcopy(ours.setup.method.objective)
         self.generator = torch.Generator().manual_seed(ours.spec.seed)
         [like] = ours.setup.optimisers
         assert isinstance(like, torch.optim.AdamW)
         self.rates = [group["base_lr"] for group in like.param_groups]
-        parts = [self.network.stages, self.network.linear] if stages else [self.network.linear]
+        parts: list[nn.Module] = [*([nn.ModuleList(stages)] if stages else []), self.network.linear]
         self.optimiser = torch.optim.AdamW(
             [{"params": list(part.parameters())} for part in parts],
             weight_decay=self.conditions.weight_decay,
@@ -116,6 +116,16 @@ class Bare:
         )
         self.gathered = [self.batch(index) for index in self.order] if gathered else None
         self.taken = 0
+
+    def stored(self, ours: Ours) -> tuple[Tensor, ...]:
+        """The inputs of all training images, in memory."""
+        assert isinstance(ours.feed.source, StoredRows)
+        [rows] = ours.feed.source._views
+        return rows.tensors()
+
+    def make_network(self, ours: Ours, trained: list[nn.Module], linear: nn.Linear) -> nn.Module:
+        """The network by hand, from copies of the trained stages and of the linear map."""
+        return BareNetwork(trained, linear)
 
     def batch(self, index: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         return tuple(tensor.index_select(0, index) for tensor in self.tensors), self.labels[index]

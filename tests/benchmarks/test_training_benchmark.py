@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import photographs
 import pytest
 from PIL import Image
 
@@ -34,12 +35,14 @@ def measured(script: Callable[..., str], tmp_path_factory: pytest.TempPathFactor
         Image.fromarray(draw.integers(0, 255, (32, 32, 3), dtype=np.uint8)).save(place / f"{number}.png")
     settings = [f"data={folder / 'photos'}", *SMALL]
     options = [word for setting in settings for word in ("--set", setting)]
-    parts = [word for part in ("loop", "cached", "cache") for word in ("--only", part)]
+    parts = [word for part in ("loop", "cached", "cache", "photos") for word in ("--only", part)]
     printed = script(
         "training",
         "--quick",
         *parts,
         *options,
+        "--images",
+        str(folder / "photos"),
         "--out",
         str(folder / "training.json"),
         columns=120,
@@ -59,7 +62,7 @@ def test_the_table_names_every_peer_and_target(measured: tuple[str, dict[str, An
 def test_every_part_is_kept_with_its_facts(measured: tuple[str, dict[str, Any]]) -> None:
     _, saved = measured
     found = [(figure["part"], figure["what"]) for figure in saved["figures"]]
-    assert [part for part, _ in found] == ["loop"] * 2 + ["cached"] * 6 + ["cache"] * 2
+    assert [part for part, _ in found] == ["loop"] * 2 + ["cached"] * 6 + ["cache"] * 2 + ["photos"] * 3
     assert {"step, frozen", "step, last-1", "epoch, last-2"} <= {what for _, what in found}
     for figure in saved["figures"]:
         assert np.isfinite(figure["value"])
@@ -67,3 +70,25 @@ def test_every_part_is_kept_with_its_facts(measured: tuple[str, dict[str, Any]])
         assert figure["machine"]["threads"] == 1
         difference = figure["value"] - figure["target"]
         assert figure["reached"] == (difference <= 0 if figure["at_most"] else difference >= 0)
+
+
+def test_photographs_are_measured_against_maps_and_decoded_tensors(measured: tuple[str, dict[str, Any]]) -> None:
+    printed, saved = measured
+    assert "images/s" in printed
+    assert "of the machine's matrix product" in " ".join(printed.split())
+    waiting, stage, decoding = (figure for figure in saved["figures"] if figure["part"] == "photos")
+    assert (waiting["unit"], waiting["target"]) == ("%", 0.05)
+    assert (stage["peer"], stage["target"]) == ("bare loop over the same maps", 1.1)
+    assert (decoding["peer"], decoding["target"]) == ("bare loop over decoded tensors", 1.25)
+    for figure in (stage, decoding):
+        assert all(figure["facts"][key] > 0 for key in ("images_per_second", "gflops_per_second"))
+        assert figure["facts"]["share_of_matrix_product"] > 0
+    assert 0 <= decoding["facts"]["waiting"] <= 1
+
+
+def test_photographs_are_drawn_where_none_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(photographs, "DRAWN", (2, 1))
+    files = sorted(photographs.draw_photographs(tmp_path).rglob("*.jpg"))
+    assert [file.parent.name for file in files] == ["class00", "class01"]
+    with Image.open(files[0]) as image:
+        assert (min(image.size), image.format) == (photographs.SIDE, "JPEG")
