@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import struct
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -65,10 +67,10 @@ def is_image_name(place: str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
-def open_image(path: Path) -> Image.Image:
-    """Open the file as an image; only its header is read. All image files are opened here."""
+def open_image(file: Path | IO[bytes]) -> Image.Image:
+    """Open the file as an image; only its header is read. All images are opened here."""
     Image.init()
-    return Image.open(path, formats=[kind for kind in _KINDS if kind in Image.OPEN])
+    return Image.open(file, formats=[kind for kind in _KINDS if kind in Image.OPEN])
 
 
 def read_image(path: Path | str) -> Image.Image:
@@ -77,6 +79,23 @@ def read_image(path: Path | str) -> Image.Image:
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
     return _decode(Path(path), small=False)
+
+
+def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
+    """The image in `content`, like `read_image` of a file with that content. Nothing is written to disk.
+
+    name: what errors call the image. most_pixels: an image that declares more is refused before it is decoded.
+    """
+    if _is_heic(content):
+        _enable_heic(name)
+    try:
+        with open_image(io.BytesIO(content)) as image:
+            if image.width * image.height > most_pixels:
+                raise BadInput(f"it has {image.width:,} x {image.height:,} pixels; the limit is {most_pixels:,}")
+            image.load()
+            return as_rgb(image)
+    except Exception as error:  # see `_decode`
+        raise UnreadableImage(f"Cannot read {name}: {_reason(len(content), error)}.") from error
 
 
 def verify_image(path: Path | str) -> None:
@@ -121,12 +140,15 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
             return as_rgb(image)
     except Exception as error:
         # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
-        if isinstance(error, UnidentifiedImageError) and _looks_like_heic(path) and not _heic_installed():
+        unidentified = isinstance(error, UnidentifiedImageError)
+        if unidentified and _looks_like_heic(path) and not _heic_installed():
             raise _needs_heic(path) from error
-        raise UnreadableImage(f"Cannot read the image {path}: {_reason(path, error)}.") from error
+        size = path.stat().st_size if unidentified else None
+        raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _reason(size: int | None, error: Exception) -> str:
+    """Why an image cannot be read. size: of an unidentified file, in bytes."""
     if isinstance(error, LevelfieldError):
         return str(error)
     if isinstance(error, FileNotFoundError):
@@ -138,7 +160,7 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
     if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if path.stat().st_size == 0 else "its format is not a known image format"
+        return "the file is empty" if size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
@@ -167,18 +189,22 @@ def _heic_installed() -> bool:
     return importlib.util.find_spec("pillow_heif") is not None
 
 
-def _enable_heic(path: Path) -> None:
+def _enable_heic(path: Path | str) -> None:
     try:
         importlib.import_module("pillow_heif").register_heif_opener()
     except ImportError as error:
         raise _needs_heic(path) from error
 
 
-def _needs_heic(path: Path) -> MissingExtra:
+def _needs_heic(path: Path | str) -> MissingExtra:
     return MissingExtra(f'{path} is a HEIC photo; to read it: pip install "levelfield[heic]"')
 
 
 def _looks_like_heic(path: Path) -> bool:
     """Whether the content is HEIC: iPhone photos renamed to .jpg are still HEIC."""
     with path.open("rb") as file:
-        return file.read(12)[4:] in _HEIC_BRANDS
+        return _is_heic(file.read(12))
+
+
+def _is_heic(content: bytes) -> bool:
+    return content[4:12] in _HEIC_BRANDS
