@@ -1,5 +1,6 @@
 """Every kind of file becomes an upright RGB image or an error that names it."""
 
+import io
 import struct
 import sys
 import types
@@ -202,6 +203,27 @@ def test_bytes_become_the_same_image_as_their_file(tmp_path):
     assert np.array_equal(np.asarray(found), np.asarray(read_image(tmp_path / "a.jpg")))
     with pytest.raises(BadInput, match="it has 40 x 30 pixels; the limit is 1,199"):
         decode_image((tmp_path / "a.jpg").read_bytes(), name="the upload", most_pixels=40 * 30 - 1)
+
+
+def test_bytes_whose_view_would_be_enormous_are_refused():
+    for size, fits in (((2, 200), True), ((2, 201), False), ((201, 2), False)):
+        content = io.BytesIO()
+        Image.new("RGB", size).save(content, "PNG")
+        if fits:
+            assert decode_image(content.getvalue(), name="the upload", most_pixels=10**6).size == size
+        else:
+            with pytest.raises(BadInput, match="the longer side must be at most 100 times the shorter"):
+                decode_image(content.getvalue(), name="the upload", most_pixels=10**6)
+
+
+def test_bytes_of_a_jpeg_with_very_many_scans_are_refused():
+    content = io.BytesIO()
+    smooth().save(content, "JPEG", progressive=True)
+    plain = content.getvalue()
+    scan = plain[plain.rindex(b"\xff\xda") : -2]
+    decode_image(plain[:-2] + 400 * scan + plain[-2:], name="the upload", most_pixels=10**6)
+    with pytest.raises(BadInput, match="it has more than 500 scans"):
+        decode_image(plain[:-2] + 600 * scan + plain[-2:], name="the upload", most_pixels=10**6)
 
 
 def test_bytes_of_a_heic_photo_without_the_extra_say_what_to_install(monkeypatch):

@@ -39,6 +39,7 @@ SUFFIXES = HEIC_SUFFIXES | frozenset(
 # Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
+_RATIO, _SCANS = 100, 500  # of images of strangers; a progressive JPEG usually has 10 scans
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -84,14 +85,14 @@ def read_image(path: Path | str) -> Image.Image:
 def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
     """The image in `content`, like `read_image` of a file with that content. Nothing is written to disk.
 
-    name: what errors call the image. most_pixels: an image that declares more is refused before it is decoded.
+    For images of strangers, so it is stricter than `read_image`: images that would take very long or very much memory,
+    here or in a view, are refused before they are decoded. name: what errors call the image.
     """
     if _is_heic(content):
         _enable_heic(name)
     try:
         with open_image(io.BytesIO(content)) as image:
-            if image.width * image.height > most_pixels:
-                raise BadInput(f"it has {image.width:,} x {image.height:,} pixels; the limit is {most_pixels:,}")
+            _refuse_costly(image, content, most_pixels)
             image.load()
             return as_rgb(image)
     except Exception as error:  # see `_decode`
@@ -145,6 +146,17 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
             raise _needs_heic(path) from error
         size = path.stat().st_size if unidentified else None
         raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
+
+
+def _refuse_costly(image: Image.Image, content: bytes, most_pixels: int) -> None:
+    sides = f"it has {image.width:,} x {image.height:,} pixels"
+    if image.width * image.height > most_pixels:
+        raise BadInput(f"{sides}; the limit is {most_pixels:,}")
+    if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
+        raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
+    # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
+    if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
+        raise BadInput(f"it has more than {_SCANS} scans")
 
 
 def _reason(size: int | None, error: Exception) -> str:
