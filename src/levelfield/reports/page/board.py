@@ -57,6 +57,17 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     ]
 
 
+def cost_of(board: Leaderboard) -> str:
+    """What the recommended row costs, in one sentence."""
+    best = board.answer
+    if not best.trained:
+        return f"{best.label} trains nothing."
+    told = [f"{best.seconds:,.1f} seconds of training per run"]
+    told += [f"{best.images:,.0f} images seen"] if best.images is not None else []
+    told += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
+    return f"{best.label} costs {', '.join(told)}."
+
+
 def comparisons_of(board: Leaderboard) -> list[Compared]:
     """The tests between rows, in the order of the leaderboard; at most MOST_PAIRS."""
     place = {row.label: number for number, row in enumerate(board.rows)}

@@ -88,7 +88,7 @@ def collect(
         levelfield=levelfield.__version__,
         study=study.name,
         about=study.about,
-        answer=answer(board),
+        answer=[*answer(board), of_board.cost_of(board)],
         cautions=[*of_board.cautions_of(board), *_lost(looked)],
         best=next(number for number, row in enumerate(board.rows) if row.label == board.answer.label),
         metrics=of_board.metrics_of(board),

@@ -188,7 +188,7 @@ class LabelError:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """Two test images that are equal or nearly equal. distance: bits of a perceptual hash that differ."""
+    """Two test images that are equal or nearly equal. distance: mean difference of colours, of 255."""
 
     first: int
     second: int

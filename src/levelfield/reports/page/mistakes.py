@@ -19,6 +19,8 @@ MOST = 200  # pairs of classes; images of each kind of mistake
 _VOTERS = 5  # nearest images that vote
 _NEEDED = 3  # of them, for one class
 _ROWS = 1024  # hashes compared with all others at a time
+_COLOURS = 6.0  # mean difference of colours, of 255; recompressed and scaled copies differ by 1 to 3
+_SAME = 0.05
 _PAIRS = 10_000  # pairs of such a block: a set in which all images are equal has millions
 
 
@@ -62,7 +64,7 @@ def outvoted(found: Found, images: ImageSet) -> tuple[Array, Array]:
 
 
 def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
-    """Pairs of test images with nearly equal perceptual hashes, those of different classes first."""
+    """Pairs of test images with nearly equal perceptual hashes and colours, those of different classes first."""
     found: list[Duplicate] = []
     signs = (2.0 * seen.hashes - 1.0).astype(np.float32)
     for top in range(0, len(signs), _ROWS):
@@ -70,15 +72,19 @@ def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
         rows, columns = np.nonzero(products >= BITS - 2 * RADIUS)
         later = columns > rows + top  # each pair once
         rows, columns = rows[later][:_PAIRS], columns[later][:_PAIRS]
-        bits = ((BITS - products[rows, columns]) / 2).round().astype(int)
-        pairs = zip(seen.hashed[rows + top].tolist(), seen.hashed[columns].tolist(), bits.tolist(), strict=True)
-        found += [Duplicate(first, second, float(apart), _alike(apart)) for first, second, apart in pairs]
+        apart = np.abs(seen.tiny[rows + top].astype(np.float32) - seen.tiny[columns]).mean(axis=(1, 2, 3))
+        near = apart <= _COLOURS
+        pairs = zip(seen.hashed[rows[near] + top].tolist(), seen.hashed[columns[near]].tolist(), strict=True)
+        found += [
+            Duplicate(*pair, round(float(levels), 2), _alike(float(levels)))
+            for pair, levels in zip(pairs, apart[near], strict=True)
+        ]
     found.sort(key=lambda one: (images.codes[one.first] == images.codes[one.second], one.distance, one.first))
     return found[:MOST]
 
 
-def _alike(bits: int) -> str:
-    return "the same picture" if not bits else f"{bits} of {BITS} bits of a perceptual hash differ"
+def _alike(levels: float) -> str:
+    return "the same picture" if levels < _SAME else f"colours differ by {levels:.1f} of 255 on average"
 
 
 def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Leak]:
