@@ -5,7 +5,7 @@ const DEFAULTS = {
   at: "", t: 0, metric: "", sort: "", cost: "seconds",
   q: -1, by: "random", c: -1, find: "", m: "", k: 10,
   map: 0, colour: "class", mark: -1,
-  cm: 0, cc: -1, order: "worst", a: 0, b: 1, cell: "a",
+  cm: 0, cc: -1, order: "spread", a: 0, b: 1, cell: "a",
   sm: 0, th: "", wq: -1, wm: -1,
 }; // prettier-ignore
 let state = read();

@@ -5,7 +5,7 @@ import { count, percent, plural } from "./format.js";
 import { Gallery, Picture, ask } from "./gallery.js";
 import { ClassChoice, Dot, Empty, Name, Switch, useMore } from "./pieces.js";
 
-const ORDERS = [["worst", "Worst first"], ["spread", "Methods differ most"], ["name", "By name"]];
+const ORDERS = [["spread", "Methods differ most"], ["worst", "Worst first"], ["name", "By name"]];
 
 function ordered(test, order) {
   const recalls = test.methods.map((method) => method.recall);
@@ -21,7 +21,7 @@ function ordered(test, order) {
 }
 
 // 0 is the deepest colour: the eye goes to what fails.
-const shade = (recall) => ({ "--part": `${Math.round((1 - recall) * 62)}%` });
+const shade = (recall) => ({ "--part": `${Math.round((1 - recall) * 48)}%` });
 
 function Row({ test, c, chosen }) {
   return html`<tr class=${chosen ? "tied" : ""}><th scope="row"><button type="button" class="link" aria-pressed=${chosen} onClick=${() => go({ cc: chosen ? -1 : c })}><${Name} text=${test.classes[c]} /></button></th>

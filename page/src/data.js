@@ -23,6 +23,9 @@ class Embedded {
   get map() { return decode(this.raw.map); }
   get queries() { return decode(this.raw.queries); }
 
+  // Whether image i is a query that was searched: 2 is no query, 3 was not searched.
+  asks(i) { return this.right[i] < 2; }
+
   // Where the list of image i is among the stored lists, -1: nowhere.
   place(i) {
     if (!this.raw.queries) return i < this.raw.neighbours.shape[0] ? i : -1;
@@ -41,7 +44,7 @@ class Embedded {
   // The stored neighbours of image i, nearest first, or null.
   neighbours(i) {
     const place = this.place(i);
-    if (place < 0 || this.right[i] === 2) return null;
+    if (place < 0 || !this.asks(i)) return null;
     const all = decode(this.raw.neighbours);
     const found = [];
     for (let flat = place * this.k; flat < (place + 1) * this.k; flat++) {
@@ -74,6 +77,18 @@ class TestSet {
       this.classOf.forEach((number, image) => this.lists[number].push(image));
     }
     return this.lists;
+  }
+
+  // The cell of image i on the sheets, -1: it has no thumbnail.
+  cell(i) {
+    const { thumbnails } = this.raw;
+    if (!thumbnails || this.lost.has(i)) return -1;
+    if (!thumbnails.of) return i;
+    if (!this.cells) {
+      this.cells = new Int32Array(this.count).fill(-1);
+      decode(thumbnails.of).forEach((image, cell) => (this.cells[image] = cell));
+    }
+    return this.cells[i];
   }
 
   sheet(number) {

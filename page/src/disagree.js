@@ -10,7 +10,7 @@ function cells(first, second) {
   const found = { both: [], a: [], b: [], neither: [] };
   first.right.forEach((right, i) => {
     const other = second.right[i];
-    if (right !== 2 && other !== 2) found[right ? (other ? "both" : "a") : other ? "b" : "neither"].push(i);
+    if (right < 2 && other < 2) found[right ? (other ? "both" : "a") : other ? "b" : "neither"].push(i);
   });
   return found;
 }
@@ -37,9 +37,9 @@ function Square({ first, second, found, total, cell }) {
   const one = (key, name) => html`<td><button type="button" class=${`cell ${key}`} aria-pressed=${cell === key} onClick=${() => go({ cell: key })}>
     <strong>${count(found[key].length)}</strong><span>${name}</span><span class="hint">${percent(found[key].length / Math.max(1, total))}</span></button></td>`;
   return html`<table class="square"><caption class="hidden">Queries whose nearest image is right</caption>
-    <thead><tr><td></td><th scope="col"><${Method} row=${second.row} /> right</th><th scope="col"><${Method} row=${second.row} /> wrong</th></tr></thead>
-    <tbody><tr><th scope="row"><${Method} row=${first.row} /> right</th>${one("both", "both right")}${one("a", "only the first")}</tr>
-      <tr><th scope="row"><${Method} row=${first.row} /> wrong</th>${one("b", "only the second")}${one("neither", "both wrong")}</tr></tbody></table>`;
+    <thead><tr><td></td><th scope="col"><${Method} row=${second.row} /><br />right</th><th scope="col"><${Method} row=${second.row} /><br />wrong</th></tr></thead>
+    <tbody><tr><th scope="row"><${Method} row=${first.row} /><br />right</th>${one("both", "both right")}${one("a", "only the first")}</tr>
+      <tr><th scope="row"><${Method} row=${first.row} /><br />wrong</th>${one("b", "only the second")}${one("neither", "both wrong")}</tr></tbody></table>`;
 }
 
 function Two({ test }) {

@@ -1,6 +1,6 @@
 // What is drawn over the points: thumbnails that do not overlap, the point under the pointer, the lasso.
 import { css } from "./colours.js";
-import { drawable, place } from "./thumbs.js";
+import { place } from "./thumbs.js";
 
 const SIDE = 44;
 const bitmaps = new WeakMap();
@@ -16,8 +16,9 @@ function bitmap(test, number, ready) {
 }
 
 export function drawThumb(context, test, i, left, top, side, ready) {
-  if (!drawable(test, i)) return false;
-  const { sheet, column, row } = place(test, i);
+  const at = place(test, i);
+  if (!at) return false;
+  const { sheet, column, row } = at;
   const source = bitmap(test, sheet, ready);
   if (!source) return false;
   const { size } = test.raw.thumbnails;
@@ -26,14 +27,14 @@ export function drawThumb(context, test, i, left, top, side, ready) {
 }
 
 // A free image for each cell of a grid that moves with the map, so that panning changes no choice.
-export function spread(view, grid, kept) {
+export function spread(test, view, grid, kept) {
   const cell = (SIDE + 6) / 2 ** Math.floor(Math.log2(view.zoom)) / (view.scale / view.zoom);
   const taken = new Map();
   const [left, bottom] = view.world(-SIDE, view.height + SIDE);
   const [right, top] = view.world(view.width + SIDE, -SIDE);
   const chosen = [];
   grid.each(left, bottom, right, top, (i, x, y) => {
-    if (kept && !kept.has(i)) return;
+    if ((kept && !kept.has(i)) || test.cell(i) < 0) return;
     const [column, row] = [Math.floor(x / cell), Math.floor(y / cell)];
     const key = column * 65536 + row;
     const other = taken.get(key);
@@ -58,7 +59,7 @@ export function drawOverlay(context, { test, view, grid, kept, tint, hover, loop
   context.clearRect(0, 0, view.width, view.height);
   const visible = test.raw.thumbnails && view.zoom >= (test.count < 400 ? 1 : test.count < 4000 ? 2 : 3);
   if (visible)
-    for (const { i, x, y } of spread(view, grid, kept)) {
+    for (const { i, x, y } of spread(test, view, grid, kept)) {
       const [left, top] = view.screen(x, y);
       if (!drawThumb(context, test, i, left - SIDE / 2, top - SIDE / 2, SIDE, ready)) continue;
       context.lineWidth = 2.5;

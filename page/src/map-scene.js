@@ -71,7 +71,7 @@ export class Scene {
     if (this.began) this.part = Math.min(1, (now - this.began) / MOVING);
     if (this.part >= 1) this.began = 0;
     const { view, test } = this;
-    const size = Math.min(14, Math.max(2.2, 70 / Math.sqrt(test.count) + 1.6) * Math.sqrt(view.zoom));
+    const size = Math.min(14, Math.max(2, Math.min(9, 330 / Math.sqrt(test.count))) * Math.sqrt(view.zoom));
     this.points.draw(view, { part: ease(this.part), size });
     if (this.part < 1) {
       this.context.setTransform(1, 0, 0, 1, 0, 0);

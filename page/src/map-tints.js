@@ -10,7 +10,7 @@ export const tintOf = (test, method, by) => {
 
 export function tints(test, tint, kept) {
   const found = new Uint8Array(test.count * 4);
-  const solid = test.count > 20000 ? 190 : 225;
+  const solid = test.count > 20000 ? 170 : 210;
   for (let i = 0; i < test.count; i++) {
     found.set(tint(i), 4 * i);
     found[4 * i + 3] = !kept || kept.has(i) ? solid : 22;

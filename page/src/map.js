@@ -13,7 +13,7 @@ import { Thumb } from "./thumbs.js";
 function Card({ test, method, shown }) {
   if (!shown || shown.i < 0) return null;
   const { i, left, top, width } = shown;
-  const state = ["nearest image is wrong ✗", "nearest image is right ✓", ""][method.right[i]];
+  const state = ["nearest image is wrong ✗", "nearest image is right ✓"][method.right[i]];
   const place = { left: `${Math.max(4, Math.min(width - 190, left + 14))}px`, top: `${top + 14}px` };
   return html`<div class="card" style=${place}><${Thumb} test=${test} i=${i} size=${64} /><div><${Name} text=${test.className(i)} />
     ${test.groupOf && html`<span class="hint"><${Name} text=${test.groups[test.groupOf[i]]} /></span>`}<span class="hint">${state}</span></div></div>`;
@@ -22,7 +22,7 @@ function Card({ test, method, shown }) {
 function Legend({ test, by }) {
   useTheme();
   const items = legend(test, by);
-  if (!items.length) return html`<p class="hint">Each colour is a class, ${count(test.classes.length)} in all. Point at an image to see it and the others of its class.</p>`;
+  if (!items.length) return html`<p class="hint">Each colour is a class, ${count(test.classes.length)} in all. Point at one to see its image and the others of its class.</p>`;
   return html`<ul class="legend">${items.map(([name, colour]) => html`<li><span class="dot" style=${{ background: colour }}></span><${Name} text=${name} /></li>`)}</ul>`;
 }
 
@@ -77,9 +77,10 @@ function Drawn({ test }) {
         <button type="button" onClick=${() => { scene.current.view.zoomAt(1 / 1.6, scene.current.view.width / 2, scene.current.view.height / 2); scene.current.changed(); }} aria-label="Zoom out">−</button>
         <button type="button" onClick=${() => { scene.current.view.reset(); scene.current.changed(); clear(); }}>Reset</button></div>
     </div>
-    <${Canvas} test=${test} method=${method} by=${by} kept=${kept} lassoing=${lassoing} scene=${scene} onChosen=${(found) => { setChosen(found.length ? found : null); setLassoing(false); }} />
-    <${Legend} test=${test} by=${by} />
-    <div aria-live="polite">${images && html`<div class="chosen"><h3>${plural(images.length, "chosen image")}</h3><button type="button" class="more" onClick=${clear}>Clear</button><${Gallery} test=${test} images=${images} id="map" /></div>`}</div>`;
+    <div class="mapped"><${Canvas} test=${test} method=${method} by=${by} kept=${kept} lassoing=${lassoing} scene=${scene} onChosen=${(found) => { setChosen(found.length ? found : null); setLassoing(false); }} />
+    <aside class="panel" aria-label="Chosen images and colours" aria-live="polite">${images
+      ? html`<div class="chosen"><h3>${plural(images.length, "chosen image")}</h3><button type="button" class="more" onClick=${clear}>Clear</button></div><${Gallery} test=${test} images=${images} size=${56} id="map" />`
+      : html`<${Legend} test=${test} by=${by} /><p class="hint">Drag to move, turn the wheel or pinch to zoom: images appear. Draw a loop with Lasso to see what is in it. Double-click a point to search with its image.</p>`}</aside></div>`;
 }
 
 export function Map_() {

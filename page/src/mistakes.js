@@ -54,6 +54,14 @@ function Duplicates({ test }) {
       : html`<${Empty}>No duplicates were found, or the study did not search for them.<//>`}`;
 }
 
+function Leaks({ test }) {
+  const leaks = test.mistakes.leaks ?? [];
+  const texts = new Map(leaks.map(({ image, text }) => [image, text]));
+  if (!leaks.length) return null;
+  return html`<h3>Images that are in the training part, too</h3><p class="hint">A method may have learned these by heart.</p>
+    <${Gallery} test=${test} images=${[...texts.keys()]} step=${12} id="leaks" note=${(i) => texts.get(i)} />`;
+}
+
 export function Mistakes() {
   const { t, cm } = useAddress("t", "cm");
   const test = testSet(t);
@@ -64,5 +72,5 @@ export function Mistakes() {
     <div class="bar rule"><${MethodChoice} label="Mistakes of" test=${test} value=${method.index} onChange=${(next) => go({ cm: next })} /></div>
     <h3>Most confused classes</h3><${Pairs} test=${test} method=${method} />
     <${Hubs} test=${test} method=${method} />
-    <${Labels} test=${test} /><${Duplicates} test=${test} /><//>`;
+    <${Labels} test=${test} /><${Duplicates} test=${test} /><${Leaks} test=${test} /><//>`;
 }

@@ -38,6 +38,6 @@ export function useNeighbours(test, method, i) {
   }, [key]);
   if (stored) return { list: stored };
   if (page.live) return live.key === key ? live : { reason: "Asking the server …" };
-  if (method.right[i] === 2 && method.place(i) >= 0) return { reason: "This image is not a query of the test." };
+  if (method.right[i] === 2) return { reason: "This image is not a query of the test." };
   return { reason: "This page has no neighbours of this image, only those of chosen queries. `levelfield view` shows any." };
 }

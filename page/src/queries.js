@@ -5,9 +5,8 @@ export function chosenMethods(test, text) {
 }
 
 function asked(test, method) {
-  const { right } = method;
   const all = method.queries ?? Uint32Array.from({ length: test.count }, (_, i) => i);
-  return Array.from(all).filter((i) => right[i] !== 2);
+  return Array.from(all).filter((i) => method.asks(i));
 }
 
 function shuffled(list) {

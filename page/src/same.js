@@ -31,14 +31,14 @@ function pairsAround(method, at) {
   const rows = method.raw.neighbours.shape[0];
   for (let place = 0; place < rows; place++) {
     const i = method.queries ? method.queries[place] : place;
-    if (method.right[i] === 2) continue;
+    if (!method.asks(i)) continue;
     for (const { image, similarity } of method.neighbours(i)) keep(similarity >= at ? found.above : found.below, [i, image, similarity], similarity >= at ? 1 : -1);
   }
   return found;
 }
 
 function Rate({ name, text, rate, interval, kind }) {
-  return html`<div class=${`rate ${kind}`}><dt>${name}</dt><dd><strong>${percent(rate)}</strong>${interval && html`<span class="hint">95 %: ${percent(interval[0])} to ${percent(interval[1])}</span>`}<span class="hint">${text}</span></dd></div>`;
+  return html`<div class=${`rate ${kind}`}><dt>${name}</dt><dd><strong>${percent(rate)}</strong>${interval?.[0] != null && html`<span class="hint">95 %: ${percent(interval[0])} to ${percent(interval[1])}</span>`}<span class="hint">${text}</span></dd></div>`;
 }
 
 function Errors({ threshold, at, width }) {
@@ -50,14 +50,14 @@ function Errors({ threshold, at, width }) {
   const band = (list) => `${path(list.map(([, high], i) => [x(grid[i]), y(high)]))}${path([...list.keys()].reverse().map((i) => [x(grid[i]), y(list[i][0])])).replace("M", "L")}Z`;
   return html`<svg width=${width} height="260" role="img" aria-label="False accepts and false rejects by threshold">
     <${Axes} box=${box} x=${x} y=${y} xTicks=${ticks(grid[0], grid.at(-1), 6)} yTicks=${[0, 0.25, 0.5, 0.75, 1]} yText=${(tick) => `${tick * 100} %`} xName="threshold (similarity)" yName="rate of errors" />
-    ${threshold.intervals && html`<path class="band accept" d=${band(threshold.intervals.false_accept)} /><path class="band reject" d=${band(threshold.intervals.false_reject)} />`}
+    ${threshold.intervals && !threshold.intervals.false_accept.flat().includes(null) && html`<path class="band accept" d=${band(threshold.intervals.false_accept)} /><path class="band reject" d=${band(threshold.intervals.false_reject)} />`}
     <path class="line accept" d=${line(threshold.false_accept)} /><path class="line reject" d=${line(threshold.false_reject)} />
     <line class="at" x1=${x(grid[at])} x2=${x(grid[at])} y1=${box.top} y2=${box.bottom} /></svg>`;
 }
 
 function Roc({ threshold, at, width, colour }) {
   const side = Math.min(width, 340);
-  const box = { left: 52, right: side - 12, top: 28, bottom: 214 };
+  const box = { left: 52, right: side - 24, top: 28, bottom: 214 };
   const x = linear(0, 1, box.left, box.right);
   const y = linear(0, 1, box.bottom, box.top);
   const points = threshold.false_accept.map((rate, i) => [x(rate), y(1 - threshold.false_reject[i])]);

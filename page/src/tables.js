@@ -7,10 +7,11 @@ import { Empty, Section } from "./pieces.js";
 const numeric = (text) => /^[+−-]?[\d,.]+( ?%)?$/.test(text);
 
 function Table({ table, open }) {
+  const numbers = table.columns.map((_, i) => i > 0 && table.rows.every((row) => !row[i] || row[i] === "-" || numeric(row[i])));
   return html`<details open=${open}><summary><span>${table.title}</span> <span class="hint">${plural(table.rows.length, "row")}</span></summary>
     ${table.note && html`<p class="hint" dir="auto">${table.note}</p>`}
-    <div class="scroll" role="region" aria-label=${table.title} tabindex="0"><table><thead><tr>${table.columns.map((name) => html`<th scope="col" dir="auto">${name}</th>`)}</tr></thead>
-      <tbody>${table.rows.map((row) => html`<tr>${row.map((text, i) => (i ? html`<td class=${numeric(text) ? "number" : ""} dir="auto">${text}</td>` : html`<th scope="row" dir="auto">${text}</th>`))}</tr>`)}</tbody></table></div></details>`;
+    <div class="scroll" role="region" aria-label=${table.title} tabindex="0"><table><thead><tr>${table.columns.map((name, i) => html`<th scope="col" class=${numbers[i] ? "number" : ""} dir="auto">${name}</th>`)}</tr></thead>
+      <tbody>${table.rows.map((row) => html`<tr>${row.map((text, i) => (i ? html`<td class=${numbers[i] ? "number" : ""} dir="auto">${text}</td>` : html`<th scope="row" dir="auto">${text}</th>`))}</tr>`)}</tbody></table></div></details>`;
 }
 
 export function Tables() {
