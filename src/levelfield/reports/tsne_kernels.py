@@ -1,6 +1,6 @@
-"""Compiled loops of t-SNE: attraction along the edges of a graph, and values between points and a grid.
+"""Compiled loops of t-SNE: attraction along the edges of a graph, repulsion, and values between points and a grid.
 
-Values at a point are interpolated from the 4 x 4 nearest nodes by cubic polynomials (Lagrange).
+Points and the 4 x 4 nearest nodes of the grid are connected by cubic B-splines.
 """
 
 from __future__ import annotations
@@ -27,12 +27,31 @@ def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Arra
 
 
 @compiled
+def repel(places: Array, out: Array) -> float:
+    """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
+    one, total = np.float32(1), 0.0
+    for point in range(len(places)):
+        x, y = places[point, 0], places[point, 1]
+        across, up, sum_near = np.float32(0), np.float32(0), np.float32(0)
+        for other in range(len(places)):
+            right, above = x - places[other, 0], y - places[other, 1]
+            near = one / (one + right * right + above * above)
+            sum_near += near
+            across += near * near * right
+            up += near * near * above
+        out[point, 0], out[point, 1] = across, up
+        total += sum_near - one  # without its nearness to itself
+    return total
+
+
+@compiled
 def _cubic(at: float, weights: Array) -> None:
     """Weights of the nodes -1, 0, 1 and 2 for a point between 0 and 1."""
-    weights[0] = -at * (at - 1) * (at - 2) / 6
-    weights[1] = (at + 1) * (at - 1) * (at - 2) / 2
-    weights[2] = -(at + 1) * at * (at - 2) / 2
-    weights[3] = (at + 1) * at * (at - 1) / 6
+    rest = 1 - at
+    weights[0] = rest * rest * rest / 6
+    weights[1] = (3 * at * at * at - 6 * at * at + 4) / 6
+    weights[2] = (3 * rest * rest * rest - 6 * rest * rest + 4) / 6
+    weights[3] = at * at * at / 6
 
 
 @compiled
