@@ -104,10 +104,10 @@ def serving(site: Site, **settings: Any) -> Iterator[Client]:
     """The site on a server in a thread of its own, ended afterwards."""
     with Server(**settings) as server:
         server.site = site
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread = threading.Thread(target=server.serve)
         thread.start()
         try:
             yield Client(server)
         finally:
-            server.shutdown()
+            server.end()
             thread.join()

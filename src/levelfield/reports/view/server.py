@@ -32,6 +32,7 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    timeout = 0.1  # seconds until `serve` looks at deadlines, and whether it should end
     request_queue_size = _CONNECTIONS
     site: Site
 
@@ -43,6 +44,7 @@ class Server(ThreadingHTTPServer):
         self._places = threading.BoundedSemaphore(connections)
         self._deadlines: dict[socket.socket, float] = {}
         self._counting = threading.Lock()
+        self._ended = False
         try:
             super().__init__((HOST, port), Handler)
         except OSError as error:
@@ -54,6 +56,16 @@ class Server(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+    def serve(self) -> None:
+        """Serve until `end` is called."""
+        while not self._ended:
+            self.handle_request()
+            self.service_actions()
+
+    def end(self) -> None:
+        """Let `serve` return within a moment. Only sets a flag, so that a signal handler may call it at any time."""
+        self._ended = True
 
     def server_bind(self) -> None:
         """Bind without looking the host name up, which may ask the network."""
@@ -94,7 +106,7 @@ class Server(ThreadingHTTPServer):
                 self.answering -= 1
 
     def service_actions(self) -> None:
-        """End the requests that have not arrived in time; called about twice a second."""
+        """End the requests that have not arrived in time."""
         now = time.monotonic()
         for request, deadline in tuple(self._deadlines.items()):
             if now > deadline:
