@@ -21,6 +21,7 @@ import levelfield.objectives._contract as contract
 from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
+from levelfield.reports.view.server import Server
 from levelfield.studies.specification.study import parse_study
 from one_process import stay_in_this_process, without_garbage
 
@@ -55,6 +56,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         stay_in_this_process(patch)
         patch.setattr(experiment, "STEPS", 5)
+        patch.setattr(Server, "serve", Server.end)  # a server would wait for Ctrl-C
+        patch.setattr("levelfield.cli.view._open", lambda address: None)
         run(["compare", "demo"])
         without_garbage()  # what these commands imported
         yield room
@@ -162,5 +165,6 @@ def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "init",
         "toy",
         "ranks",
+        "view",
     }
     assert known <= shown
