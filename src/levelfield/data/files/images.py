@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
 
@@ -39,7 +39,8 @@ SUFFIXES = HEIC_SUFFIXES | frozenset(
 # Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
-_RATIO, _SCANS = 100, 500  # of images of strangers; a progressive JPEG usually has 10 scans
+_RATIO, _SCANS = 100, 500  # of images from anywhere; a progressive JPEG usually has 10 scans
+_SMOOTH = Image.Resampling.BILINEAR
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -85,7 +86,7 @@ def read_image(path: Path | str) -> Image.Image:
 def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
     """The image in `content`, like `read_image` of a file with that content. Nothing is written to disk.
 
-    For images of strangers, so it is stricter than `read_image`: images that would take very long or very much memory,
+    For images from anywhere, so it is stricter than `read_image`: images that would take very long or very much memory,
     here or in a view, are refused before they are decoded. name: what errors call the image.
     """
     if _is_heic(content):
@@ -97,6 +98,12 @@ def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
             return as_rgb(image)
     except Exception as error:  # see `_decode`
         raise UnreadableImage(f"Cannot read {name}: {_reason(len(content), error)}.") from error
+
+
+def read_small(path: Path | str, side: int) -> Image.Image:
+    """Like `read_image`, with at most `side` pixels on the longer side. JPEG is decoded at low resolution for speed."""
+    image = _decode(Path(path), small=True, least=2 * side)
+    return ImageOps.contain(image, (side, side), Image.Resampling.BOX if max(image.size) > side else _SMOOTH)
 
 
 def verify_image(path: Path | str) -> None:
