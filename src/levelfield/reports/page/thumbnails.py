@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from levelfield.data import read_image
 from levelfield.data.checks.perceptual_hash import BITS, hash_bits
+from levelfield.data.files.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.page.data import Array, Thumbnails, smallest
@@ -70,10 +70,9 @@ def thumbnails_of(paths: list[Path], chosen: Array | None, *, progress: Progress
 def _small(path: Path) -> Image.Image | None:
     """The image in a white square of SIZE pixels; None if it cannot be read."""
     try:
-        image = read_image(path)
+        image = read_small(path, SIZE)
     except LevelfieldError:  # moved, deleted or damaged since: counted as lost, and named on the page
         return None
-    image.thumbnail((SIZE, SIZE), Image.Resampling.BILINEAR, reducing_gap=2.0)
     square = Image.new("RGB", (SIZE, SIZE), "white")
     square.paste(image, ((SIZE - image.width) // 2, (SIZE - image.height) // 2))
     return square
