@@ -72,7 +72,8 @@ export function gestures(canvas, map) {
     map.changed();
   }
 
-  const leave = () => { armed = false; map.hover(-1, -1); };
+  // a finger leaves after every tap, and what it tapped stays
+  const leave = (event) => { if (event.pointerType === "mouse") { armed = false; map.hover(-1, -1); } };
   const disarm = () => (armed = false);
   const events = { pointerdown: press, pointermove: move, pointerup: release, pointercancel: release, pointerleave: leave, keydown: key };
   for (const [name, listener] of Object.entries(events)) canvas.addEventListener(name, listener);

@@ -63,6 +63,15 @@ export class Scene {
     this.changed();
   }
 
+  zoom(factor) {
+    this.view.zoomAt(factor, this.view.width / 2, this.view.height / 2);
+    this.changed();
+  }
+  reset() {
+    this.view.reset();
+    this.changed();
+  }
+
   changed() { this.frame ||= requestAnimationFrame((now) => this.draw(now)); }
 
   draw(now) {

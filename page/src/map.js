@@ -26,6 +26,18 @@ function Legend({ test, by }) {
   return html`<ul class="legend">${items.map(([name, colour]) => html`<li><span class="dot" style=${{ background: colour }}></span><${Name} text=${name} /></li>`)}</ul>`;
 }
 
+// Whether the map came near the screen: until then its graphics cost nothing.
+function useNear() {
+  const ref = useRef(null);
+  const [near, setNear] = useState(false);
+  useEffect(() => {
+    const watch = new IntersectionObserver(([entry]) => { if (entry.isIntersecting) { setNear(true); watch.disconnect(); } }, { rootMargin: "400px" });
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  return [ref, near];
+}
+
 function Canvas({ test, method, by, kept, lassoing, onChosen, scene }) {
   const below = useRef(null);
   const above = useRef(null);
@@ -47,18 +59,17 @@ function Canvas({ test, method, by, kept, lassoing, onChosen, scene }) {
   useEffect(() => scene.current.move(test, method), [test, method]);
   useEffect(() => scene.current.paint(method, by, kept), [test, method, by, kept, theme]);
   const i = shown?.i ?? -1;
-  return html`<div class="map">
-    <canvas ref=${below} aria-hidden="true"></canvas>
+  return html`<canvas ref=${below} aria-hidden="true"></canvas>
     <canvas ref=${above} tabindex="0" role="img" class=${lassoing ? "lassoing" : ""} onDblClick=${() => i >= 0 && ask(i)}
       aria-label=${`Map of ${count(test.count)} images by ${method.label}. Arrow keys move it, plus and minus zoom, 0 resets. The class field below chooses images without a pointer.`}></canvas>
     <${Card} test=${test} method=${method} shown=${shown} />
-    ${flat && html`<p class="flat">${flat} The map is drawn without it and moves more slowly.</p>`}
-  </div>`;
+    ${flat && html`<p class="flat">${flat} The map is drawn without it and moves more slowly.</p>`}`;
 }
 
 function Drawn({ test }) {
   const state = useAddress("map", "colour", "mark");
   const scene = useRef(null);
+  const [ref, near] = useNear();
   const [lassoing, setLassoing] = useState(false);
   const [chosen, setChosen] = useState(null);
   const able = test.methods.filter(({ raw }) => raw.map);
@@ -73,11 +84,11 @@ function Drawn({ test }) {
       <${Choice} label="Colour" value=${by} options=${colours} onChange=${(colour) => go({ colour })} />
       <${ClassChoice} label="Only class" test=${test} value=${state.mark} onChange=${(mark) => { setChosen(null); go({ mark }); }} />
       <div class="pager"><button type="button" aria-pressed=${lassoing} onClick=${() => setLassoing(!lassoing)} title="Draw a loop around images (or hold Shift)">Lasso</button>
-        <button type="button" onClick=${() => { scene.current.view.zoomAt(1.6, scene.current.view.width / 2, scene.current.view.height / 2); scene.current.changed(); }} aria-label="Zoom in">+</button>
-        <button type="button" onClick=${() => { scene.current.view.zoomAt(1 / 1.6, scene.current.view.width / 2, scene.current.view.height / 2); scene.current.changed(); }} aria-label="Zoom out">−</button>
-        <button type="button" onClick=${() => { scene.current.view.reset(); scene.current.changed(); clear(); }}>Reset</button></div>
+        <button type="button" onClick=${() => scene.current?.zoom(1.6)} aria-label="Zoom in">+</button>
+        <button type="button" onClick=${() => scene.current?.zoom(1 / 1.6)} aria-label="Zoom out">−</button>
+        <button type="button" onClick=${() => { scene.current?.reset(); clear(); }}>Reset</button></div>
     </div>
-    <div class="mapped"><${Canvas} test=${test} method=${method} by=${by} kept=${kept} lassoing=${lassoing} scene=${scene} onChosen=${(found) => { setChosen(found.length ? found : null); setLassoing(false); }} />
+    <div class="mapped"><div class="map" ref=${ref}>${near && html`<${Canvas} test=${test} method=${method} by=${by} kept=${kept} lassoing=${lassoing} scene=${scene} onChosen=${(found) => { setChosen(found.length ? found : null); setLassoing(false); }} />`}</div>
     <aside class="panel" aria-label="Chosen images and colours" aria-live="polite">${images
       ? html`<div class="chosen"><h3>${plural(images.length, "chosen image")}</h3><button type="button" class="more" onClick=${clear}>Clear</button></div><${Gallery} test=${test} images=${images} size=${56} id="map" />`
       : html`<${Legend} test=${test} by=${by} /><p class="hint">Drag to move, turn the wheel or pinch to zoom: images appear. Draw a loop with Lasso to see what is in it. Double-click a point to search with its image.</p>`}</aside></div>`;

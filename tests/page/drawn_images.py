@@ -45,7 +45,8 @@ def paint(draw: ImageDraw.ImageDraw, shape: str, colour: tuple[int, ...], stream
     def ring(count: int, sizes: tuple[float, ...], start: float = -math.pi / 2) -> list[tuple[float, float]]:
         angles = [start + turn + 2 * math.pi * step / count for step in range(count)]
         lengths = [radius * sizes[step % len(sizes)] for step in range(count)]
-        return [(middle[0] + r * math.cos(a), middle[1] + r * math.sin(a)) for a, r in zip(angles, lengths, strict=True)]
+        corners = zip(angles, lengths, strict=True)
+        return [(middle[0] + r * math.cos(a), middle[1] + r * math.sin(a)) for a, r in corners]
 
     def disc(scale: float, at: tuple[float, float] = (0, 0)) -> list[float]:
         x, y = middle[0] + at[0] * radius, middle[1] + at[1] * radius
