@@ -45,6 +45,7 @@ export function Switch({ label, value, options, onChange }) {
 // A class by typing a part of its name.
 export function ClassChoice({ label, test, value, onChange }) {
   const [text, setText] = useState(null);
+  const [known, setKnown] = useState([]); // filled when the field is used: thousands of names take a while
   const shown = text ?? (value >= 0 ? test.classes[value] : "");
   const choose = (event) => {
     const typed = event.currentTarget.value;
@@ -52,11 +53,10 @@ export function ClassChoice({ label, test, value, onChange }) {
     setText(found < 0 ? typed : null);
     if (found >= 0 || !typed) onChange(found);
   };
-  const known = test.classes.slice(0, 3000);
   const id = `classes-of-${label.replace(/\W/g, "")}`;
   useEffect(() => setText(null), [value]);
   return html`<label class="choice"><span>${label}</span>
-    <input type="search" list=${id} value=${shown} placeholder="any class" dir="auto" onInput=${choose} autocomplete="off" />
+    <input type="search" list=${id} value=${shown} placeholder="any class" dir="auto" onInput=${choose} onFocus=${() => setKnown(test.classes.slice(0, 3000))} autocomplete="off" />
     <datalist id=${id}>${known.map((name) => html`<option value=${name} />`)}</datalist></label>`;
 }
 

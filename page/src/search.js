@@ -23,13 +23,19 @@ function MethodToggles({ test, chosen }) {
   </div>`;
 }
 
+// Of a query that the study did not search, only the list from the server is known.
+function firstRight(test, method, i, list) {
+  const rank = method.asks(i) ? method.firstRight[i] : list.findIndex(({ image }) => test.classOf[image] === test.classOf[i]) + 1;
+  if (rank) return rank === 1 ? "nearest is right" : `first right at rank ${count(rank)}`;
+  return method.asks(i) ? "no other image of its class" : `none of the ${list.length} nearest is right`;
+}
+
 export function Ranking({ test, method, i, k }) {
   const { list, reason } = useNeighbours(test, method, i);
-  const rank = method.firstRight[i];
   const right = test.classOf[i];
   return html`<div class="ranking">
     <div class="who"><${Method} row=${method.row} />
-      ${list && html`<span class="hint">${rank ? (rank === 1 ? "nearest is right" : `first right at rank ${count(rank)}`) : "no other image of its class"}</span>`}</div>
+      ${list && html`<span class="hint">${firstRight(test, method, i, list)}</span>`}</div>
     ${list ? html`<ol class="strip">${list.slice(0, k).map(({ image, similarity }) => html`<li key=${image}><${Picture} test=${test} i=${image} right=${test.classOf[image] === right} note=${value(similarity, 3)} size=${72} full=${true} onClick=${() => go({ q: image })} /></li>`)}</ol>`
       : html`<${Empty}>${reason}<//>`}
   </div>`;

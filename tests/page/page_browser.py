@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Route, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from levelfield.reports.page.data import Page
@@ -49,6 +49,8 @@ class Opener:
     def __init__(self, browser: Browser, folder: Path) -> None:
         self.browser = browser
         self.file = folder / "report.html"
+        self.own = self.file.as_uri()
+        self.route: Callable[[Route], None] | None = None
         self.errors: list[str] = []
         self.asked: list[str] = []
 
@@ -64,13 +66,15 @@ class Opener:
         tab.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
         tab.on("request", lambda request: self.asked.append(request.url))
+        if self.route:
+            tab.route("**", self.route)
         tab.goto(address)
         tab.wait_for_selector("html[data-ready]")
         return tab
 
     def elsewhere(self) -> list[str]:
-        """Requests for anything but the file and what is in it."""
-        own = ("data:", "blob:", self.file.as_uri())
+        """Requests for anything but the page's own address and what is in it."""
+        own = ("data:", "blob:", self.own)
         return [address for address in self.asked if not address.startswith(own)]
 
     def close(self) -> None:
