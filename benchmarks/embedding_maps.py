@@ -53,12 +53,12 @@ def figures(*, quick: bool, peers: bool) -> Iterator[Figure]:
     others: dict[str, Callable[[], Array]] = {"scikit-learn": lambda: TSNE(random_state=0).fit_transform(first)}
     if peers:
         others["openTSNE"] = lambda: _open_tsne(first)
-    trust = trustworthiness(first, ours, n_neighbors=10, metric="cosine")
+    trust = trusted(first, ours)
     last = list(rows_of)[-1]
-    facts["trust"], facts["trust_of_a_later_map"] = trust, trustworthiness(rows_of[last], maps[last], n_neighbors=10)
+    facts["trust"], facts["trust_of_a_later_map"] = trust, trusted(rows_of[last], maps[last])
     for peer, run in others.items():
         theirs, seconds = timed(run)
-        known = trustworthiness(first, theirs, n_neighbors=10, metric="cosine")
+        known = trusted(first, theirs)
         must, good = FASTER if peer == "scikit-learn" and not quick else (None, None)
         told = {**facts, "peer_seconds": seconds, "peer_trust": known}
         yield Figure(f"{count:,} images", "a map", peer, seconds / one, must, False, good, facts=told)
@@ -66,6 +66,10 @@ def figures(*, quick: bool, peers: bool) -> Iterator[Figure]:
     for many in () if quick else LARGE:
         _, seconds = timed(lambda many=many: embedding_maps({"a": made(many, 0)}))  # type: ignore[misc]
         yield Figure(f"{many:,} images", "a map", "the demo's", seconds / one, None, True, facts={"seconds": seconds})
+
+
+def trusted(rows: Array, places: Array) -> float:
+    return float(trustworthiness(rows, places, n_neighbors=10, metric="cosine"))
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:
