@@ -100,6 +100,7 @@ def viewed(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
         plainly = Server.serve
         monkeypatch.setattr(Server, "serve", served)
+        monkeypatch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
         return levelfield("view", STUDY, *words)
 
     return run
@@ -113,6 +114,38 @@ def test_sigterm_ends_it_and_nothing_is_written(compared: Path, viewed: Callable
     assert (seen, ended.err) == ([200], "")
     assert {path: path.stat().st_mtime_ns for path in compared.rglob("*")} == before
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_the_data_of_a_written_page_are_used_again_but_not_its_script(
+    compared: Path, levelfield: Levelfield, viewed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise AssertionError("the page is there")
+
+    levelfield("-q", "report", STUDY, "--page")
+    monkeypatch.setattr("levelfield.reports.view.study.collect", refuse)
+    written = compared / STUDY / "report.html"
+    text = written.read_text()
+    written.write_text(text.replace("<script>", "<script>alert(1);"))
+    pages: list[bytes] = []
+    assert viewed(lambda address: pages.append(ask(address)[1])).code == 0
+    [page] = pages
+    assert b"alert(1)" not in page
+    assert b"connect-src 'self'" in page
+    shown = data_of(page)
+    assert shown.pop("live")["runs"] == [0, 1, 2]
+    wanted = data_of(text.encode())
+    assert wanted.pop("live") is None
+    assert shown == wanted
+
+
+def test_a_page_of_other_runs_is_not_used(compared: Path, levelfield: Levelfield, viewed: Callable[..., Ended]) -> None:
+    levelfield("-q", "report", STUDY, "--page")
+    written = compared / STUDY / "report.html"
+    written.write_text(written.read_text().replace('"study":"small"', '"study":"another"')[:-10] + "changed -->\n")
+    pages: list[bytes] = []
+    viewed(lambda address: pages.append(ask(address)[1]))
+    assert data_of(pages[0])["study"] == "small"
 
 
 def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callable[..., Ended]) -> None:
@@ -157,7 +190,7 @@ def test_what_cannot_be_viewed_gets_one_message(levelfield: Levelfield, compared
     assert levelfield("view", STUDY, "--port", "70000").code == 2
     for rows in (compared / STUDY).glob("*/*/embeddings.npy"):
         rows.unlink()
-    assert "have no test embeddings" in levelfield("view", STUDY).error
+    assert "has test embeddings, so there is nothing to search" in levelfield("view", STUDY).error
 
 
 def test_lost_images_do_not_end_it(compared: Path, viewed: Callable[..., Ended]) -> None:

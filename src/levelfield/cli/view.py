@@ -42,11 +42,7 @@ def view(
         with bar("making the page") as progress:
             server.site = read_site(folder, server.token, progress=progress)
         _serve(server, open_browser)
-    if server.answering:
-        # threads inside torch would be ended in the middle of a C++ function, which aborts the process
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    _leave()
 
 
 def _serve(server: Server, open_browser: bool) -> None:
@@ -65,6 +61,14 @@ def _serve(server: Server, open_browser: bool) -> None:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
+
+
+def _leave() -> None:
+    """End the process at once. Ending Python takes seconds when torch is imported, and aborts if a thread is inside it;
+    there is nothing to save."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _open(address: str) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import os
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from levelfield.contents import damaged
 from levelfield.files import write_text
 from levelfield.reports.page.data import Page, to_json
 
 ASSETS = ("page.html", "page.css", "page.js")
 FILE, DATA = "report.html", "report.json"
+_DATA_BEGINS = '<script type="application/json" id="page-data">'
 # in JSON these letters occur only within texts, where the escape means the same
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
@@ -50,14 +54,29 @@ def write_data(page: Page, path: Path) -> None:
     write_text(path, to_json(replace(page, tests=tests)) + "\n")
 
 
+def read_data(path: Path) -> dict[str, Any]:
+    """The data of a written page, with its thumbnails."""
+    _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
+    try:
+        found = json.loads(rest.partition("</script>")[0])
+    except ValueError as error:
+        raise damaged(path, "is not a page of levelfield") from error
+    return found if isinstance(found, dict) else {}
+
+
 def page_html(page: Page) -> str:
     """The page as text. A page with `live` may also ask its own server."""
+    return data_html(to_json(page), page.study, live=page.live is not None)
+
+
+def data_html(data: str, study: str, *, live: bool) -> str:
+    """The page of data that is already JSON."""
     skeleton, style, script = (_asset(name) for name in ASSETS)
     parts = {
-        "CSP": html.escape(policy(live=page.live is not None), quote=False),
-        "TITLE": html.escape(f"{page.study}: levelfield"),
+        "CSP": html.escape(policy(live=live), quote=False),
+        "TITLE": html.escape(f"{study}: levelfield"),
         "STYLE": style,
-        "DATA": _harmless(to_json(page)),
+        "DATA": _harmless(data),
         "SCRIPT": script,
     }
     # one pass: what a part contains is never read as a mark

@@ -89,8 +89,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.server.is_read(self.connection)
         try:
-            with self.server.busy():
-                return self.server.site.answer(asked, self._body)
+            return self.server.site.answer(asked, self._body)
         except (Refused, ConnectionError, TimeoutError):
             raise
         except LevelfieldError as error:

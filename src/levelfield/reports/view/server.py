@@ -9,8 +9,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -38,12 +37,10 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, *, port: int = 0, seconds: float = _SECONDS, connections: int = _CONNECTIONS) -> None:
         self.token = secrets.token_urlsafe(24)
-        self.answering = 0
         self._seconds = seconds
         self._context = contextvars.copy_context()
         self._places = threading.BoundedSemaphore(connections)
         self._deadlines: dict[socket.socket, float] = {}
-        self._counting = threading.Lock()
         self._ended = False
         try:
             super().__init__((HOST, port), Handler)
@@ -93,17 +90,6 @@ class Server(ThreadingHTTPServer):
     def is_read(self, request: socket.socket) -> None:
         """The whole request has arrived: its deadline no longer applies."""
         self._deadlines.pop(request, None)
-
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Count a request in `answering` while it is being answered."""
-        with self._counting:
-            self.answering += 1
-        try:
-            yield
-        finally:
-            with self._counting:
-                self.answering -= 1
 
     def service_actions(self) -> None:
         """End the requests that have not arrived in time."""
