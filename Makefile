@@ -63,6 +63,7 @@ bench: $(INSTALLED)  ## speed ratios of the training loop, the cache, objectives
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/embedding_maps.py
 	$(BIN)/python benchmarks/tuning.py
 
 docs: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checkers and outdated pictures from the code

@@ -68,7 +68,7 @@ def _weights(squares: Array, perplexity: float) -> Array:
         low, high = np.where(flat, sharp, low), np.where(flat, high, sharp)
         sharp = np.where(np.isinf(high), 2 * low, (low + np.minimum(high, 1e300)) / 2)
         sharp = np.minimum(sharp, 1e12)  # equal distances have no smaller perplexity
-    return weights / total[:, None]
+    return np.asarray(weights / total[:, None])
 
 
 def layout(graph: csr_matrix, start: Array, phases: Sequence[Phase] = WHOLE) -> Array:

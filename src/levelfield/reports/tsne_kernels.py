@@ -40,7 +40,7 @@ def repel(places: Array, out: Array) -> float:
             across += near * near * right
             up += near * near * above
         out[point, 0], out[point, 1] = across, up
-        total += sum_near - one  # without its nearness to itself
+        total += float(sum_near) - 1.0  # without its nearness to itself
     return total
 
 

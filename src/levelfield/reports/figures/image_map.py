@@ -119,7 +119,7 @@ def _panel(axis: Any, region: Region, across: int, places: np.ndarray, colours: 
     chosen, centres = placed((places[inside] - corner) / side, across)
     chosen = inside[chosen]
     lines = np.stack((places[chosen], corner + centres * side), axis=1)
-    axis.add_collection(LineCollection(lines, colors=colours[chosen], linewidths=0.6, alpha=0.7, zorder=1))
+    axis.add_collection(LineCollection(list(lines), colors=colours[chosen], linewidths=0.6, alpha=0.7, zorder=1))
     pixels = PIXELS // across
     canvas = np.zeros((across * pixels, across * pixels, 4), np.uint8)
     starts = np.rint((centres - 0.5) * pixels).astype(int)
