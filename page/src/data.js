@@ -10,7 +10,7 @@ class Embedded {
     this.raw = raw;
     this.index = index;
     this.test = test;
-    this.row = page.rows[raw.row];
+    this.row = page.rows[raw.row] ?? { label: `method ${index + 1}`, colour: index };
     this.k = raw.k;
     this.threshold = raw.threshold;
     this.takenFor = raw.classes.taken_for;

@@ -72,7 +72,7 @@ function Chooser({ test, state, list, at, step }) {
     <${Switch} label="Queries" value=${state.by} options=${WAYS} onChange=${choose} />
     ${state.by === "class" && html`<${ClassChoice} label="Class" test=${test} value=${state.c} onChange=${(c) => c >= 0 && go({ c, q: -1 })} />`}
     ${state.by === "find" && html`<label class="choice"><span>Class or file</span><input type="search" value=${typed} dir="auto" placeholder="part of a name" onInput=${(event) => setTyped(event.currentTarget.value)} /></label>`}
-    <${Choice} label="Show" value=${state.k} options=${[5, 10, 20, 50].map((k) => [k, `${k} nearest`])} onChange=${(k) => go({ k: Number(k) })} />
+    <${Choice} label="Show" value=${state.k} options=${[...new Set([5, 10, 20, 50, state.k])].sort((a, b) => a - b).map((k) => [k, `${k} nearest`])} onChange=${(k) => go({ k: Number(k) })} />
     <div class="pager"><button type="button" onClick=${() => step(-1)} aria-label="Previous query" title="Key p or ←">‹</button>
       <span aria-live="polite">${list.length ? `${at >= 0 ? count(at + 1) : "–"} of ${count(list.length)}` : "none"}</span>
       <button type="button" onClick=${() => step(1)} aria-label="Next query" title="Key n or →">›</button></div>

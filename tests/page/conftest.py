@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browsers import Opener, launched
 from made_page import made
-from page_browser import Opener, launched
 from playwright.sync_api import Browser
 
 from levelfield.reports.page.data import Page

@@ -27,13 +27,13 @@ from levelfield.reports.page.data import (
 
 # label, noise of the embedding, seconds of training, group that cannot be told apart, deviations
 METHODS: tuple[tuple[str, float, float | None, str, str], ...] = (
-    ("contrastive", 0.24, 4.6, "a", ""),
-    ("normalized_softmax", 0.29, 4.5, "ab", "ab"),
-    ("triplet", 0.34, 4.5, "b", ""),
-    ("LDA (closed form)", 0.36, None, "b", "c"),
-    ("margin", 0.4, 4.3, "b", ""),
-    ("proxy_anchor", 0.43, 5.2, "c", "a"),
-    ("multi_similarity", 0.46, 3.7, "c", ""),
+    ("contrastive", 0.25, 4.6, "a", ""),
+    ("normalized_softmax", 0.26, 4.5, "ab", "ab"),
+    ("triplet", 0.3, 4.5, "b", ""),
+    ("LDA (closed form)", 0.32, None, "b", "c"),
+    ("margin", 0.37, 4.3, "b", ""),
+    ("proxy_anchor", 0.4, 5.2, "c", "a"),
+    ("multi_similarity", 0.43, 3.7, "c", ""),
     ("untrained features", 0.5, None, "d", "c"),
 )
 DEVIATIONS = {"a": "extra parameters 99,072", "b": "lr of proxies x0.846 (x1)", "c": "steps 0 (500)"}
@@ -44,12 +44,14 @@ METRICS = [
 ]
 
 
-def made(images: int = 300, classes: int = 24, methods: int = 5, *, k: int = 20, pictures: bool = True) -> Page:
-    """A whole page. Above 6,000 images, neighbours of 500 queries only."""
+def made(
+    images: int = 300, classes: int = 24, methods: int = 5, *, k: int = 20, pictures: bool = True, noise: float = 1
+) -> Page:
+    """A whole page. Above 6,000 images, neighbours of 500 queries only. noise: more makes every method worse."""
     stream = np.random.default_rng([images, classes])
     class_of = np.sort(np.arange(images) % classes).astype(np.uint32)
     queries = None if images <= 6000 else np.sort(stream.choice(images, 500, replace=False)).astype(np.uint32)
-    found = [embedded(row, METHODS[row][1], class_of, classes, queries, k) for row in range(methods)]
+    found = [embedded(row, noise * METHODS[row][1], class_of, classes, queries, k) for row in range(methods)]
     called = names(classes)
     test = TestSet(
         name="test classes",
@@ -73,7 +75,7 @@ def _row(number: int, method: Embedded) -> Row:
     label, _, seconds, group, letters = METHODS[number]
     recall, trained = float((method.right[method.right < 2] == 1).mean()), seconds is not None
     cells = {
-        "recall@1": Cell(recall, recall - 0.02, recall + 0.02, 0.004),
+        "recall@1": Cell(recall, recall - 0.03, min(1, recall + 0.03), 0.004),
         "map@r": Cell(recall * 0.76, recall * 0.74, recall * 0.78, None),
         "nmi": Cell(0.95 - number / 50 if number != 2 else 0.99, None, None, 0.002),
     }

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from browsers import Opener
 from made_page import made
-from page_browser import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 

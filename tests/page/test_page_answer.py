@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from page_browser import Opener
+from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
@@ -112,7 +112,9 @@ def test_tables_open_and_close(opened: Opener, shapes: Page) -> None:
 
 
 def test_a_study_without_embeddings_says_so_in_each_section(opened: Opener, shapes: Page) -> None:
-    rows = [replace(row, embedded=None, seconds=None, peak_bytes=None, images_seen=None, passes=None) for row in shapes.rows]
+    rows = [
+        replace(row, embedded=None, seconds=None, peak_bytes=None, images_seen=None, passes=None) for row in shapes.rows
+    ]
     tab = opened(replace(shapes, rows=rows, tests=[], curves=[], tables=[]))
     for name in ("search", "map", "mistakes", "disagree", "same", "why", "training", "tables"):
         expect(tab.locator(f"#{name} .empty")).to_have_count(1)

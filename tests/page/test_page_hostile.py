@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from browsers import Opener
 from made_page import made
-from page_browser import Opener
 from playwright.sync_api import expect
 
 from levelfield.reports.page.data import Deviation, Missing, Page, Table
@@ -15,7 +15,7 @@ NAMES = {
     "script": "<script>window.injected = 1</script>",
     "end of the data": "</script><script>window.injected = 1</script><!--",
     "image": '"><img src=x onerror="window.injected = 1">',
-    "quotes": "it's \"quoted\" `${1}` \\u003c",
+    "quotes": 'it\'s "quoted" `${1}` \\u003c',
     "emoji": "👩‍👩‍👧‍👦 🏳️‍🌈",
     "right to left": "קטגוריה مرحبا \u202eevil",
     "long": "m" * 300,
@@ -62,7 +62,9 @@ def test_tiny_studies_break_nothing(opened: Opener, images: int, classes: int, m
     tab = opened(made(images, classes, methods), "#map?cc=0")
     tab.wait_for_selector("#map canvas[tabindex]")
     expect(tab.locator("section")).to_have_count(9)
-    expect(tab.locator("#disagree .empty")).to_have_count(1 if methods == 1 else tab.locator("#disagree .empty").count())
+    expect(tab.locator("#disagree .empty")).to_have_count(
+        1 if methods == 1 else tab.locator("#disagree .empty").count()
+    )
 
 
 def test_a_hundred_thousand_images_open_and_pan(opened: Opener) -> None:
@@ -91,14 +93,23 @@ def enlarged(page: Page, times: int) -> Page:
 
     methods = [
         replace(
-            one, queries=np.arange(test.count, dtype=np.uint32), first_right=more(one.first_right),
-            right=more(one.right), found_by=more(one.found_by), map=moved(one.map),
+            one,
+            queries=np.arange(test.count, dtype=np.uint32),
+            first_right=more(one.first_right),
+            right=more(one.right),
+            found_by=more(one.found_by),
+            map=moved(one.map),
         )  # fmt: skip
         for one in test.methods
         if one.map is not None
     ]
     assert test.group_of is not None
     large = replace(
-        test, count=count, class_of=more(test.class_of), files=test.files * times, group_of=more(test.group_of), methods=methods
+        test,
+        count=count,
+        class_of=more(test.class_of),
+        files=test.files * times,
+        group_of=more(test.group_of),
+        methods=methods,
     )
     return replace(page, tests=[large])

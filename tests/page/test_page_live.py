@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browsers import Opener
 from drawn_images import drawing
 from made_page import made
-from page_browser import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from page_browser import Opener
+from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
@@ -83,7 +83,9 @@ def test_points_move_to_their_new_places(opened: Opener, shapes: Page) -> None:
 def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, "#map")
     tab.mouse.move(*at(tab, shapes, 100))
-    expect(tab.locator("#map .card .name").first).to_have_text(shapes.tests[0].classes[int(shapes.tests[0].class_of[100])])
+    expect(tab.locator("#map .card .name").first).to_have_text(
+        shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
+    )
     tab.mouse.move(5, 5)
     expect(tab.locator("#map .card")).to_have_count(0)
 
@@ -91,7 +93,9 @@ def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> N
 def test_a_finger_shows_it_too(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, "#map", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     tab.touchscreen.tap(*at(tab, shapes, 100))
-    expect(tab.locator("#map .card .name").first).to_have_text(shapes.tests[0].classes[int(shapes.tests[0].class_of[100])])
+    expect(tab.locator("#map .card .name").first).to_have_text(
+        shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
+    )
 
 
 def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -> None:

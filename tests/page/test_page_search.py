@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
-from page_browser import Opener
+from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
@@ -120,7 +120,9 @@ def test_an_image_without_stored_neighbours_says_where_to_see_them(opened: Opene
         chosen = {"neighbours": method.neighbours[asked], "similarity": method.similarity[asked]}
         return replace(method, queries=asked, right=right, **chosen)
 
-    tab = opened(replace(shapes, tests=[replace(test, methods=[sparse(one) for one in test.methods])]), "#search?q=21&m=0")
+    tab = opened(
+        replace(shapes, tests=[replace(test, methods=[sparse(one) for one in test.methods])]), "#search?q=21&m=0"
+    )
     expect(tab.locator("#search .ranking .empty")).to_contain_text("levelfield view")
     tab.keyboard.press("n")
     expect(tab.locator("#search .ranking .strip")).to_be_visible()

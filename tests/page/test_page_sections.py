@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
-from page_browser import Opener
+from browsers import Opener
 from playwright.sync_api import expect
 
 from levelfield.reports.page.data import Page
@@ -32,7 +32,9 @@ def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shape
     expect(detail.locator(".taken li").first).to_contain_text(f"{test.classes[other]} ×{times}")
 
 
-def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_method(opened: Opener, shapes: Page) -> None:
+def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_method(
+    opened: Opener, shapes: Page
+) -> None:
     test = shapes.tests[0]
     tab = opened(shapes, "#mistakes")
     tab.get_by_label("Mistakes of").select_option("margin")
@@ -42,7 +44,9 @@ def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_meth
     expect(tab.locator(".pairs li").first).to_contain_text(words)
     expect(tab.locator("#mistakes")).to_contain_text(f"×{method.found_by.max()}")
     nobody = int((method.found_by == 0).sum())
-    found = tab.locator("#mistakes").get_by_text(re.compile(rf"^{nobody} images? (is|are) among the 20 nearest of no query"))
+    found = tab.locator("#mistakes").get_by_text(
+        re.compile(rf"^{nobody} images? (is|are) among the 20 nearest of no query")
+    )
     expect(found).to_have_count(1 if nobody else 0)
 
 
@@ -95,7 +99,9 @@ def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Pa
         tab.keyboard.press("ArrowLeft")
     expect(tab.locator("#same output")).to_have_text("0.600")
     expect(rates).to_have_text([f"{100 * line[40]:.1f} %" for line in (threshold.false_accept, threshold.false_reject)])
-    above = [float(text.split()[0]) for text in tab.locator("#same .halves > div").first.locator(".note").all_inner_texts()]
+    above = [
+        float(text.split()[0]) for text in tab.locator("#same .halves > div").first.locator(".note").all_inner_texts()
+    ]
     assert above == sorted(above)
     assert 0.6 <= min(above) < 0.7
     tab.get_by_role("button", name="Back to it").click()
