@@ -280,10 +280,9 @@ def test_a_second_request_in_the_same_connection_is_not_answered(client: Client)
 
 def test_a_slow_request_is_ended_however_often_it_sends_a_byte(tmp_path: Path) -> None:
     with serving(made_site(tmp_path / "run"), seconds=0.2) as client:
-        for beginning in (
-            b"GET /",
-            f"POST /{client.server.token}/search/0/0 HTTP/1.1\r\nContent-Length: 99\r\n".encode(),
-        ):
+        head = f"POST /{client.server.token}/search/0/0 HTTP/1.1\r\nHost: {client.host}\r\nContent-Length: 9999\r\n"
+        body = f"{head}Origin: http://{client.host}\r\n\r\n"
+        for beginning in (b"GET /", head.encode(), body.encode()):
             with socket.create_connection(("127.0.0.1", client.server.server_port), timeout=20) as connection:
                 connection.sendall(beginning)
                 start = time.monotonic()

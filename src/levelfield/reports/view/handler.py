@@ -86,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "POST":
             check_origin(self.headers, host)
             body_length(self.headers)  # refuse a wrong upload before it takes a place
+            self.server.expects_body(self.connection)
         else:
             self.server.is_read(self.connection)
         try:

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 64
-_SECONDS = 20.0  # for sending a request, its body included
+_HEAD_SECONDS, _SECONDS = 5.0, 20.0  # for sending a request up to its body, and for the body
 
 
 class Server(ThreadingHTTPServer):
@@ -74,7 +74,7 @@ class Server(ThreadingHTTPServer):
             turned_away(request)
             self.shutdown_request(request)
             return
-        self._deadlines[request] = time.monotonic() + self._seconds
+        self._deadlines[request] = time.monotonic() + min(_HEAD_SECONDS, self._seconds)
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -86,6 +86,10 @@ class Server(ThreadingHTTPServer):
             self._context.copy().run(super().process_request_thread, request, client_address)
         finally:
             self._done(request)
+
+    def expects_body(self, request: socket.socket) -> None:
+        """The request may upload an image: it gets the time for that."""
+        self._deadlines[request] = time.monotonic() + self._seconds
 
     def is_read(self, request: socket.socket) -> None:
         """The whole request has arrived: its deadline no longer applies."""
