@@ -11,6 +11,7 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
+from levelfield.evaluation.search.threads import all_cores
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page import chosen
@@ -38,6 +39,7 @@ class Method:
     threshold: float | None = None
 
 
+@all_cores()
 def look(
     name: str,
     images: ImageSet,
