@@ -13,11 +13,15 @@ import yaml
 from made_runs import CLASSES, LABELS, class_means, planned, write_run
 from PIL import Image
 
+from levelfield.reports.finish import gathered
+from levelfield.reports.page.collect import collect
+from levelfield.reports.page.data import Page
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.folder.items import Items
-from levelfield.studies.runs.folder.store import write_plan
+from levelfield.studies.runs.folder.store import read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study, parse_study
+from levelfield.studies.specification.yaml_file import read_study
 
 METHODS = ("contrastive", "triplet", "untrained")
 
@@ -81,6 +85,12 @@ def write_study_of(
     described = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     (folder / "study.yaml").write_text(described, encoding="utf-8")
     return study, runs
+
+
+def page_of(folder: Path) -> Page:
+    """The page of a study's folder, without writing it."""
+    study, runs = read_study(folder / "study.yaml"), read_plan(folder)
+    return collect(study, gathered(study, runs, folder), runs, folder).page
 
 
 def content_of(page: Path) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from looked_at import CLASSES, LABELS, METHODS, array, content_of, write_study_of
+from looked_at import CLASSES, LABELS, METHODS, array, content_of, page_of, write_study_of
 from test_report_page_write import NASTY
 
 from levelfield.reports import finish
-from levelfield.reports.page.folder import page_of
 from levelfield.studies.runs.folder.files import EMBEDDINGS
 
 
@@ -100,7 +99,7 @@ def test_deleted_images_are_counted_and_the_page_still_works(tmp_path: Path) -> 
         text.startswith("5 test images are missing or unreadable now, such as class3/") for text in page["cautions"]
     )
     shutil.rmtree(tmp_path / "photos")
-    gone = page_of(tmp_path / "study").page
+    gone = page_of(tmp_path / "study")
     assert len(gone.tests[0].lost) == len(LABELS)
     assert len(gone.tests[0].methods) == len(METHODS)
 
@@ -110,7 +109,7 @@ def test_failed_runs_are_listed_with_their_reason(tmp_path: Path) -> None:
     place = next(run for run in runs if run.label == "triplet").folder(tmp_path / "study")
     place.mkdir(parents=True)
     (place / "error.txt").write_text("Traceback\nlevelfield.errors.RunFailed: the loss became NaN\n", encoding="utf-8")
-    page = page_of(tmp_path / "study").page
+    page = page_of(tmp_path / "study")
     assert [(one.row, one.reason) for one in page.missing] == [
         ("triplet, seed 0", "the loss became NaN"),
         ("triplet, seed 1", "not finished"),
@@ -130,12 +129,12 @@ def test_runs_without_embeddings_are_on_the_leaderboard_only(tmp_path: Path) -> 
     _, runs = write_study_of(tmp_path / "study", tmp_path / "photos", seeds=1)
     for run in runs[:1]:
         (run.folder(tmp_path / "study") / EMBEDDINGS).unlink()
-    page = page_of(tmp_path / "study").page
+    page = page_of(tmp_path / "study")
     assert [row.embedded for row in page.rows] == [0, 1, None]
     assert page.tests[0].notes[0].startswith("contrastive is not shown here")
     for run in runs[1:]:
         (run.folder(tmp_path / "study") / EMBEDDINGS).unlink()
-    assert page_of(tmp_path / "study").page.tests[0].count == 0
+    assert page_of(tmp_path / "study").tests[0].count == 0
 
 
 def test_embeddings_with_nan_leave_their_method_out(tmp_path: Path) -> None:
@@ -147,7 +146,7 @@ def test_embeddings_with_nan_leave_their_method_out(tmp_path: Path) -> None:
     (place / "training.json").write_text(
         (place / "training.json").read_text(encoding="utf-8").replace("checksum", "unchecked"), encoding="utf-8"
     )
-    page = page_of(tmp_path / "study").page
+    page = page_of(tmp_path / "study")
     assert page.rows[2].embedded is None
     assert "contrastive" in page.tests[0].notes[0]
 
@@ -167,7 +166,7 @@ def test_strange_class_names_arrive_as_they_are(tmp_path: Path) -> None:
 def test_queries_and_gallery(tmp_path: Path) -> None:
     roles = np.where(np.arange(len(LABELS)) % 5 == 0, "query", "gallery")
     write_study_of(tmp_path / "study", tmp_path / "photos", seeds=1, roles=roles)
-    [test] = page_of(tmp_path / "study").page.tests
+    [test] = page_of(tmp_path / "study").tests
     assert test.query is not None
     assert test.query.tolist() == (roles == "query").astype(int).tolist()
     for method in test.methods:
