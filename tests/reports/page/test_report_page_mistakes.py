@@ -85,6 +85,7 @@ def test_a_large_set_keeps_wrong_queries_first(monkeypatch: pytest.MonkeyPatch) 
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
     monkeypatch.setattr(chosen, "_MANY", 5)
     monkeypatch.setattr(chosen, "FEW", len(wrong) + 1)
+    monkeypatch.setattr(chosen, "FEWEST", 1)
     kept = chosen.chosen_queries(found, images())
     assert kept is not None
     assert set(wrong) <= set(kept) <= set(some)
@@ -99,3 +100,12 @@ def test_thumbnails_of_a_large_set_are_those_that_are_needed() -> None:
     assert len(picked) == 6
     assert {27, 2, 5, int(found[0].neighbours[2, 0]), int(found[0].neighbours[5, 0])} <= set(picked.tolist())
     assert chosen.chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
+
+
+def test_with_many_methods_each_keeps_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [found_in(embeddings(LABELS, seed=seed), images()) for seed in range(4)]
+    monkeypatch.setattr(chosen, "ALL_LISTS", 40)
+    monkeypatch.setattr(chosen, "FEWEST", 5)
+    kept = chosen.chosen_queries(found, images())
+    assert kept is not None
+    assert len(kept) == 10

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from looked_at import array, content_of, draw
+from looked_at import array, content_of, draw, page_of
 
 import levelfield
+from levelfield.studies.specification.locations import images_in
 
 SMALL = {"backbone": "test_resnet", "weights": "random", "image": 32, "dim": 8, "steps": 2, "batch": "3x2"}
 
@@ -47,3 +48,7 @@ def test_validation_classes_choose_the_threshold_and_regions_are_exact(
     assert curve["validation"]
     assert curve["chosen_step"] in [point[0] for point in curve["validation"]]
     assert levelfield.compare({**study, "name": "bare"}, out=room / "runs", page=False).page is None
+    (room / "photos").rename(room / "moved")
+    assert len(page_of(report.page.parent).tests[0].lost) == test["count"]
+    with images_in(room / "moved"):
+        assert page_of(report.page.parent).tests[0].lost == []

@@ -12,22 +12,23 @@ from levelfield.reports.page.images import ImageSet
 from levelfield.reports.page.search import Found
 
 ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
-FEW = 2_000  # queries of a larger set
+FEW, FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
 _MANY = 6_000  # images of a test set with a list for every query
 
 
 def chosen_queries(found: Sequence[Found], images: ImageSet) -> Array | None:
     """The queries whose neighbours are kept, ascending; None: all of them.
 
-    In a large set: queries that no method gets right first, then those where methods disagree, then others at random.
+    Of a large set, or with many methods: queries that no method gets right first, then those where methods disagree,
+    then others at random.
     """
     if not found or (len(images) <= _MANY and len(found[0].queries) * len(found) <= ALL_LISTS):
         return None
-    queries = found[0].queries
+    queries, most = found[0].queries, max(FEWEST, min(FEW, ALL_LISTS // len(found)))
     wrong = sum((one.first_right > 1).astype(np.int64) for one in found)
     order = numpy_stream(0, "page", "chosen").permutation(len(queries))
     kind = np.where(wrong == len(found), 0, np.where(wrong > 0, 1, 2))[order]
-    return np.sort(queries[order[np.argsort(kind, kind="stable")][:FEW]])
+    return np.sort(queries[order[np.argsort(kind, kind="stable")][:most]])
 
 
 def chosen_thumbnails(

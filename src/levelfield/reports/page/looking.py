@@ -77,7 +77,7 @@ def look(
         gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
         lost=seen_images.lost,
         thumbnails=seen_images.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, kept, pictures), *told],
+        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *told],
         methods=listed,
         mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
         why=why(subjects, images, seen_images.lost) if subjects else None,
@@ -142,13 +142,13 @@ def _packed(similarity: Array, distance: str) -> Array:
     return np.rint((similarity + 1) / 2 * 65535).astype(np.uint16)
 
 
-def _notes(images: ImageSet, kept: Array | None, pictures: Array | None) -> list[str]:
+def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods: int) -> list[str]:
     notes, size = [], f"this test set has {len(images):,} images"
     if len(images.queries) > MOST_SEARCHED:
         notes.append(f"{MOST_SEARCHED:,} queries drawn at random were searched: {size}.")
     if kept is not None:
         order = "those that every method gets wrong first, then those where methods disagree"
-        notes.append(f"Neighbours of {len(kept):,} chosen queries only ({order}): {size}.")
+        notes.append(f"Neighbours of {len(kept):,} chosen queries only ({order}): {size}, and {methods} methods.")
     if pictures is not None:
         notes.append(f"Thumbnails of {len(pictures):,} images only: {size}.")
     return notes
