@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from drawn_images import COLUMNS, PER_SHEET, SIZE, names, sheets
 from made_embedded import embedded, explained
@@ -69,6 +71,35 @@ def made(
         why=explained(found, images),
     )
     return _page([_row(number, one) for number, one in enumerate(found)], test)
+
+
+def enlarged(page: Page, times: int) -> Page:
+    """The same images many times, each a little moved on the map; only the first ones are queries and have pictures."""
+    test = page.tests[0]
+    known, stream = np.arange(test.count, dtype=np.uint32), np.random.default_rng(0)
+
+    def more(array: np.ndarray | None) -> np.ndarray:
+        assert array is not None
+        return np.concatenate([array] * times)
+
+    def method(one: Embedded) -> Embedded:
+        right = more(one.right)
+        right[test.count :] = 3
+        places = more(one.map) + stream.normal(0, 900, (len(right), 2))
+        moved = np.clip(places, 0, 65535).astype(np.uint16)
+        counted = {"first_right": more(one.first_right), "found_by": more(one.found_by)}
+        return replace(one, queries=known, right=right, map=moved, **counted)
+
+    large = replace(
+        test,
+        count=test.count * times,
+        class_of=more(test.class_of),
+        group_of=more(test.group_of),
+        files=test.files * times,
+        thumbnails=test.thumbnails and replace(test.thumbnails, of=known),
+        methods=[method(one) for one in test.methods],
+    )
+    return replace(page, tests=[large])
 
 
 def _row(number: int, method: Embedded) -> Row:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from browsers import Opener
-from made_page import made
+from made_page import enlarged, made
 from playwright.sync_api import expect
 
 from levelfield.reports.page.data import Deviation, Missing, Page, Table
@@ -68,48 +68,10 @@ def test_tiny_studies_break_nothing(opened: Opener, images: int, classes: int, m
 
 
 def test_a_hundred_thousand_images_open_and_pan(opened: Opener) -> None:
-    small = made(200, 20, 2, pictures=False)
-    tab = opened(enlarged(small, 500), "#map")
+    tab = opened(enlarged(made(200, 20, 2), 500), "#map")
     canvas = tab.locator("#map canvas[tabindex]")
     canvas.focus()
     before = tab.locator("#map .map").screenshot()
     tab.keyboard.press("ArrowLeft")
     assert tab.locator("#map .map").screenshot() != before
     expect(tab.locator("#search")).to_contain_text("100,000 test images")
-
-
-def enlarged(page: Page, times: int) -> Page:
-    """The same images many times, each a little moved on the map."""
-    import numpy as np
-
-    test = page.tests[0]
-    count, stream = test.count * times, np.random.default_rng(0)
-
-    def more(array: np.ndarray) -> np.ndarray:
-        return np.concatenate([array] * times)
-
-    def moved(array: np.ndarray) -> np.ndarray:
-        return np.clip(more(array) + stream.normal(0, 900, (count, 2)), 0, 65535).astype(np.uint16)
-
-    methods = [
-        replace(
-            one,
-            queries=np.arange(test.count, dtype=np.uint32),
-            first_right=more(one.first_right),
-            right=more(one.right),
-            found_by=more(one.found_by),
-            map=moved(one.map),
-        )  # fmt: skip
-        for one in test.methods
-        if one.map is not None
-    ]
-    assert test.group_of is not None
-    large = replace(
-        test,
-        count=count,
-        class_of=more(test.class_of),
-        files=test.files * times,
-        group_of=more(test.group_of),
-        methods=methods,
-    )
-    return replace(page, tests=[large])

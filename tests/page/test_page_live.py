@@ -30,7 +30,8 @@ DROP = """([bytes, name]) => {
   const data = new DataTransfer();
   data.items.add(new File([new Uint8Array(bytes)], name, {type: 'image/png'}));
   for (const kind of ['dragover', 'drop'])
-    document.querySelector('.photo').dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
+    document.querySelector('.photo').dispatchEvent(
+      new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
 }"""
 
 

@@ -10,7 +10,7 @@ from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.data import Embedded, Page
 
 
 def shown(tab: Tab) -> int:
@@ -114,7 +114,7 @@ def test_a_nonsense_address_is_ignored(opened: Opener, shapes: Page) -> None:
 def test_an_image_without_stored_neighbours_says_where_to_see_them(opened: Opener, shapes: Page) -> None:
     test, asked = shapes.tests[0], np.arange(0, 300, 2, dtype=np.uint32)
 
-    def sparse(method):  # type: ignore[no-untyped-def]
+    def sparse(method: Embedded) -> Embedded:
         right = np.full(300, 3, np.uint8)
         right[asked] = method.right[asked]
         chosen = {"neighbours": method.neighbours[asked], "similarity": method.similarity[asked]}
