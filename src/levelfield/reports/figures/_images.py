@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 4
 BEST = 3  # rows from the top of the leaderboard; the best one that trains nothing follows
+PRINT = 200  # pixels per inch
 GREY, DARK = (214, 214, 214), (150, 150, 150)
 
 
@@ -100,7 +101,8 @@ def square(path: Path, side: int) -> np.ndarray:
         image = read_image(path)
     except LevelfieldError:
         return _placeholder(side)
-    image.thumbnail((side, side), Image.Resampling.LANCZOS)
+    width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
+    image = image.resize((width, height), Image.Resampling.LANCZOS)
     sheet = Image.new("RGB", (side, side), "white")
     sheet.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
     return np.asarray(sheet)

@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
 from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._images import Pictured, pictured, square
+from levelfield.reports.figures._images import PRINT, Pictured, pictured, square
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
@@ -69,8 +69,7 @@ def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], pat
     block = len(found) + GAP
     columns = min(2, len(queries))
     width, height = columns * wide, -(-len(queries) // columns) * block
-    figure, axes = panels(1, 1, width=INCH * width, height=INCH * height + 0.3)
-    figure.set_dpi(200)
+    figure, axes = panels(1, 1, width=INCH * width, height=INCH * height + 0.3, dpi=PRINT)
     axis = axes[0, 0]
     axis.set(xlim=(-0.03, width), ylim=(height, -0.03), aspect="equal")
     axis.axis("off")

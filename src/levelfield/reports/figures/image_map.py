@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._images import Pictured, pictured, square
+from levelfield.reports.figures._images import PRINT, Pictured, pictured, square
 from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
@@ -57,8 +57,7 @@ def draw_map(rows: list[Drawn], metric: str, path: Path) -> Path:
 @plainly
 def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
     """Draw a line of panels per method: its map, the densest region, and the region with the most mistakes."""
-    figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1))
-    figure.set_dpi(200)
+    figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1), dpi=PRINT)
     colours = np.array([_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
     picture = cache(lambda image, side: square(shown.images.paths[image], side))
     for line, (label, places), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
