@@ -161,7 +161,7 @@ def _map(reduced: Array, landmarks: Array, first: Future[Array] | None, seed: in
 
 
 def _tsne(rows: Array, start: Array, phases: Sequence[Phase]) -> Array:
-    """Our own t-SNE or, if numba cannot be imported, scikit-learn's, which takes about 20 times as long."""
+    """Our own t-SNE or, if numba cannot be imported, scikit-learn's, which takes about 10 times as long."""
     try:
         importlib.import_module("numba")
     except ImportError:
