@@ -8,12 +8,12 @@ export class FlatPoints {
   positions(from, to) { Object.assign(this, { from, to }); }
   colours(array) { this.tints = array; }
 
-  draw(view, { part, size }) {
+  draw(view, { part, size, every }) {
     const { context, from, to, tints } = this;
     const ratio = devicePixelRatio;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, view.width, view.height);
-    for (let i = 0; i < to.length / 2; i++) {
+    for (let i = 0; i < to.length / 2; i += every) {
       const x = (from[2 * i] + (to[2 * i] - from[2 * i]) * part) / 65535;
       const y = (from[2 * i + 1] + (to[2 * i + 1] - from[2 * i + 1]) * part) / 65535;
       const [left, top] = view.screen(x, y);

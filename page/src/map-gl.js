@@ -26,6 +26,30 @@ export class GlPoints {
     this.program = this.link();
     this.buffers = { from: gl.createBuffer(), to: gl.createBuffer(), colour: gl.createBuffer() };
     this.count = 0;
+    this.uniforms = {};
+    for (const name of ["centre", "scale", "part", "size"]) this.uniforms[name] = gl.getUniformLocation(this.program, name);
+    this.connect();
+  }
+
+  // What stays the same in every frame.
+  connect() {
+    const { gl, program } = this;
+    gl.useProgram(program);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.clearColor(0, 0, 0, 0);
+    this.places = Object.keys(this.buffers).map((name) => [name, gl.getAttribLocation(program, name)]);
+    for (const [, where] of this.places) gl.enableVertexAttribArray(where);
+  }
+
+  // Every `step`-th point of the buffers.
+  point(step) {
+    const { gl } = this;
+    for (const [name, where] of this.places) {
+      gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
+      if (name === "colour") gl.vertexAttribPointer(where, 4, gl.UNSIGNED_BYTE, true, 4 * step, 0);
+      else gl.vertexAttribPointer(where, 2, gl.UNSIGNED_SHORT, true, 4 * step, 0);
+    }
   }
 
   link() {
@@ -56,28 +80,16 @@ export class GlPoints {
   }
   colours(array) { this.fill("colour", array); }
 
-  draw(view, { part, size }) {
-    const { gl, program } = this;
-    const ratio = devicePixelRatio;
+  draw(view, { part, size, every }) {
+    const { gl, uniforms } = this;
     gl.viewport(0, 0, gl.canvas.width, gl.canvas.height);
-    gl.clearColor(0, 0, 0, 0);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    if (!this.count) return;
-    gl.useProgram(program);
-    gl.enable(gl.BLEND);
-    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    for (const [name, width, kind] of [["from", 2, gl.UNSIGNED_SHORT], ["to", 2, gl.UNSIGNED_SHORT], ["colour", 4, gl.UNSIGNED_BYTE]]) {
-      const where = gl.getAttribLocation(program, name);
-      gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[name]);
-      gl.enableVertexAttribArray(where);
-      gl.vertexAttribPointer(where, width, kind, true, 0, 0);
-    }
-    const set = (name, ...values) => gl[`uniform${values.length}f`](gl.getUniformLocation(program, name), ...values);
-    set("centre", view.x, view.y);
-    set("scale", (2 * view.scale) / view.width, (2 * view.scale) / view.height);
-    set("part", part);
-    set("size", size * ratio);
-    gl.drawArrays(gl.POINTS, 0, this.count);
+    gl.uniform2f(uniforms.centre, view.x, view.y);
+    gl.uniform2f(uniforms.scale, (2 * view.scale) / view.width, (2 * view.scale) / view.height);
+    gl.uniform1f(uniforms.part, part);
+    gl.uniform1f(uniforms.size, size * devicePixelRatio);
+    this.point(every);
+    gl.drawArrays(gl.POINTS, 0, Math.ceil(this.count / every));
   }
 
   free() { this.gl.getExtension("WEBGL_lose_context")?.loseContext(); }

@@ -4,6 +4,7 @@ import { gestures } from "./map-gestures.js";
 import { GlPoints } from "./map-gl.js";
 import { Grid } from "./map-grid.js";
 import { drawOverlay } from "./map-overlay.js";
+import { Pace } from "./map-pace.js";
 import { tintOf, tints } from "./map-tints.js";
 import { View } from "./map-view.js";
 import { still } from "./theme.js";
@@ -15,6 +16,7 @@ export class Scene {
   constructor(below, above, listener) {
     Object.assign(this, { below, above, listener, view: new View(), hovered: -1, loop: null, frame: 0, began: 0, part: 1 });
     this.context = above.getContext("2d");
+    this.pace = new Pace(() => this.changed());
     try {
       this.points = new GlPoints(below);
     } catch (error) {
@@ -72,16 +74,21 @@ export class Scene {
     this.changed();
   }
 
-  changed() { this.frame ||= requestAnimationFrame((now) => this.draw(now)); }
+  changed() {
+    if (this.frame) return;
+    this.asked = performance.now();
+    this.frame = requestAnimationFrame((now) => this.draw(now));
+  }
 
   draw(now) {
     this.frame = 0;
     if (!this.to || !this.tint) return;
-    if (this.began) this.part = Math.min(1, (now - this.began) / MOVING);
+    if (this.began) this.part = Math.max(0, Math.min(1, (now - this.began) / MOVING));
     if (this.part >= 1) this.began = 0;
     const { view, test } = this;
     const size = Math.min(14, Math.max(2, Math.min(9, 330 / Math.sqrt(test.count))) * Math.sqrt(view.zoom));
-    this.points.draw(view, { part: ease(this.part), size });
+    const every = this.pace.frame(test.count, performance.now() - this.asked);
+    this.points.draw(view, { part: ease(this.part), size, every });
     if (this.part < 1) {
       this.context.setTransform(1, 0, 0, 1, 0, 0);
       this.context.clearRect(0, 0, this.above.width, this.above.height);
@@ -90,7 +97,6 @@ export class Scene {
       const mark = getComputedStyle(this.above).color;
       drawOverlay(this.context, { test, view, grid: this.grid, kept: this.kept, tint: this.tint, hover: this.hovered, loop: this.loop, mark, ready: () => this.changed() });
     }
-    this.frames = (this.frames ?? 0) + 1;
   }
 
   pick(left, top, reach) { return left < 0 || !this.grid ? -1 : this.grid.nearest(...this.view.world(left, top), reach / this.view.scale); }
@@ -116,6 +122,7 @@ export class Scene {
     cancelAnimationFrame(this.frame);
     this.stop();
     this.watch.disconnect();
+    this.pace.free();
     this.points.free();
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
@@ -33,6 +34,21 @@ RECORD = """() => {
     return clearRect.apply(this, given);
   };
 }"""
+
+# the parts of the way that the points have gone in each frame; the other uniform of this kind is their size
+PARTS = """() => {
+  window.parts = [];
+  const {uniform1f} = WebGL2RenderingContext.prototype;
+  WebGL2RenderingContext.prototype.uniform1f = function (where, value) {
+    if (value <= 1) window.parts.push(value);
+    return uniform1f.call(this, where, value);
+  };
+}"""
+
+ARRIVED = """() => new Promise((done) => {
+  const look = () => (window.parts.at(-1) === 1 ? done(window.parts) : requestAnimationFrame(look));
+  look();
+})"""
 
 
 def look(tab: Tab) -> tuple[float, float, float, float]:
@@ -71,13 +87,17 @@ def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes:
     assert len({first, second, third, points(tab)}) == 4
 
 
-def test_points_move_to_their_new_places(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", reduced_motion="no-preference")
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
+    opened: Opener, shapes: Page, motion: str
+) -> None:
+    tab = opened(shapes, "#map", reduced_motion=motion)
     look(tab)
+    tab.evaluate(PARTS)
     tab.locator("#map").get_by_label("Method").select_option("margin")
-    on_the_way = points(tab)
-    tab.wait_for_timeout(1500)
-    assert points(tab) != on_the_way
+    parts = tab.evaluate(ARRIVED)
+    assert parts == sorted(parts)
+    assert (parts[0] < 1) == (motion == "no-preference")
 
 
 def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> None:
