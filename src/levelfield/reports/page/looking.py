@@ -11,11 +11,11 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation.search.threads import all_cores
+from levelfield.evaluation.search.threads import all_cores, share
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page import chosen
-from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, smallest
+from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, smallest
 from levelfield.reports.page.images import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.search import MOST_SEARCHED, Found, search
@@ -50,7 +50,7 @@ def look(
     progress: Progress = SILENT,
 ) -> TestSet:
     """Everything that the page shows about one test set."""
-    found, left_out = _searched(methods, images, progress)
+    found, thresholds, left_out = _searched(methods, images, progress)
     searched = list(found.values())
     kept = chosen.chosen_queries(searched, images)
     wrong_labels = label_errors(searched, images)
@@ -59,7 +59,9 @@ def look(
     pictures = chosen.chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
     maps, told = _maps({place: methods[place] for place in found}, progress)
-    listed = [_embedded(methods[place], images, one, kept, maps.get(place)) for place, one in found.items()]
+    listed = [
+        _embedded(methods[place], images, one, kept, maps.get(place), thresholds[place]) for place, one in found.items()
+    ]
     subjects = [
         Subject(number, methods[place].label, folder, methods[place].trained, found[place])
         for number, place in enumerate(found)
@@ -84,19 +86,30 @@ def look(
     )
 
 
-def _searched(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[dict[int, Found], list[str]]:
-    """What each method finds, by its place, and notes on methods whose embeddings cannot be searched."""
+def _searched(
+    methods: Sequence[Method], images: ImageSet, progress: Progress
+) -> tuple[dict[int, Found], dict[int, Threshold | None], list[str]]:
+    """What each method finds and its threshold, by its place, and notes on methods that cannot be searched."""
     found: dict[int, Found] = {}
-    notes = []
-    for place, one in enumerate(methods):
+    thresholds: dict[int, Threshold | None] = {}
+    reasons: dict[int, str] = {}
+
+    def one(place: int) -> None:
+        own = methods[place]
         try:
-            seen = search(one.rows, images, distance=one.distance, progress=progress)
+            seen = search(own.rows, images, distance=own.distance)
         except LevelfieldError as error:
-            notes.append(f"{one.label} is not shown here: {error}")
-            continue
+            reasons[place] = f"{own.label} is not shown here: {error}"
+            return
         if seen is not None:
+            thresholds[place] = threshold_of(seen, own.rows, images, own.threshold)
             found[place] = seen
-    return found, notes
+
+    stage = progress.stage("searching", len(methods))
+    # a thread for each core, with a method each, scales better than torch's own threads within one product
+    for _ in share(range(len(methods)), one, min(torch.get_num_threads(), max(1, len(methods)))):
+        stage.advance()
+    return dict(sorted(found.items())), thresholds, [reasons[place] for place in sorted(reasons)]
 
 
 def _maps(methods: dict[int, Method], progress: Progress) -> tuple[dict[int, Array], list[str]]:
@@ -112,7 +125,14 @@ def _maps(methods: dict[int, Method], progress: Progress) -> tuple[dict[int, Arr
     return packed, [] if note is None else [note]
 
 
-def _embedded(one: Method, images: ImageSet, found: Found, kept: Array | None, places: Array | None) -> Embedded:
+def _embedded(
+    one: Method,
+    images: ImageSet,
+    found: Found,
+    kept: Array | None,
+    places: Array | None,
+    threshold: Threshold | None,
+) -> Embedded:
     first_right = np.zeros(len(images), np.int64)
     first_right[found.queries] = found.first_right
     right = np.full(len(images), NOT_A_QUERY, np.uint8)
@@ -130,7 +150,7 @@ def _embedded(one: Method, images: ImageSet, found: Found, kept: Array | None, p
         map=places,
         found_by=smallest(np.bincount(found.neighbours.ravel(), minlength=len(images))),
         classes=by_class(found, images),
-        threshold=threshold_of(found, one.rows, images, one.threshold),
+        threshold=threshold,
         distance=one.distance,
     )
 

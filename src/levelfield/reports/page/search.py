@@ -14,7 +14,6 @@ from torch import Tensor
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.search.neighbours import largest, panels_of, similarities
-from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.page.data import Array
 from levelfield.reports.page.images import ImageSet
@@ -51,7 +50,7 @@ def searched(images: ImageSet) -> Array:
     return np.sort(numpy_stream(0, "page", "queries").choice(queries, MOST_SEARCHED, replace=False))
 
 
-def search(rows: Array, images: ImageSet, *, distance: str = "cosine", progress: Progress = SILENT) -> Found | None:
+def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found | None:
     """Search the test embeddings (images, dim) of one method; None if there are fewer than two images to compare."""
     queries, gallery = searched(images), images.gallery
     if len(gallery) < 2 or not len(queries):
@@ -59,10 +58,8 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine", progress:
     inputs = _inputs(rows, images, queries, gallery)
     k = min(NEAREST, len(gallery) - bool((inputs.query_ids >= 0).any()))
     found = _Pass(inputs, queries, k, len(images.classes), with_pairs=distance == "cosine")
-    stage = progress.stage("searching", len(queries))
     for block, values in panels_of(inputs, distance=distance):
         found.take(block, values)
-        stage.advance(len(block))
     return found.result(gallery, distance)
 
 
