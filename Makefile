@@ -8,7 +8,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check check-data test fast tests fuzz lint bench docs clean
+.PHONY: help install demo check check-data test fast tests fuzz lint bench docs page clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,7 @@ bench: $(INSTALLED)  ## speed ratios of the training loop, the cache, objectives
 	$(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/embedding_maps.py
 	$(BIN)/python benchmarks/tuning.py
 
 docs: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checkers and outdated pictures from the code
@@ -70,6 +71,10 @@ docs: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checke
 	$(BIN)/python docs/draw.py
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/pml.py
+
+# Users and tests need no Node: the built files are in the repository, and a test finds outdated ones.
+page:  ## build the page of studies from page/src (needs Node 18 and npm)
+	cd page && npm ci --no-audit --no-fund && npm run build
 
 clean:  ## remove temporary files of the tools; keeps .venv and runs/
 	rm -rf build dist src/*.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -84,4 +89,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing into .venv; the first time this takes a few minutes."
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,mobilenetv2,tensorboard]'
+	@sh tests/page/install_browser.sh
 	@touch $@

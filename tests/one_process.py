@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,19 @@ def in_this_process(*arguments: Any, jobs: int, **settings: Any) -> Outcome:
 
 
 def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
-    """Let commands train here."""
+    """Let commands train here, without a page."""
+    pages_only_if_asked(patch)
     patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
     patch.setattr("levelfield.tuning.search.run_all", in_this_process)
     patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
     make_networks_once(patch)
+
+
+def pages_only_if_asked(patch: pytest.MonkeyPatch) -> None:
+    """A study writes its page only with `--page`: that takes half a second, and tests/reports/page tests it."""
+    module = importlib.import_module("levelfield.reports.finish")
+    write = module._with_page
+    patch.setattr(module, "_with_page", lambda report, *given: write(report, *given) if given[-2] else report)
 
 
 def make_networks_once(patch: pytest.MonkeyPatch) -> None:

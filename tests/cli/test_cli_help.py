@@ -24,6 +24,7 @@ COMMANDS = [
     "datasets",
     "ranks",
     "toy",
+    "view",
 ]
 
 

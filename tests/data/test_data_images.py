@@ -1,5 +1,6 @@
 """Every kind of file becomes an upright RGB image or an error that names it."""
 
+import io
 import struct
 import sys
 import types
@@ -11,7 +12,7 @@ from PIL import Image
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.survey import survey
-from levelfield.data.files.images import as_rgb, is_image, read_image, verify_image
+from levelfield.data.files.images import as_rgb, decode_image, is_image, read_image, verify_image
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -185,6 +186,50 @@ def test_unreadable_image_is_named_with_the_reason(tmp_path, name, make, reason,
     with pytest.raises(BadInput, match=reason) as caught:
         read(tmp_path / name)
     assert str(tmp_path / name) in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "make", "reason"), BROKEN[:-2], ids=[name for name, _, _ in BROKEN[:-2]])
+def test_unreadable_bytes_are_refused_for_the_same_reason(tmp_path, name, make, reason):
+    make(tmp_path / name)
+    with pytest.raises(BadInput, match=f"Cannot read the upload: .*{reason}"):
+        decode_image((tmp_path / name).read_bytes(), name="the upload", most_pixels=10**9)
+
+
+def test_bytes_become_the_same_image_as_their_file(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    smooth().save(tmp_path / "a.jpg", exif=exif)
+    found = decode_image((tmp_path / "a.jpg").read_bytes(), name="the upload", most_pixels=40 * 30)
+    assert np.array_equal(np.asarray(found), np.asarray(read_image(tmp_path / "a.jpg")))
+    with pytest.raises(BadInput, match="it has 40 x 30 pixels; the limit is 1,199"):
+        decode_image((tmp_path / "a.jpg").read_bytes(), name="the upload", most_pixels=40 * 30 - 1)
+
+
+def test_bytes_whose_view_would_be_enormous_are_refused():
+    for size, fits in (((2, 200), True), ((2, 201), False), ((201, 2), False)):
+        content = io.BytesIO()
+        Image.new("RGB", size).save(content, "PNG")
+        if fits:
+            assert decode_image(content.getvalue(), name="the upload", most_pixels=10**6).size == size
+        else:
+            with pytest.raises(BadInput, match="the longer side must be at most 100 times the shorter"):
+                decode_image(content.getvalue(), name="the upload", most_pixels=10**6)
+
+
+def test_bytes_of_a_jpeg_with_very_many_scans_are_refused():
+    content = io.BytesIO()
+    smooth().save(content, "JPEG", progressive=True)
+    plain = content.getvalue()
+    scan = plain[plain.rindex(b"\xff\xda") : -2]
+    decode_image(plain[:-2] + 400 * scan + plain[-2:], name="the upload", most_pixels=10**6)
+    with pytest.raises(BadInput, match="it has more than 500 scans"):
+        decode_image(plain[:-2] + 600 * scan + plain[-2:], name="the upload", most_pixels=10**6)
+
+
+def test_bytes_of_a_heic_photo_without_the_extra_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(MissingExtra, match=r'the upload is a HEIC photo; .* "levelfield\[heic\]"'):
+        decode_image(b"\x00\x00\x00\x18ftypheic", name="the upload", most_pixels=9)
 
 
 def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ import levelfield.objectives._contract as contract
 from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
+from levelfield.reports.view.server import Server
 from levelfield.studies.specification.study import parse_study
 from one_process import stay_in_this_process, without_garbage
 
@@ -43,6 +44,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             pixels = np.clip(own + random.normal(0, 40, size=own.shape), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).resize((64, 64)).save(room / "photos" / f"class{label}" / f"{number}.jpg")
     shutil.copy(room / "photos" / "class0" / "0.jpg", room / "query.jpg")
+    listed = [f"photos/class{label}/{number}.jpg\n" for label in range(CLASSES) for number in range(EACH)]
+    (room / "images.txt").write_text("".join(listed), encoding="utf-8")
     for rows, labels, first in (("e", "y", 0), ("g", "gy", 0), ("v", "vy", 100)):  # test, gallery, validation
         np.save(room / f"{rows}.npy", random.normal(size=(CLASSES * EACH, 8)))
         np.save(room / f"{labels}.npy", first + np.repeat(np.arange(CLASSES), EACH))
@@ -55,6 +58,9 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         stay_in_this_process(patch)
         patch.setattr(experiment, "STEPS", 5)
+        patch.setattr(Server, "serve", Server.end)  # a server would wait for Ctrl-C
+        patch.setattr("levelfield.cli.view._open", lambda address: None)
+        patch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
         run(["compare", "demo"])
         without_garbage()  # what these commands imported
         yield room
@@ -162,5 +168,6 @@ def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "init",
         "toy",
         "ranks",
+        "view",
     }
     assert known <= shown

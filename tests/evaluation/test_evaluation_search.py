@@ -267,7 +267,7 @@ def test_loops_that_cannot_be_kept_are_compiled_anew(monkeypatch):
         return lambda function: ("compiled", function)
 
     monkeypatch.setattr(counting, "njit", refuse)
-    assert counting._compiled(len) == ("compiled", len)
+    assert counting.compiled(len) == ("compiled", len)
 
 
 def test_an_error_of_a_thread_is_raised():

@@ -15,6 +15,8 @@ from levelfield.files import write_json
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import FINISHED, claim
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
@@ -94,12 +96,22 @@ def change_metrics(folder: Path, **content: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
 
 
+def embed(folder: Path, rows: np.ndarray, classes: Sequence[str], paths: Sequence[str] = ()) -> None:
+    """Test embeddings of a written run. Without paths its images are missing."""
+    np.save(folder / "embeddings.npy", rows.astype(np.float32))
+    Items([*paths] or [f"image{k}.png" for k in range(len(rows))], np.array(classes)).write(folder)
+    summary = json.loads((folder / FINISHED).read_text())["summary"]
+    write_training(folder, {"summary": summary, "deviations": [], "measured": {"dim": rows.shape[1]}})
+
+
 def trained_board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
     """Every run is a little better and more compressed than the one before."""
     for number, run in enumerate(runs):
         trains = run.label not in untrained
         summary = {"rho_train": 0.1 * (number + 1), "monitored": watched(run.spec.seed)} if trains else {}
         place = write_run(run, folder, class_means(0.4 + 0.02 * number), steps=5 if trains else 0, **summary)
+        test = np.random.default_rng(number).normal(size=(CLASSES, 8))[LABELS]
+        embed(place, test + np.random.default_rng(1).normal(size=test.shape), [f"class {k}" for k in LABELS])
         if trains:
             rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
             spectra.record(rows, np.arange(30) % 5, place)

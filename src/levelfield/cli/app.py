@@ -29,6 +29,7 @@ from levelfield.cli import (
     train,
     tune,
     use,
+    view,
 )
 from levelfield.cli.console import error_console
 from levelfield.cli.evaluate import command as evaluate
@@ -52,7 +53,7 @@ UNEXPECTED = 70  # EX_SOFTWARE
 _PANELS = {
     "Compare": (compare, tune, train, init),
     "Use": (use, evaluate, ensemble),
-    "Look": (report, maps, ranks, corruptions),
+    "Look": (report, view, maps, ranks, corruptions),
     "Papers": (published, toy),
     "Parts": (list_parts, check, datasets, cache),
 }

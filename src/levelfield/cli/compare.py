@@ -21,6 +21,7 @@ from levelfield.cli.options import (
     OnOption,
     OutOption,
     Overrides,
+    PageOption,
     RootOption,
     SkipOption,
     SmallOption,
@@ -75,6 +76,7 @@ def compare(
         int | None, typer.Option("--trials", "-n", help="Search settings first: number of trials per method.")
     ] = None,
     time_limit: TimeOption = None,
+    page: PageOption = True,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
@@ -96,6 +98,7 @@ def compare(
             "workers": workers,
             "cache": cache,
             "full": full,
+            "page": page,
         }
         form: dict[str, Any] = {"root": root, "mini": mini, "small": small, "on": on}
         form["skip_unreadable"] = skip_unreadable
@@ -145,9 +148,11 @@ def compare(
     with StudyBars([run.title for run in runs]) as bars:
         outcome = carry_out(chosen, runs, folder, jobs=jobs, options=options, progress=bars)
     outcome.refuse_if_all_failed(len(runs))
-    report = finish(chosen, runs, folder)
+    with bar("making the page") as progress:
+        report = finish(chosen, runs, folder, page=page, progress=progress)
     report.show(console, full=full)
     _print_next(report.leaderboard, chosen, out, data)
+    report.show_page(console)
     _fail_for_what_is_missing(report.leaderboard, outcome, runs, folder)
     report.refuse_if_not_drawn()
 

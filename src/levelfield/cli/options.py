@@ -33,6 +33,7 @@ ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
 ]
 FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only of the best.")]
+PageOption = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, a page with the images.")]
 TimeOption = Annotated[
     str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
 ]

@@ -25,14 +25,18 @@ def report(
         list[str] | None, typer.Option("--figure", help="Figure to draw; repeatable. See `levelfield list figures`.")
     ] = None,
     leaks: Annotated[bool, typer.Option("--leaks", help="Find and draw near-duplicates across the split.")] = False,
+    page: Annotated[
+        bool | None,
+        typer.Option("--page/--no-page", help="Make report.html even if it would not change; or not at all."),
+    ] = None,
     root: ImagesOption = None,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Print the leaderboard of finished runs; write its files.
 
-    Nothing is trained. The files are CSV, JSON and Markdown.
-    Without --figure, the study's own figures are drawn. Only --leaks needs the images.
+    Nothing is trained. The files are CSV, JSON, Markdown and report.html, a page with the images.
+    Without --figure, the study's own figures are drawn.
     """
     from levelfield import evaluation
     from levelfield.registry import references_in
@@ -50,7 +54,7 @@ def report(
     for name in chosen:
         evaluation.parse(name)
     wanted = check_figures(figures or figures_of(study))
-    with bar("searching for leaks") as progress, images_in(root):
+    with bar("making the report") as progress, images_in(root):
         made = finish(
             study,
             runs,
@@ -59,7 +63,10 @@ def report(
             metrics=chosen if metrics else (),
             figures=wanted,
             near_leaks=leaks,
+            page=page is not False,
+            again=page is True,
             progress=progress,
         )
     made.show(console, full=full)
+    made.show_page(console)
     made.refuse_if_not_drawn()

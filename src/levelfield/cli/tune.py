@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from levelfield.cli.options import (
     OnOption,
     OutOption,
     Overrides,
+    PageOption,
     RootOption,
     SkipOption,
     SmallOption,
@@ -97,6 +98,7 @@ def tune(
     small: SmallOption = False,
     on: OnOption = None,
     skip_unreadable: SkipOption = False,
+    page: PageOption = True,
     full: FullOption = False,
     trust_files: TrustOption = None,
 ) -> None:
@@ -135,7 +137,8 @@ def tune(
     table = tuning_table(tuned.record)
     paths = [*tuned.paths, *write_tuning(table, folder)]
     if then_compare:  # whose report shows the table
-        compare(str(tuned.paths[0]), out=out, device=device, jobs=jobs, workers=workers, cache=cache, full=full)
+        shared: dict[str, Any] = {"out": out, "device": device, "jobs": jobs, "workers": workers, "cache": cache}
+        compare(str(tuned.paths[0]), **shared, full=full, page=page)
         return
     show_tuning(table, console)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)

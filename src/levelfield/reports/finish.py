@@ -13,11 +13,11 @@ from levelfield.reports.against_published import with_published
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
-from levelfield.reports.leaks import crossings, with_leaks, write_crossings
-from levelfield.reports.report import Report
+from levelfield.reports.leaks import Crossing, crossings, with_leaks, write_crossings
+from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness, write_robustness
-from levelfield.reports.tuning import tuning_table, write_tuning
-from levelfield.studies.leaderboard.board import gather
+from levelfield.reports.tuning import TuningTable, tuning_table, write_tuning
+from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
@@ -31,33 +31,69 @@ def finish(
     metrics: Sequence[str] = (),
     figures: Sequence[str] = (),
     near_leaks: bool = False,
+    page: bool = True,
+    again: bool = False,
     progress: Progress = SILENT,
 ) -> Report:
-    """Gather the finished runs in `folder` and write tables and figures into `out`, by default the same folder.
+    """Gather the finished runs in `folder` and write tables, figures and the page into `out`, by default the same
+    folder.
 
-    A figure that cannot be drawn does not affect the rest. metrics, figures: override those of the study. near_leaks:
-    search for near-duplicates across the split, and draw them.
+    A figure or page that cannot be made does not affect the rest. metrics, figures: override those of the study.
+    near_leaks: search for near-duplicates across the split, and draw them. page: write report.html, unless it is there
+    and would not change. again: write it anyway.
     """
     own = out is None and not metrics
     out = out or folder
-    board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
-    board = with_published(board, runs)
-    told = {"advice": advice(board, study.conditions)}
-    board = replace(board, facts={**board.facts, **told})
+    board = gathered(study, runs, folder, metrics)
     crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
     sheets = write_crossings(crossing, folder) if own or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
-    robust = robustness(study, board, runs, folder)
-    labels = {method.label for method in study.methods}
-    tuning = None if study.tuning is None else tuning_table(study.tuning.of(labels))
+    robust, tuning = robustness(study, board, runs, folder), tuning_of(study)
     paths = write_all(board, out) + write_robustness(robust, out) + write_tuning(tuning, out)
     not_drawn: dict[str, str] = {}
     for name in figures or figures_of(study):
         try:
             paths += draw_figures([name], board, runs, folder, out)
         except Exception as error:  # no error in a figure may lose the leaderboard; it is reported
-            known = isinstance(error, LevelfieldError)
-            not_drawn[name] = str(error) if known else f"{type(error).__name__}: {error}"
+            not_drawn[name] = _reason(error)
     if own:
         write_best(folder, Path(board.answer.first_run))
-    return Report(board, robust, paths + sheets, not_drawn, tuning)
+    report = Report(board, robust, paths + sheets, not_drawn, tuning)
+    return _with_page(report, study, runs, folder, out, crossing, again, progress) if page else report
+
+
+def gathered(study: Study, runs: list[PlannedRun], folder: Path, metrics: Sequence[str] = ()) -> Leaderboard:
+    """The leaderboard of the finished runs, with published results and advice."""
+    board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
+    board = with_published(board, runs)
+    return replace(board, facts={**board.facts, "advice": advice(board, study.conditions)})
+
+
+def tuning_of(study: Study) -> TuningTable | None:
+    """How the settings of the study were chosen, if it records that."""
+    labels = {method.label for method in study.methods}
+    return None if study.tuning is None else tuning_table(study.tuning.of(labels))
+
+
+def _with_page(
+    report: Report,
+    study: Study,
+    runs: list[PlannedRun],
+    folder: Path,
+    out: Path,
+    crossing: Sequence[Crossing],
+    again: bool,
+    progress: Progress,
+) -> Report:
+    """The report with its page, or with the reason why it could not be made."""
+    from levelfield.reports.page.make import make_page  # thumbnails and maps need packages that tables do not
+
+    try:
+        written = make_page(report, study, runs, folder, out, crossings=crossing, again=again, progress=progress)
+    except Exception as error:  # no error in the page may lose the leaderboard; it is reported
+        return replace(report, not_drawn={**report.not_drawn, PAGE: _reason(error)})
+    return replace(report, paths=[*report.paths, *written], page=written[0])
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"

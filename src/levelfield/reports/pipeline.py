@@ -27,8 +27,9 @@ def compare(
     options: Options | None = None,
     progress: RunsProgress = SILENT_RUNS,
     trust: Sequence[Path | str] = (),
+    page: bool = True,
 ) -> Report:
-    """Run a study (finished runs are skipped), write its tables and figures, and return its report.
+    """Run a study (finished runs are skipped), write its tables, figures and page, and return its report.
 
     In Python: `levelfield.compare("demo")`, `levelfield.compare({"data": "emoji", "methods": ["margin", "triplet"]})`.
 
@@ -40,6 +41,7 @@ def compare(
         options: device and other options that do not change a run's identity.
         progress: progress of the runs; silent by default.
         trust: code files that may run besides those that the study names, such as the loss of a teacher.
+        page: write report.html, a page with the images and what every method finds for them.
 
     Returns:
         The `Report`: `.leaderboard` (rows, best first, and the comparisons between them), `.best`, `.text()`.
@@ -52,7 +54,7 @@ def compare(
         check_figures(figures_of(study), study)
         folder = Path(out) / study.name
         runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
-        report = finish(study, runs, folder, progress=progress)
+        report = finish(study, runs, folder, page=page, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report

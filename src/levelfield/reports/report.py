@@ -16,13 +16,15 @@ from levelfield.reports.tuning import TuningTable, show_tuning
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row
 
+PAGE = "page"  # its name among what could not be drawn
+
 
 @dataclass(frozen=True, repr=False)
 class Report:
     """The result of a study. All files are already written: `paths`.
 
-    robustness: results on corrupted test images, if any. not_drawn: reasons for missing figures, by name.
-    tuning: how the settings were chosen, if the study records it.
+    robustness: results on corrupted test images, if any. not_drawn: reasons for missing figures, by name, and for a
+    missing page. tuning: how the settings were chosen, if the study records it. page: the HTML page, if it was made.
     """
 
     leaderboard: Leaderboard
@@ -30,6 +32,7 @@ class Report:
     paths: list[Path]
     not_drawn: dict[str, str] = field(default_factory=dict)
     tuning: TuningTable | None = None
+    page: Path | None = None
 
     @property
     def best(self) -> Row:
@@ -49,14 +52,21 @@ class Report:
         show_tuning(self.tuning, console)
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
+    def show_page(self, console: Console) -> None:
+        """Print where the page is, if it was made: the last line of a command."""
+        if self.page is not None:
+            console.print(f"\nOpen {self.page}", soft_wrap=True, highlight=False)
+
     @property
     def missing_figures(self) -> str:
-        """One message on figures that could not be drawn; empty if there are none."""
+        """One message on figures and a page that could not be made; empty if there are none."""
         reasons = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
-        return f"The leaderboard is complete, but a figure could not be drawn. {reasons}." if reasons else ""
+        figures = ["a figure could not be drawn"] if set(self.not_drawn) - {PAGE} else []
+        what = " and ".join(figures + (["the page could not be written"] if PAGE in self.not_drawn else []))
+        return f"The leaderboard is complete, but {what}. {reasons}." if reasons else ""
 
     def refuse_if_not_drawn(self) -> None:
-        """Raise if a figure is missing: for the exit code, after everything else has been shown."""
+        """Raise if a figure or the page is missing: for the exit code, after everything else has been shown."""
         if self.not_drawn:
             raise LevelfieldError(self.missing_figures)
 

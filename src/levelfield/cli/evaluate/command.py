@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, warnings_as_notes
+from levelfield.cli.console import bar, console, warnings_as_notes
 from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
 from levelfield.files import write_text
 
@@ -107,6 +107,10 @@ def measure(
         Path | None, _option(_OUTPUT, "--neighbours", "Write the nearest rows of each query (CSV).")
     ] = None,
     nearest: Annotated[int, _option(_OUTPUT, "--nearest", "Number of rows for --neighbours.", min=1)] = 10,
+    images: Annotated[
+        Path | None, _option(_OUTPUT, "--images", "Without a run: file with one image path per row, for --page.")
+    ] = None,
+    page: Annotated[Path | None, _option(_OUTPUT, "--page", "Write a page with the images (HTML).")] = None,
     out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write the output of --json to this file.")] = None,
     signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show the definition of each score.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
@@ -115,6 +119,7 @@ def measure(
 ) -> None:
     """Evaluate a run's stored test embeddings, or your own arrays."""
     from levelfield.cli.evaluate import corrupted
+    from levelfield.cli.evaluate import page as of_page
     from levelfield.cli.evaluate.files import as_data, write_neighbours, write_per_class, write_per_query
     from levelfield.cli.evaluate.subject import (
         check,
@@ -145,6 +150,7 @@ def measure(
         "memory": memory,
         **({} if lone is None else {"lone": lone}),
     }
+    of_page.check_options(page, images, run, subject)
     trust(*references_in(settings["metrics"]))
     distances, dims = read_distances(distance, binary), numbers("dim", dim) if dim else []
     check(subject, settings, distances, dims, nearest if neighbours else 0, bool(per_class or per_query))
@@ -156,6 +162,7 @@ def measure(
             "--per-class": per_class is not None,
             "--per-query": per_query is not None,
             "--neighbours": neighbours is not None,
+            "--page": page is not None,
         }
         with images_in(root):
             corrupted.measure(
@@ -167,7 +174,7 @@ def measure(
     with images_in(root):
         chooser = read_chooser(run, choose_on, validation, validation_labels) if wants_threshold else None
     goal: str | dict[str, float] = rule if false_match is None else {"false_match": false_match}
-    found = []
+    found, evaluated = [], []
     warned: set[str] = set()
     cuts: list[int | None] = [*dims] or [None]
     for some, each, columns in product(subjects, distances, cuts):
@@ -177,6 +184,7 @@ def measure(
         decided = None if chooser is None else decide(chooser, some, goal, each, columns, ci or None, seed)
         chosen_on = choose_on if run else "validation"
         found.append(Evaluated(result, each, some.refined, decided, chosen_on, some.models, some.bits))
+        evaluated.append(some.arrays["embeddings"])
     data = [as_data(one) for one in found]
     text = json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False)
     if out is not None:
@@ -192,3 +200,7 @@ def measure(
         typer.echo(text)
     else:
         show(found, signatures=signatures)
+    if page is not None:
+        of_page.write_page(page, images, subject, found, evaluated)
+        if not as_json:
+            console.print(f"Open {page}", soft_wrap=True, highlight=False)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import struct
 from pathlib import Path
+from typing import IO
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
 
@@ -37,6 +39,8 @@ SUFFIXES = HEIC_SUFFIXES | frozenset(
 # Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
+_RATIO, _SCANS = 100, 500  # of images from anywhere; a progressive JPEG usually has 10 scans
+_SMOOTH = Image.Resampling.BILINEAR
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -65,10 +69,10 @@ def is_image_name(place: str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
-def open_image(path: Path) -> Image.Image:
-    """Open the file as an image; only its header is read. All image files are opened here."""
+def open_image(file: Path | IO[bytes]) -> Image.Image:
+    """Open the file as an image; only its header is read. All images are opened here."""
     Image.init()
-    return Image.open(path, formats=[kind for kind in _KINDS if kind in Image.OPEN])
+    return Image.open(file, formats=[kind for kind in _KINDS if kind in Image.OPEN])
 
 
 def read_image(path: Path | str) -> Image.Image:
@@ -77,6 +81,29 @@ def read_image(path: Path | str) -> Image.Image:
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
     return _decode(Path(path), small=False)
+
+
+def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
+    """The image in `content`, like `read_image` of a file with that content. Nothing is written to disk.
+
+    For images from anywhere, so it is stricter than `read_image`: images that would take very long or very much memory,
+    here or in a view, are refused before they are decoded. name: what errors call the image.
+    """
+    if _is_heic(content):
+        _enable_heic(name)
+    try:
+        with open_image(io.BytesIO(content)) as image:
+            _refuse_costly(image, content, most_pixels)
+            image.load()
+            return as_rgb(image)
+    except Exception as error:  # see `_decode`
+        raise UnreadableImage(f"Cannot read {name}: {_reason(len(content), error)}.") from error
+
+
+def read_small(path: Path | str, side: int) -> Image.Image:
+    """Like `read_image`, with at most `side` pixels on the longer side. JPEG is decoded at low resolution for speed."""
+    image = _decode(Path(path), small=True, least=2 * side)
+    return ImageOps.contain(image, (side, side), Image.Resampling.BOX if max(image.size) > side else _SMOOTH)
 
 
 def verify_image(path: Path | str) -> None:
@@ -121,12 +148,26 @@ def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
             return as_rgb(image)
     except Exception as error:
         # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
-        if isinstance(error, UnidentifiedImageError) and _looks_like_heic(path) and not _heic_installed():
+        unidentified = isinstance(error, UnidentifiedImageError)
+        if unidentified and _looks_like_heic(path) and not _heic_installed():
             raise _needs_heic(path) from error
-        raise UnreadableImage(f"Cannot read the image {path}: {_reason(path, error)}.") from error
+        size = path.stat().st_size if unidentified else None
+        raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _refuse_costly(image: Image.Image, content: bytes, most_pixels: int) -> None:
+    sides = f"it has {image.width:,} x {image.height:,} pixels"
+    if image.width * image.height > most_pixels:
+        raise BadInput(f"{sides}; the limit is {most_pixels:,}")
+    if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
+        raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
+    # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
+    if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
+        raise BadInput(f"it has more than {_SCANS} scans")
+
+
+def _reason(size: int | None, error: Exception) -> str:
+    """Why an image cannot be read. size: of an unidentified file, in bytes."""
     if isinstance(error, LevelfieldError):
         return str(error)
     if isinstance(error, FileNotFoundError):
@@ -138,7 +179,7 @@ def _reason(path: Path, error: Exception) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
     if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if path.stat().st_size == 0 else "its format is not a known image format"
+        return "the file is empty" if size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
@@ -167,18 +208,22 @@ def _heic_installed() -> bool:
     return importlib.util.find_spec("pillow_heif") is not None
 
 
-def _enable_heic(path: Path) -> None:
+def _enable_heic(path: Path | str) -> None:
     try:
         importlib.import_module("pillow_heif").register_heif_opener()
     except ImportError as error:
         raise _needs_heic(path) from error
 
 
-def _needs_heic(path: Path) -> MissingExtra:
+def _needs_heic(path: Path | str) -> MissingExtra:
     return MissingExtra(f'{path} is a HEIC photo; to read it: pip install "levelfield[heic]"')
 
 
 def _looks_like_heic(path: Path) -> bool:
     """Whether the content is HEIC: iPhone photos renamed to .jpg are still HEIC."""
     with path.open("rb") as file:
-        return file.read(12)[4:] in _HEIC_BRANDS
+        return _is_heic(file.read(12))
+
+
+def _is_heic(content: bytes) -> bool:
+    return content[4:12] in _HEIC_BRANDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -42,6 +44,17 @@ def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
     if output.ndim == 2:
         return output[:, :, None, None]
     return output.permute(0, 3, 1, 2) if channels == "NHWC" else output
+
+
+def squares(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -> Tensor:
+    """Like `as_maps`, but the tokens of patches become a square, row by row.
+
+    >>> squares(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
+    torch.Size([2, 5, 3, 3])
+    """
+    maps = as_maps(output, prefix_tokens=prefix_tokens, channels=channels)
+    side = math.isqrt(maps.shape[2])
+    return maps.reshape(*maps.shape[:2], side, side) if output.ndim == 3 else maps
 
 
 def join(taps: list[Tensor], how: str, *, normalize: bool) -> Tensor:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import math
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from levelfield.embedder.trunk.backbones import Backbone
 from levelfield.embedder.trunk.cut import check_taps, first_trained
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
-from levelfield.embedder.trunk.pooling import POOLINGS, as_maps, join
-from levelfield.embedder.trunk.stages import divide
+from levelfield.embedder.trunk.pooling import POOLINGS, as_maps, join, squares
+from levelfield.embedder.trunk.stages import copied, divide
 from levelfield.errors import BadSpecification, unknown
 
 BATCH_NORMS = ("frozen", "statistics", "train")
@@ -70,7 +66,7 @@ class Trunk(nn.Module):
         self._first = first_trained(cut, self._used, stages, whole=division.whole)
         self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
         self._image = backbone.image if image is None else image
-        self.pieces = _copied(nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used}))
+        self.pieces = copied(nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used}))
         for name in self._used[self._first :]:
             with_quick_gradients(self.pieces[_key(name)])
         for name, parameter in self.named_parameters():
@@ -127,16 +123,17 @@ class Trunk(nn.Module):
 
     def last_map(self, images: Tensor) -> Tensor:
         """(rows, channels, height, width): the output of the last used stage, before pooling."""
+        return self.maps(images)[-1]
+
+    def maps(self, images: Tensor) -> list[Tensor]:
+        """The map of each tap, then that of the last used stage: (rows, channels, height, width), before pooling."""
         training = self.training
         self.eval()
         with torch.no_grad():
-            output, _ = self._run(images, {}, 0, len(self._used))
+            last, seen = self._run(images, {}, 0, len(self._used))
         self.train(training)
-        maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
-        if output.ndim == 3:  # tokens of the patches of a square, row by row
-            side = math.isqrt(maps.shape[2])
-            maps = maps.reshape(*maps.shape[:2], side, side)
-        return maps
+        found = [*(seen[name] for name in self._read), last]
+        return [squares(one, prefix_tokens=self._prefix_tokens, channels=self._channels) for one in found]
 
     @property
     def passes(self) -> int:
@@ -283,16 +280,6 @@ class _Counter:
 
     def __deepcopy__(self, memo: object) -> _Counter:
         return self
-
-
-def _copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
-    """Like copy.deepcopy in two thirds of the time: the empty containers of every module are created directly."""
-    memo: dict[int, Any] = {}
-    for module in pieces.modules():
-        for value in vars(module).values():
-            if type(value) in (dict, OrderedDict, set) and not value:
-                memo[id(value)] = type(value)()
-    return copy.deepcopy(pieces, memo)
 
 
 def _key(name: str) -> str:

@@ -18,7 +18,7 @@ SHORT = 64  # up to this many similarities use insertion sort
 SEARCH = 256  # from this many positives, use binary search
 
 
-def _compiled(function: Any) -> Any:
+def compiled(function: Any) -> Any:
     """Compile at the first call and cache on disk, next to this file or in the user's cache."""
     try:
         return njit(cache=True, nogil=True)(function)
@@ -38,7 +38,7 @@ def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
 _plus: Any = intrinsic(_plus_typed)
 
 
-@_compiled
+@compiled
 def gather(
     block: Array,
     height: int,
@@ -63,7 +63,7 @@ def gather(
                 near[at] = value - offset[place] if len(offset) else value
 
 
-@_compiled
+@compiled
 def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
     """Sort the similarities of each query from `begin` to `end`, nearest first, unless there are more than `SHORT`."""
     for query in range(begin, end):
@@ -89,7 +89,7 @@ def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
             lines[:] = lines[:, ::-1].copy()
 
 
-@_compiled
+@compiled
 def turn(block: Array, height: int, width: int, out: Array) -> None:
     """Transpose the block into `out[:width, :height]`; 16 columns at a time, one cache line."""
     for left in range(0, width, 16):
@@ -103,7 +103,7 @@ def turn(block: Array, height: int, width: int, out: Array) -> None:
                     out[place, line] = block[line, place]
 
 
-@_compiled
+@compiled
 def count(
     block: Array,
     height: int,
@@ -167,7 +167,7 @@ def count(
         active[query] = asked
 
 
-@_compiled
+@compiled
 def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
     """Add a step at the first positive that is farther than each value. `kept`, `places`: work buffers.
 
@@ -196,7 +196,7 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
                 level[_first_level(near, place - 1)] += 1
 
 
-@_compiled
+@compiled
 def _first_level(near: Array, place: int) -> int:
     """The first positive tied with the one at `place`."""
     low, high = 0, place
@@ -209,7 +209,7 @@ def _first_level(near: Array, place: int) -> int:
     return low
 
 
-@_compiled
+@compiled
 def sum_steps(starts: Array, active: Array, above: Array, level: Array) -> None:
     """Turn the steps of queries with many positives into counts."""
     for query in range(len(starts) - 1):

@@ -49,7 +49,7 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
         present = (own >= 0).nonzero(as_tuple=True)[0]
         values[present, own[present]] = -torch.inf
         positions[queries] = largest(values, k).cpu().numpy()
-    return Neighbours(positions, _similarities(inputs, positions, distance))
+    return Neighbours(positions, similarities(inputs, positions, distance))
 
 
 def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]]:
@@ -79,7 +79,8 @@ def largest(values: Tensor, k: int) -> Tensor:
     return found
 
 
-def _similarities(inputs: Inputs, positions: Array, distance: str) -> Array:
+def similarities(inputs: Inputs, positions: Array, distance: str) -> Array:
+    """Similarities of each query to the gallery rows at `positions` `[queries, k]`, in float64."""
     result = np.empty(positions.shape)
     step = max(_ENTRIES // (positions.shape[1] * inputs.query.shape[1]), 1)
     for start in range(0, len(positions), step):

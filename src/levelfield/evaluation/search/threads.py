@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,26 @@ def one_thread() -> Iterator[None]:
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Run with as many torch threads as this process may use cores, or as many as OMP_NUM_THREADS allows.
+
+    Training sets the number of threads of its process, which later work need not share.
+
+    >>> with all_cores():
+    ...     torch.get_num_threads() >= 1
+    True
+    """
+    before = torch.get_num_threads()
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else usable)
     try:
         yield
     finally:

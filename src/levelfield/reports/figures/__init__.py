@@ -11,7 +11,7 @@ from pathlib import Path
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import short_name
-from levelfield.reports.figures._drawing import check_name, panels, plainly, save
+from levelfield.reports.figures._drawing import FORMATS, check_name, panels, plainly, save
 from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.figures.toy import draw_toy
@@ -40,11 +40,11 @@ __all__ = [
 def check_figures(names: Iterable[str], study: Study | None = None) -> list[str]:
     """Check figure names, and that `study` (if given) can have these figures. Cheap: called before training.
 
-    >>> check_figures(["spectra"])
-    ['spectra']
+    >>> check_figures(["spectra", "gallery.svg"])
+    ['spectra', 'gallery.svg']
     """
     names = list(names)
-    for name in names:
+    for name, _ in map(_with_format, names):
         create(name)
         reason = why_not(name, study) if study is not None else None
         if reason is not None:
@@ -60,12 +60,19 @@ def figures_of(study: Study) -> list[str]:
 def draw_figures(
     names: Iterable[str], board: Leaderboard, runs: list[PlannedRun], folder: Path, out: Path | None = None
 ) -> list[Path]:
-    """Draw figures of a study by name, as PNG files beside its tables. Returns the paths."""
+    """Draw figures of a study by name beside its tables; `cost` is a PNG file, `cost.svg` and `cost.pdf` are drawings
+    for print. Returns the paths."""
     rows = drawn(board, runs, folder)
     paths = []
-    for name in check_figures(names):
-        path = create(name)(rows, board.metrics[0], (out or folder) / f"{short_name(name)}.png")
+    for name, written in map(_with_format, check_figures(names)):
+        path = create(name)(rows, board.metrics[0], (out or folder) / f"{short_name(name)}.{written}")
         if not isinstance(path, Path) or not path.is_file():
             raise BadInput(f"The figure '{name}' returned {path!r}: it must write a file and return its path.")
         paths.append(path)
     return paths
+
+
+def _with_format(name: str) -> tuple[str, str]:
+    """The name of a figure without its file format, and the format."""
+    plain, _, written = name.rpartition(".")
+    return (plain, written) if plain and written in FORMATS else (name, "png")

@@ -51,12 +51,16 @@ def panels(
     ratios: tuple[float, ...] = (),
     heights: tuple[float, ...] = (),
     share: bool = False,
+    dpi: int = 120,
 ) -> tuple[Figure, Any]:
-    """A figure and its panels (rows, columns), without top and right spines. `share`: all panels use one scale."""
+    """A figure and its panels (rows, columns), without top and right spines. `share`: all panels use one scale.
+
+    dpi: pixels per inch, also of images in PDF and SVG files.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=120, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)  # measures text
     axes = figure.subplots(
         rows,

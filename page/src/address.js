@@ -1,0 +1,62 @@
+// What is shown, kept in the address after '#': a link shows the same thing. `#search?q=12&m=0.2`
+import { useEffect, useState } from "./html.js";
+
+const DEFAULTS = {
+  at: "", t: 0, metric: "", sort: "", cost: "seconds",
+  q: -1, by: "random", c: -1, find: "", m: "", k: 10,
+  map: 0, colour: "class", mark: -1,
+  cm: 0, cc: -1, order: "spread", a: 0, b: 1, cell: "a",
+  sm: 0, th: "", wq: -1, wm: -1,
+}; // prettier-ignore
+let state = read();
+let timer = 0;
+const listeners = new Set();
+
+function read() {
+  const [at, query = ""] = location.hash.slice(1).split("?");
+  const found = { ...DEFAULTS, at: decodeURIComponent(at) };
+  for (const [key, text] of new URLSearchParams(query)) {
+    if (!(key in DEFAULTS)) continue;
+    const whole = Number.parseInt(text, 10);
+    if (typeof DEFAULTS[key] !== "number") found[key] = text;
+    else if (Number.isFinite(whole)) found[key] = whole;
+  }
+  return found;
+}
+
+function written() {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(state)) if (key !== "at" && value !== DEFAULTS[key]) query.set(key, value);
+  const text = query.toString();
+  return `#${encodeURIComponent(state.at)}${text && `?${text}`}`;
+}
+
+export const address = () => state;
+
+export function go(patch) {
+  state = { ...state, ...patch };
+  for (const listener of [...listeners]) listener();
+  clearTimeout(timer); // browsers limit how often the address may change
+  timer = setTimeout(() => history.replaceState(null, "", written()), 120);
+}
+
+// The state, for a component that is drawn again when one of `keys` changes.
+export function useAddress(...keys) {
+  const [, again] = useState(0);
+  useEffect(() => {
+    let seen = state;
+    const listener = () => {
+      const changed = keys.some((key) => seen[key] !== state[key]);
+      seen = state;
+      if (changed) again((count) => count + 1);
+    };
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, []);
+  return state;
+}
+
+addEventListener("hashchange", () => {
+  state = read();
+  for (const listener of [...listeners]) listener();
+});

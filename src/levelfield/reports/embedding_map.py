@@ -1,0 +1,204 @@
+"""Two-dimensional maps of the test embeddings of several methods, aligned to each other."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+import numpy as np
+from scipy.linalg import orthogonal_procrustes
+from threadpoolctl import threadpool_limits
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.inputs import Array, check_inputs, finite_rows
+from levelfield.evaluation.search.distances import unit_rows
+from levelfield.evaluation.search.neighbours import neighbours
+from levelfield.evaluation.search.threads import one_thread, share
+from levelfield.progress import SILENT_STAGE, Stage
+from levelfield.randomness import numpy_stream
+from levelfield.reports.tsne import PERPLEXITY, WHOLE, Phase, affinities, layout
+
+DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
+LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
+NEAREST = 5  # landmarks that decide the place of a further image
+FEW = 5  # below this number of images the map is that of two principal components
+LONG = 512  # dimensions; of longer rows the components are approximate
+TINY = 1e-12
+START = 1e-4  # spread of the first map's start; scikit-learn, openTSNE
+# Later maps start from the first one, small enough to be rearranged: neighbours are as faithful as from the method's
+# own principal components, and points move about half as far between methods.
+LATER_START, LATER = 1.0, (Phase(12.0, 50), Phase(1.0, 200))
+
+
+def embedding_maps(
+    rows_of: Mapping[str, Array],
+    *,
+    normalize: bool = True,
+    seed: int = 0,
+    threads: int = 1,
+    stage: Stage = SILENT_STAGE,
+) -> dict[str, Array]:
+    """t-SNE maps (n, 2) in 0..1 of each method's rows (n, dim) of the same images; all maps share one scale.
+
+    The first map starts from principal components. The later ones start from the first map and are then rotated onto
+    it, so that an image moves between maps as little as the data allow. With more than 10,000 images, t-SNE sees 10,000
+    of them, drawn by a named stream; `landmark_note` says so. The result does not depend on `threads`. `stage` counts
+    methods. Memory: the reduced rows (n, 50) of all methods, and about 90 affinities per landmark and method.
+
+    normalize: compare rows by cosine (unit rows); otherwise by Euclidean distance.
+
+    >>> rows = np.random.default_rng(0).normal(size=(12, 3))
+    >>> maps = embedding_maps({"margin": rows, "triplet": rows + 0.01})
+    >>> maps["margin"].shape, float(maps["margin"].min()) >= 0, float(maps["triplet"].max()) <= 1
+    ((12, 2), True, True)
+    """
+    rows_of = {label: _checked(rows, label) for label, rows in rows_of.items()}
+    if not rows_of:
+        return {}
+    landmarks = _landmarks(_count(rows_of), seed)
+    found: dict[str, Array] = {}
+    first_map: Future[Array] = Future()
+
+    def draw(label: str) -> None:
+        leads = label == next(iter(rows_of))
+        try:
+            reduced = _reduced(rows_of[label], landmarks, normalize=normalize, seed=seed)
+            found[label] = _map(reduced, landmarks, None if leads else first_map, seed)
+        except BaseException as error:
+            if leads:
+                first_map.set_exception(error)  # the others wait for it
+            raise
+        if leads:
+            first_map.set_result(found[label])
+
+    with one_thread(), threadpool_limits(1, user_api="blas"):
+        for _ in share(rows_of, draw, min(threads, len(rows_of))):
+            stage.advance()
+    return _in_one_box({label: found[label] for label in rows_of})
+
+
+def landmark_note(count: int) -> str | None:
+    """A sentence for maps of so many images that t-SNE does not see all of them; None otherwise.
+
+    >>> landmark_note(5_000), landmark_note(20_000)
+    (None, 'The map was computed from 10,000 of 20,000 images; each other image is placed between its 5 nearest.')
+    """
+    if count <= LANDMARKS:
+        return None
+    return (
+        f"The map was computed from {LANDMARKS:,} of {count:,} images; "
+        f"each other image is placed between its {NEAREST} nearest."
+    )
+
+
+def _checked(rows: Array, label: str) -> Array:
+    if np.ndim(rows) == 2 and len(rows) == 0:
+        raise BadInput(f"The embeddings of '{label}' are empty: a map needs at least one image.")
+    return finite_rows(rows, f"embeddings of '{label}'", None)
+
+
+def _count(rows_of: Mapping[str, Array]) -> int:
+    (first, rows), *others = rows_of.items()
+    for label, other in others:
+        if len(other) != len(rows):
+            raise BadInput(
+                f"Maps must show the same images, but '{first}' has {len(rows)} embeddings and '{label}' {len(other)}."
+            )
+    return len(rows)
+
+
+def _landmarks(count: int, seed: int) -> Array:
+    if count <= LANDMARKS:
+        return np.arange(count)
+    return np.sort(numpy_stream(seed, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
+
+
+def _reduced(rows: Array, landmarks: Array, *, normalize: bool, seed: int) -> Array:
+    """Principal components of the rows (at least 2, at most 50), fitted to the landmarks; a few rows at a time."""
+
+    def part(chosen: Array) -> Array:
+        taken: Array = (unit_rows(rows[chosen]) if normalize else rows[chosen]).astype(np.float32)
+        return taken
+
+    sample = part(landmarks)
+    mean = sample.mean(axis=0)
+    components = _components(sample - mean, seed)
+    blocks = np.array_split(np.arange(len(rows)), -(-len(rows) // LANDMARKS))
+    reduced = np.concatenate([(part(block) - mean) @ components for block in blocks])
+    return np.pad(reduced, ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
+
+
+def _components(centred: Array, seed: int) -> Array:
+    """The first principal components (dim, at most 50); of long rows, by power iterations from a named stream."""
+    dim = centred.shape[1]
+    basis = np.eye(dim, dtype=np.float32)
+    if dim > LONG:
+        random = numpy_stream(seed, "embedding map", "components")
+        basis = random.normal(size=(dim, DIMENSIONS + 10)).astype(np.float32)
+        for _ in range(3):
+            basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+    small = (centred @ basis).astype(np.float64)
+    found: Array = basis @ np.linalg.eigh(small.T @ small)[1][:, ::-1][:, :DIMENSIONS].astype(np.float32)
+    return found
+
+
+def _map(reduced: Array, landmarks: Array, first: Future[Array] | None, seed: int) -> Array:
+    """The map of all images; `first`: the map to start from and to be turned to."""
+    if len(landmarks) < FEW:
+        places = reduced[:, :2].astype(np.float64)
+        return places if first is None else _turned(places, first.result())
+    chosen = reduced[landmarks]
+    noise = numpy_stream(seed, "embedding map", "start").normal(size=(len(chosen), 2))  # separates equal rows
+    if first is None:
+        start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * noise)
+        places = _tsne(chosen, start, WHOLE)
+    else:
+        goal = first.result()[landmarks]
+        start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * noise)
+        places = _turned(_tsne(chosen, start, LATER), goal)
+    return _with_others(places, reduced, landmarks)
+
+
+def _tsne(rows: Array, start: Array, phases: Sequence[Phase]) -> Array:
+    """Our own t-SNE or, if numba cannot be imported, scikit-learn's, which takes about 10 times as long."""
+    try:
+        importlib.import_module("numba")
+    except ImportError:
+        from sklearn.manifold import TSNE
+
+        perplexity = min(PERPLEXITY, 0.3 * len(rows))
+        slow: Array = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=0).fit_transform(rows)
+        return slow.astype(np.float64)
+    return layout(affinities(rows), start, phases).astype(np.float64)
+
+
+def _turned(places: Array, goal: Array) -> Array:
+    """The places rotated or mirrored so that they are nearest to `goal`, about the mean of each."""
+    places, goal = places - places.mean(axis=0), goal - goal.mean(axis=0)
+    turned: Array = places @ orthogonal_procrustes(places, goal)[0]
+    return turned
+
+
+def _with_others(places: Array, reduced: Array, landmarks: Array) -> Array:
+    """The places of all images: an image that is no landmark is at the weighted mean of its nearest landmarks."""
+    if len(landmarks) == len(reduced):
+        return places
+    others = np.setdiff1d(np.arange(len(reduced)), landmarks)
+    labels = np.zeros(len(others), np.int64), np.zeros(len(landmarks), np.int64)
+    inputs = check_inputs(reduced[others], labels[0], gallery=reduced[landmarks], gallery_labels=labels[1])
+    near = neighbours(inputs, NEAREST, distance="euclidean")
+    squares = np.square(near.similarities)
+    weights = np.exp(-squares / np.maximum(squares[:, :1], TINY))  # the nearest one is the unit of distance
+    weights /= weights.sum(axis=1, keepdims=True)
+    found = np.empty((len(reduced), 2))
+    found[landmarks] = places
+    found[others] = (weights[:, :, None] * places[near.positions]).sum(axis=1)
+    return found
+
+
+def _in_one_box(maps: dict[str, Array]) -> dict[str, Array]:
+    """All maps, each about its mean, scaled by one factor into 0..1."""
+    centred = {label: places - places.mean(axis=0) for label, places in maps.items()}
+    reach = max(float(np.abs(places).max()) for places in centred.values())
+    return {label: np.clip(0.5 + places / max(2 * reach, TINY), 0, 1) for label, places in centred.items()}

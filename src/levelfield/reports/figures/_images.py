@@ -1,0 +1,117 @@
+"""Shared by figures with images: which rows they show, the test images, and what each row finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from levelfield import methods
+from levelfield.data import read_image
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.search.neighbours import neighbours
+from levelfield.reports.figures._rows import Drawn
+from levelfield.studies.runs.finished import stored_test
+
+if TYPE_CHECKING:
+    from levelfield.reports.page.images import ImageSet
+
+MOST_ROWS = 4
+BEST = 3  # rows from the top of the leaderboard; the best one that trains nothing follows
+PRINT = 200  # pixels per inch
+GREY, DARK = (214, 214, 214), (150, 150, 150)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictured:
+    """Rows of a leaderboard with the embeddings (images, dim) of the same test images, best first."""
+
+    images: ImageSet
+    embeddings: dict[str, np.ndarray]
+    distance: str
+
+    def found(self, label: str, queries: np.ndarray, k: int) -> np.ndarray:
+        """The k nearest images (queries, k) of each query, by their number; fewer if the gallery is smaller."""
+        gallery, rows, codes = self.images.gallery, self.embeddings[label], self.images.codes
+        place = np.full(len(rows), -1)
+        place[gallery] = np.arange(len(gallery))
+        inputs = check_inputs(
+            rows[queries],
+            codes[queries],
+            gallery=rows[gallery],
+            gallery_labels=codes[gallery],
+            query_ids=place[queries],
+        )
+        k = min(k, len(gallery) - bool((place[queries] >= 0).any()))
+        return np.asarray(gallery[neighbours(inputs, k, distance=self.distance).positions])
+
+    def answerable(self) -> np.ndarray:
+        """The queries whose class has another image to be found."""
+        codes, gallery, queries = self.images.codes, self.images.gallery, self.images.queries
+        there = np.bincount(codes[gallery], minlength=len(self.images.classes))
+        itself = np.isin(queries, gallery, assume_unique=True)
+        return np.asarray(queries[there[codes[queries]] > itself])
+
+
+def pictured(rows: Sequence[Drawn], metric: str, figure: str) -> Pictured:
+    """The first three rows and the best one that trains nothing, of those with the first row's test images."""
+    from levelfield.reports.page.images import image_set
+
+    with_runs = [row for row in rows if row.results]
+    stored, reasons = {}, []
+    for row in with_runs:
+        try:
+            stored[row.row.label] = stored_test(row.results[0].folder)
+        except LevelfieldError as error:  # trained on every class, or damaged: the others are shown
+            reasons.append(str(error))
+    if not stored:
+        raise BadInput(f"The figure '{figure}' needs a finished run with test embeddings. {' '.join(reasons[:1])}")
+    first = next(row for row in with_runs if row.row.label in stored)
+    items = stored[first.row.label][1]
+    same = [
+        row
+        for row in with_runs
+        if row.row.label in stored
+        and stored[row.row.label][1].paths == items.paths
+        and row.row.test_set == first.row.test_set
+    ]
+    images = image_set(items, first.results[0].folder)
+    if len(images.gallery) < 2 or not len(images.queries):
+        raise BadInput(f"The figure '{figure}' needs at least two test images, a query and another one.")
+    distance = first.results[0].signatures[metric]["definition"]["distance"]
+    chosen = {row.row.label: stored[row.row.label][0] for row in _chosen(same)}
+    return Pictured(images, chosen, distance if isinstance(distance, str) else "cosine")
+
+
+def _chosen(rows: Sequence[Drawn]) -> list[Drawn]:
+    idle = next((row for row in rows[BEST:] if not methods.trains(row.method)), None)
+    if idle is None or any(not methods.trains(row.method) for row in rows[:BEST]):
+        return list(rows[:MOST_ROWS])
+    return [*rows[:BEST], idle]
+
+
+def square(path: Path, side: int) -> np.ndarray:
+    """The image (side, side, 3) on white; a grey square with a cross if it is missing or unreadable."""
+    try:
+        image = read_image(path)
+    except LevelfieldError:
+        return _placeholder(side)
+    width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
+    image = image.resize((width, height), Image.Resampling.LANCZOS)
+    sheet = Image.new("RGB", (side, side), "white")
+    sheet.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
+    return np.asarray(sheet)
+
+
+def _placeholder(side: int) -> np.ndarray:
+    sheet = Image.new("RGB", (side, side), GREY)
+    draw = ImageDraw.Draw(sheet)
+    near, far = side // 4, side - side // 4
+    for line in ((near, near, far, far), (near, far, far, near)):
+        draw.line(line, fill=DARK, width=max(1, side // 24))
+    return np.asarray(sheet)

@@ -1,0 +1,118 @@
+"""Queries and the images that each method finds (seidenschwarz2021, figure 3; lim2022, figures 5 to 7)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.randomness import numpy_stream
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._images import PRINT, Pictured, pictured, square
+from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._rows import Drawn
+
+QUERIES, NEAREST = 6, 6
+CANDIDATES = 2_000  # queries that are searched for disagreement
+SIDE = 160  # pixels of an image
+RIGHT, WRONG, PLAIN = "#009e73", "#d55e00", "#444444"  # Okabe and Ito
+INCH = 0.78  # of an image with the space around it
+SHARE = 0.84  # of that, the image; class names of wrong images are below
+GAP = 0.25  # between queries, in images
+NAME = 17  # characters of a class name below an image
+
+
+@register("gallery", "queries and their nearest images by each method, right and wrong ones marked")
+def draw_gallery(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw six queries: three on which the rows disagree most, three at random."""
+    shown = pictured(rows, metric, "gallery")
+    queries = chosen_queries(shown)
+    return draw(shown, queries, {label: shown.found(label, queries, NEAREST) for label in shown.embeddings}, path)
+
+
+def chosen_queries(shown: Pictured, count: int = QUERIES) -> np.ndarray:
+    """Half of the queries are those on which the rows disagree most, half are random; one per class if possible.
+
+    Rows disagree on a query if some of them find an image of its class first and others do not, and then by how
+    different their numbers of right images are. Both halves are drawn by a named stream.
+    """
+    asked = shown.answerable()
+    if not len(asked):
+        raise BadInput("The figure 'gallery' needs a query with another image of its class, and there is none.")
+    stream = numpy_stream(0, "gallery", "queries")
+    asked = stream.permutation(asked)[:CANDIDATES]
+    codes = shown.images.codes
+    right = np.array([codes[shown.found(label, asked, NEAREST)] == codes[asked, None] for label in shown.embeddings])
+    disagreement = right[:, :, 0].std(axis=0) + 0.1 * right.mean(axis=2).std(axis=0)
+    half = -(-count // 2) if disagreement.any() else 0
+    most = _one_per_class(asked[np.argsort(-disagreement, kind="stable")], codes, half)
+    rest = _one_per_class(asked[~np.isin(codes[asked], codes[most])], codes, count - half)
+    more = asked[~np.isin(asked, [*most, *rest])][: count - len(most) - len(rest)]
+    return np.array([*most, *rest, *more], np.int64)
+
+
+def _one_per_class(images: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    first = np.sort(np.unique(codes[images], return_index=True)[1])
+    return np.asarray(images[first[:count]])
+
+
+@plainly
+def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], path: Path) -> Path:
+    """Draw one block per query: the query on the left, a line of its nearest images for each method."""
+    names = shortened(list(found), 22)
+    aside = 1.1 + 0.06 * max(map(len, names)) / INCH  # the query and the methods' names, in images
+    wide = aside + max(nearest.shape[1] for nearest in found.values()) + GAP
+    block = len(found) + GAP
+    columns = min(2, len(queries))
+    width, height = columns * wide, -(-len(queries) // columns) * block
+    figure, axes = panels(1, 1, width=INCH * width, height=INCH * height + 0.3, dpi=PRINT)
+    axis = axes[0, 0]
+    axis.set(xlim=(-0.03, width), ylim=(height, -0.03), aspect="equal")
+    axis.axis("off")
+    picture = cache(lambda image: square(shown.images.paths[image], SIDE))
+    for number, query in enumerate(queries.tolist()):
+        left, top = number % columns * wide, number // columns * block
+        _show(axis, shown, query, None, (left, top + (len(found) - 1) / 2), picture)
+        for line, (label, name) in enumerate(zip(found, names, strict=True)):
+            axis.text(left + aside - 0.08, top + line + SHARE / 2, name, fontsize=7, ha="right", va="center")
+            for place, image in enumerate(found[label][number].tolist()):
+                _show(axis, shown, image, query, (left + aside + place, top + line), picture)
+    axis.set_title("query, and its nearest images: ✓ same class, ✗ (dashed) another class", fontsize=8, loc="left")
+    return save(figure, path)
+
+
+def _show(axis: Any, shown: Pictured, image: int, query: int | None, at: tuple[float, float], picture: Any) -> None:
+    """An image in its frame, with the class of a query or a wrong image below."""
+    codes = shown.images.codes
+    right = query is None or bool(codes[image] == codes[query])
+    colour = PLAIN if query is None else RIGHT if right else WRONG
+    _place(axis, picture(image), *at, colour, dashed=not right)
+    if query is not None:
+        _mark(axis, *at, right=right)
+    if query is None or not right:
+        name = shown.images.classes[codes[image]]
+        short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
+        axis.text(at[0] + SHARE / 2, at[1] + SHARE + 0.02, short, fontsize=5, color=colour, ha="center", va="top")
+
+
+def _place(axis: Any, image: np.ndarray, left: float, top: float, colour: str, *, dashed: bool = False) -> None:
+    from matplotlib.patches import Rectangle
+
+    axis.imshow(image, extent=(left, left + SHARE, top + SHARE, top), interpolation="antialiased", zorder=1)
+    style = (0, (3, 1.2)) if dashed else "-"
+    frame = Rectangle((left, top), SHARE, SHARE, fill=False, edgecolor=colour, linewidth=1.6, linestyle=style, zorder=2)
+    axis.add_patch(frame)
+
+
+def _mark(axis: Any, left: float, top: float, *, right: bool) -> None:
+    """A tick or a cross in the upper right corner: the colours are not needed to tell right from wrong."""
+    badge = {"boxstyle": "circle,pad=0.12", "facecolor": RIGHT if right else WRONG, "edgecolor": "white"}
+    at = left + SHARE - 0.08, top + 0.09
+    text = "✓" if right else "✗"
+    axis.text(
+        *at, text, fontsize=5, color="white", ha="center", va="center", bbox={**badge, "linewidth": 0.4}, zorder=3
+    )

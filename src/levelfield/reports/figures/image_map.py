@@ -1,0 +1,170 @@
+"""Maps of the test embeddings with their images and magnified regions (zheng2021, figure 1)."""
+
+from __future__ import annotations
+
+import colorsys
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from levelfield.randomness import numpy_stream
+from levelfield.reports.embedding_map import embedding_maps, landmark_note
+from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._images import PRINT, Pictured, pictured, square
+from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._rows import Drawn
+
+PIXELS = 1000  # along a side of a panel
+ACROSS, MAGNIFIED = 26, 8  # images that fit along a side of the map, and of a region
+REGION = 0.13  # side of a region; the map's is 1
+EDGE = 0.02  # around the map
+APART, FAR = 0.08, 1.2  # between images, and from an image to its place, in images
+# the place itself, then around it
+AROUND = np.array([(0.0, 0.0), *((np.cos(turn), np.sin(turn)) for turn in np.arange(12) * np.pi / 6)])
+AROUND *= (1 + APART) / np.maximum(np.abs(AROUND).max(axis=1, keepdims=True), 1e-9)  # on a square
+GRID = 60  # places along a side where a region may be
+
+
+class Region(NamedTuple):
+    """A square part of the map, and what is special about it."""
+
+    left: float
+    low: float
+    side: float
+    text: str
+
+    def overlaps(self, left: np.ndarray, low: np.ndarray) -> np.ndarray:
+        return np.asarray((np.abs(left - self.left) < self.side) & (np.abs(low - self.low) < self.side))
+
+    def holds(self, places: np.ndarray) -> np.ndarray:
+        inside = (places >= (self.left, self.low)) & (places <= (self.left + self.side, self.low + self.side))
+        return np.asarray(inside.all(axis=1))
+
+
+@register("map", "a t-SNE map of the test images by each method, frames coloured by class, and magnified regions")
+def draw_map(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw the maps of up to four rows, aligned to that of the best one."""
+    import torch
+
+    shown = pictured(rows, metric, "map")
+    maps = embedding_maps(shown.embeddings, normalize=shown.distance == "cosine", threads=torch.get_num_threads())
+    return draw(shown, maps, path)
+
+
+@plainly
+def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
+    """Draw a line of panels per method: its map, the densest region, and the region with the most mistakes."""
+    figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1), dpi=PRINT)
+    colours = np.array([_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
+    picture = cache(lambda image, side: square(shown.images.paths[image], side))
+    for line, (label, places), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
+        wrong = _mistakes(shown, label)
+        regions = _regions(places, wrong)
+        whole = Region(-EDGE, -EDGE, 1 + 2 * EDGE, name)
+        for axis, region, across in zip(line, (whole, *regions), (ACROSS, MAGNIFIED, MAGNIFIED), strict=False):
+            _panel(axis, region, across, places, colours, picture)
+        for axis in line[1 + len(regions) :]:
+            axis.axis("off")
+        _outline(line, regions)
+    note = landmark_note(len(shown.images))
+    if note is not None:
+        figure.supxlabel(note, fontsize=7)
+    return save(figure, path)
+
+
+def _mistakes(shown: Pictured, label: str) -> np.ndarray:
+    """Which images have a nearest image of another class; images that are not queries have none."""
+    wrong = np.zeros(len(shown.images), bool)
+    asked = shown.answerable()
+    if len(asked):
+        codes = shown.images.codes
+        wrong[asked] = codes[shown.found(label, asked, 1)[:, 0]] != codes[asked]
+    return wrong
+
+
+def _regions(places: np.ndarray, wrong: np.ndarray) -> list[Region]:
+    """The square with the most images and, apart from it, the one with the most mistakes."""
+    found: list[Region] = []
+    starts = np.linspace(0, 1 - REGION, GRID)
+    left, low = np.meshgrid(starts, starts, indexing="ij")
+    inside = [((at - starts[:, None] >= 0) & (at - starts[:, None] <= REGION)).astype(np.float32) for at in places.T]
+    for chosen, text in ((np.ones(len(places), bool), "most images"), (wrong, "most mistakes")):
+        counts = (inside[0] * chosen) @ inside[1].T
+        for region in found:
+            counts[region.overlaps(left, low)] = -1
+        best = np.unravel_index(int(counts.argmax()), counts.shape)
+        many = int(counts[best])
+        if many > 0:
+            found.append(Region(float(left[best]), float(low[best]), REGION, f"{text}: {many}"))
+    return found
+
+
+def _panel(axis: Any, region: Region, across: int, places: np.ndarray, colours: np.ndarray, picture: Any) -> None:
+    """Images that do not overlap, drawn by a named stream, over a dot for every image."""
+    from matplotlib.collections import LineCollection, PatchCollection
+    from matplotlib.patches import Rectangle
+
+    axis.set(xticks=[], yticks=[], aspect="equal")
+    axis.set(xlim=(region.left, region.left + region.side), ylim=(region.low, region.low + region.side))
+    axis.spines[:].set_visible(True)
+    axis.spines[:].set_color("#bbbbbb")
+    inside = np.flatnonzero(region.holds(places))
+    axis.scatter(*places[inside].T, c=colours[inside], s=3, linewidths=0, alpha=0.7, zorder=1)
+    side = region.side / across
+    corner = np.array((region.left, region.low))
+    chosen, centres = placed((places[inside] - corner) / side, across)
+    chosen = inside[chosen]
+    lines = np.stack((places[chosen], corner + centres * side), axis=1)
+    axis.add_collection(LineCollection(list(lines), colors=colours[chosen], linewidths=0.6, alpha=0.7, zorder=1))
+    pixels = PIXELS // across
+    canvas = np.zeros((across * pixels, across * pixels, 4), np.uint8)
+    starts = np.rint((centres - 0.5) * pixels).astype(int)
+    for image, (x, y) in zip(chosen.tolist(), starts.tolist(), strict=True):
+        part = canvas[y : y + pixels, x : x + pixels]
+        part[..., :3], part[..., 3] = picture(image, pixels)[::-1], 255
+    extent = (region.left, region.left + region.side, region.low, region.low + region.side)
+    axis.imshow(canvas, extent=extent, origin="lower", interpolation="antialiased", zorder=2)
+    squares = [Rectangle(tuple(corner + at / pixels * side), side, side) for at in starts]
+    frames = PatchCollection(squares, facecolor="none", zorder=3)
+    frames.set(edgecolor=colours[chosen], linewidth=1.0 if across == ACROSS else 2.5)
+    axis.add_collection(frames)
+    axis.set_title(region.text, fontsize=8)
+
+
+def placed(places: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images that find room, and the centres of their squares of side 1, in a panel of side `across`.
+
+    Images are taken in the order of a named stream. Each is put at its place or beside it, without overlaps.
+
+    >>> placed(np.array([[1.0, 1.0], [1.1, 1.0], [1.0, 1.1]]), 2)[1].round(1).tolist()
+    [[1.1, 1.0]]
+    """
+    kept, centres = [], np.empty((0, 2))
+    for image in numpy_stream(0, "map", "images").permutation(len(places)).tolist():
+        tried = np.clip(places[image] + AROUND, 0.5, across - 0.5)
+        near = np.abs(tried - places[image]).max(axis=1) <= FAR
+        free = near & ~(np.abs(tried[:, None] - centres).max(axis=2) < 1.0 + APART).any(axis=1)
+        if free.any():
+            kept.append(image)
+            centres = np.concatenate((centres, tried[free.argmax()][None]))
+    return np.array(kept, np.int64), centres
+
+
+def _outline(line: Any, regions: list[Region]) -> None:
+    """Mark the magnified regions in the map."""
+    from matplotlib.patches import Rectangle
+
+    for number, region in enumerate(regions):
+        corner, style = (region.left, region.low), ("-", "--")[number]
+        box = Rectangle(corner, region.side, region.side, fill=False, edgecolor="black", linewidth=1.4, linestyle=style)
+        box.set_zorder(4)
+        line[0].add_patch(box)
+        line[1 + number].spines[:].set(color="black", linewidth=1.4, linestyle=style)
+
+
+def _colour(code: int) -> tuple[float, float, float]:
+    """A colour for each class: neighbouring numbers are far apart in hue."""
+    return colorsys.hsv_to_rgb(code * 0.618034 % 1.0, (0.9, 0.6, 0.75)[code % 3], (0.85, 0.95, 0.6)[code // 3 % 3])

@@ -1,0 +1,174 @@
+"""One test set of the page: search every method's embeddings, then look at images, mistakes, thresholds and regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from levelfield.data.checks.leaks import Leaks
+from levelfield.errors import LevelfieldError
+from levelfield.evaluation.search.threads import all_cores, share
+from levelfield.progress import SILENT, Progress
+from levelfield.reports.embedding_map import embedding_maps, landmark_note
+from levelfield.reports.page import chosen
+from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, smallest
+from levelfield.reports.page.images import ImageSet
+from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.search import MOST_SEARCHED, Found, search
+from levelfield.reports.page.threshold import threshold_of
+from levelfield.reports.page.thumbnails import MOST, thumbnails_of
+from levelfield.reports.page.why import Subject, why
+
+NOT_A_QUERY, NOT_SEARCHED = 2, 3
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A row with test embeddings: its place on the leaderboard, and the threshold that validation classes chose."""
+
+    row: int
+    label: str
+    rows: Array
+    trained: bool = True
+    folder: Path | None = None
+    distance: str = "cosine"
+    threshold: float | None = None
+
+
+@all_cores()
+def look(
+    name: str,
+    images: ImageSet,
+    methods: Sequence[Method],
+    *,
+    leaks: Leaks | None = None,
+    notes: Sequence[str] = (),
+    progress: Progress = SILENT,
+) -> TestSet:
+    """Everything that the page shows about one test set."""
+    found, thresholds, left_out = _searched(methods, images, progress)
+    searched = list(found.values())
+    kept = chosen.chosen_queries(searched, images)
+    wrong_labels = label_errors(searched, images)
+    leaked = leaks_of(leaks, images)
+    wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
+    pictures = chosen.chosen_thumbnails(searched, kept, images, wanted, MOST)
+    seen_images = thumbnails_of(images.paths, pictures, progress=progress)
+    maps, told = _maps({place: methods[place] for place in found}, progress)
+    listed = [
+        _embedded(methods[place], images, one, kept, maps.get(place), thresholds[place]) for place, one in found.items()
+    ]
+    subjects = [
+        Subject(number, methods[place].label, folder, methods[place].trained, found[place])
+        for number, place in enumerate(found)
+        if (folder := methods[place].folder) is not None
+    ]
+    return TestSet(
+        name=name,
+        count=len(images),
+        classes=images.classes,
+        class_of=smallest(images.codes),
+        files=images.names,
+        groups=images.groups,
+        group_of=None if images.group_of is None else smallest(images.group_of),
+        query=None if images.asked is None else images.asked.astype(np.uint8),
+        gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
+        lost=seen_images.lost,
+        thumbnails=seen_images.thumbnails,
+        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *told],
+        methods=listed,
+        mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
+        why=why(subjects, images, seen_images.lost) if subjects else None,
+    )
+
+
+def _searched(
+    methods: Sequence[Method], images: ImageSet, progress: Progress
+) -> tuple[dict[int, Found], dict[int, Threshold | None], list[str]]:
+    """What each method finds and its threshold, by its place, and notes on methods that cannot be searched."""
+    found: dict[int, Found] = {}
+    thresholds: dict[int, Threshold | None] = {}
+    reasons: dict[int, str] = {}
+
+    def one(place: int) -> None:
+        own = methods[place]
+        try:
+            seen = search(own.rows, images, distance=own.distance)
+        except LevelfieldError as error:
+            reasons[place] = f"{own.label} is not shown here: {error}"
+            return
+        if seen is not None:
+            thresholds[place] = threshold_of(seen, own.rows, images, own.threshold)
+            found[place] = seen
+
+    stage = progress.stage("searching", len(methods))
+    # a thread for each core, with a method each, scales better than torch's own threads within one product
+    for _ in share(range(len(methods)), one, min(torch.get_num_threads(), max(1, len(methods)))):
+        stage.advance()
+    return dict(sorted(found.items())), thresholds, [reasons[place] for place in sorted(reasons)]
+
+
+def _maps(methods: dict[int, Method], progress: Progress) -> tuple[dict[int, Array], list[str]]:
+    """The map of each method as 16-bit numbers, and notes."""
+    if not methods:
+        return {}, []
+    rows = {str(place): one.rows for place, one in methods.items()}
+    note = landmark_note(len(next(iter(rows.values()))))
+    stage = progress.stage("drawing maps", len(rows))
+    cosine = all(one.distance == "cosine" for one in methods.values())
+    found = embedding_maps(rows, normalize=cosine, threads=torch.get_num_threads(), stage=stage)
+    packed = {int(place): np.rint(places * 65535).astype(np.uint16) for place, places in found.items()}
+    return packed, [] if note is None else [note]
+
+
+def _embedded(
+    one: Method,
+    images: ImageSet,
+    found: Found,
+    kept: Array | None,
+    places: Array | None,
+    threshold: Threshold | None,
+) -> Embedded:
+    first_right = np.zeros(len(images), np.int64)
+    first_right[found.queries] = found.first_right
+    right = np.full(len(images), NOT_A_QUERY, np.uint8)
+    right[images.queries] = NOT_SEARCHED
+    right[found.queries] = np.where(found.first_right > 0, found.first_right == 1, NOT_A_QUERY)
+    shown = slice(None) if kept is None else np.searchsorted(found.queries, kept)
+    return Embedded(
+        row=one.row,
+        queries=None if kept is None else smallest(kept),
+        k=found.neighbours.shape[1],
+        neighbours=smallest(found.neighbours[shown]),
+        similarity=_packed(found.similarity[shown], one.distance),
+        first_right=smallest(first_right),
+        right=right,
+        map=places,
+        found_by=smallest(np.bincount(found.neighbours.ravel(), minlength=len(images))),
+        classes=by_class(found, images),
+        threshold=threshold,
+        distance=one.distance,
+    )
+
+
+def _packed(similarity: Array, distance: str) -> Array:
+    """Cosines as 16-bit numbers, other similarities as they are."""
+    if distance != "cosine":
+        return similarity.astype(np.float32)
+    return np.rint((similarity + 1) / 2 * 65535).astype(np.uint16)
+
+
+def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods: int) -> list[str]:
+    notes, size = [], f"this test set has {len(images):,} images"
+    if len(images.queries) > MOST_SEARCHED:
+        notes.append(f"{MOST_SEARCHED:,} queries drawn at random were searched: {size}.")
+    if kept is not None:
+        order = "those that every method gets wrong first, then those where methods disagree"
+        notes.append(f"Neighbours of {len(kept):,} chosen queries only ({order}): {size}, and {methods} methods.")
+    if pictures is not None:
+        notes.append(f"Thumbnails of {len(pictures):,} images only: {size}.")
+    return notes

@@ -1,0 +1,126 @@
+"""Write the page: its data, style and script in one HTML file that needs no server and sends no request."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from levelfield.contents import damaged
+from levelfield.files import write_text
+from levelfield.reports.page.data import Page, to_json
+
+ASSETS = ("page.html", "page.css", "page.js")
+FILE, DATA = "report.html", "report.json"
+_DATA_BEGINS = '<script type="application/json" id="page-data">'
+# in JSON these letters occur only within texts, where the escape means the same
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+def write_page(page: Page, path: Path, *, made_of: str = "") -> None:
+    """Write the page; a file that exists is replaced only when the new one is complete.
+
+    made_of: a text that changes if the page would; `is_made_of` finds it.
+    """
+    write_text(path, page_html(page) + _mark(made_of))
+
+
+def is_made_of(path: Path, made_of: str) -> bool:
+    """Whether the page at `path` was written with the same `made_of`, by the same script and style."""
+    mark = _mark(made_of).encode()
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(mark), os.SEEK_END)
+            return file.read() == mark
+    except OSError:  # there is none, or it is shorter
+        return False
+
+
+def _mark(made_of: str) -> str:
+    content = "".join([made_of, *(_asset(name) for name in ASSETS)])
+    return f"<!-- {hashlib.sha256(content.encode()).hexdigest()} -->\n"
+
+
+def write_data(page: Page, path: Path) -> None:
+    """Write the data of the page as JSON, without its thumbnails."""
+    tests = [replace(one, thumbnails=None) for one in page.tests]
+    write_text(path, to_json(replace(page, tests=tests)) + "\n")
+
+
+def read_data(path: Path) -> dict[str, Any]:
+    """The data of a written page, with its thumbnails."""
+    _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
+    try:
+        found = json.loads(rest.partition("</script>")[0])
+    except ValueError as error:
+        raise damaged(path, "is not a page of levelfield") from error
+    return found if isinstance(found, dict) else {}
+
+
+def page_html(page: Page) -> str:
+    """The page as text. A page with `live` may also ask its own server."""
+    return data_html(to_json(page), page.study, live=page.live is not None)
+
+
+def data_html(data: str, study: str, *, live: bool) -> str:
+    """The page of data that is already JSON."""
+    skeleton, style, script = (_asset(name) for name in ASSETS)
+    parts = {
+        "CSP": html.escape(policy(live=live), quote=False),
+        "TITLE": html.escape(f"{study}: levelfield"),
+        "STYLE": style,
+        "DATA": _harmless(data),
+        "SCRIPT": script,
+    }
+    # one pass: what a part contains is never read as a mark
+    before, *pieces = skeleton.split("%%")
+    found = [before]
+    for name, text in zip(pieces[::2], pieces[1::2], strict=True):
+        found += [parts[name], text]
+    return "".join(found)
+
+
+def policy(*, live: bool = False) -> str:
+    """The Content-Security-Policy: only the page's own script and style, images only from within the page.
+
+    live: the page may also ask the server that it came from.
+    """
+    _, style, script = (_asset(name) for name in ASSETS)
+    own = "'self' " if live else ""
+    rules = [
+        "default-src 'none'",
+        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(style)}'",
+        f"img-src {own}data: blob:",
+        *(["connect-src 'self'"] if live else []),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    return "; ".join(rules)
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _harmless(text: str) -> str:
+    """JSON that cannot end the element it stands in.
+
+    >>> _harmless('["</script><!--&"]')
+    '["\\\\u003c/script\\\\u003e\\\\u003c!--\\\\u0026"]'
+    """
+    for letter, escape in _ESCAPED.items():
+        text = text.replace(letter, escape)
+    return text
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("levelfield.reports.page").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+"""Compiled loops of t-SNE: attraction along the edges of a graph, repulsion, and values between points and a grid.
+
+Points and the 4 x 4 nearest nodes of the grid are connected by cubic B-splines.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.search.cpu_kernels import compiled
+
+
+@compiled
+def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Array) -> None:
+    """The sum of w (a - b) / (1 + |a - b|^2) over the edges of each point a, which begin at `starts[a]`."""
+    one = np.float32(1)
+    for point in range(len(starts) - 1):
+        x, y = places[point, 0], places[point, 1]
+        across, up = np.float32(0), np.float32(0)
+        for edge in range(starts[point], starts[point + 1]):
+            right, above = x - places[ends[edge], 0], y - places[ends[edge], 1]
+            pull = weights[edge] / (one + right * right + above * above)
+            across += pull * right
+            up += pull * above
+        out[point, 0], out[point, 1] = across, up
+
+
+@compiled
+def repel(places: Array, out: Array) -> float:
+    """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
+    one, total = np.float32(1), 0.0
+    for point in range(len(places)):
+        x, y = places[point, 0], places[point, 1]
+        across, up, sum_near = np.float32(0), np.float32(0), np.float32(0)
+        for other in range(len(places)):
+            right, above = x - places[other, 0], y - places[other, 1]
+            near = one / (one + right * right + above * above)
+            sum_near += near
+            across += near * near * right
+            up += near * near * above
+        out[point, 0], out[point, 1] = across, up
+        total += float(sum_near) - 1.0  # without its nearness to itself
+    return total
+
+
+@compiled
+def _cubic(at: float, weights: Array) -> None:
+    """Weights of the nodes -1, 0, 1 and 2 for a point between 0 and 1."""
+    rest = 1 - at
+    weights[0] = rest * rest * rest / 6
+    weights[1] = (3 * at * at * at - 6 * at * at + 4) / 6
+    weights[2] = (3 * rest * rest * rest - 6 * rest * rest + 4) / 6
+    weights[3] = at * at * at / 6
+
+
+@compiled
+def spread(places: Array, grid: Array) -> None:
+    """Set `grid` to the number of points near each node. Places are in units of the grid, 1 or more from its edge."""
+    grid[:] = 0
+    rows, columns = np.empty(4, np.float32), np.empty(4, np.float32)
+    for point in range(len(places)):
+        top, left = int(places[point, 0]), int(places[point, 1])
+        _cubic(places[point, 0] - top, rows)
+        _cubic(places[point, 1] - left, columns)
+        for row in range(4):
+            for column in range(4):
+                grid[top - 1 + row, left - 1 + column] += rows[row] * columns[column]
+
+
+@compiled
+def gather(places: Array, fields: Array, out: Array) -> None:
+    """Set `out` to the values of the two fields at the points; the counterpart of `spread`."""
+    rows, columns = np.empty(4, np.float32), np.empty(4, np.float32)
+    for point in range(len(places)):
+        top, left = int(places[point, 0]), int(places[point, 1])
+        _cubic(places[point, 0] - top, rows)
+        _cubic(places[point, 1] - left, columns)
+        first, second = np.float32(0), np.float32(0)
+        for row in range(4):
+            for column in range(4):
+                weight = rows[row] * columns[column]
+                first += weight * fields[0, top - 1 + row, left - 1 + column]
+                second += weight * fields[1, top - 1 + row, left - 1 + column]
+        out[point, 0], out[point, 1] = first, second

@@ -1,0 +1,145 @@
+"""Exact neighbours among the stored test embeddings of runs, of an image by its number or of any picture."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.studies.runs.finished import how_refined, stored_test
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from levelfield.embedder.ensemble import Ensemble
+    from levelfield.embedder.model import Model
+
+_MODELS, _TABLES = 3, 30  # kept in memory; the rows of a table stay on disk
+_WAITING = 4  # uploads that wait for their turn
+_BLOCK = 4096  # rows at a time
+
+Found: TypeAlias = tuple[list[int], list[float]]
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """What is searched: the stored embeddings of a run, those of the gallery only (None: all)."""
+
+    run: Path
+    gallery: np.ndarray | None = None
+    distance: str = "cosine"
+
+
+class Finder:
+    """Searches runs. Models and rows are read when they are first needed; one picture at a time is embedded."""
+
+    def __init__(self) -> None:
+        self._tables = _Recent(_Table, _TABLES)
+        self._models: _Recent[Model | Ensemble] = _Recent(_model, _MODELS)
+        self._turn = threading.Lock()
+        self._places = threading.Semaphore(_WAITING)
+
+    @contextmanager
+    def place(self) -> Iterator[bool]:
+        """A place in the queue of uploads; yields False if it is full."""
+        free = self._places.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._places.release()
+
+    def of_image(self, within: Within, number: int, k: int) -> Found:
+        """The k nearest images to a test image, itself excluded."""
+        table = self._tables(within.run)
+        return table.nearest(table.row(number), k, within, left_out=number)
+
+    def of_picture(self, within: Within, image: Image.Image, k: int) -> Found:
+        """The k nearest images to any picture, embedded by the run's model."""
+        with self._turn:
+            row = self._models(within.run).embed(image, normalize=False)[0]
+        return self._tables(within.run).nearest(row, k, within)
+
+
+class _Recent(Generic[Kept]):
+    """What `make` returned for the folders asked for last; made once, also if several threads ask."""
+
+    def __init__(self, make: Callable[[Path], Kept], most: int) -> None:
+        self._make, self._most = make, most
+        self._kept: OrderedDict[Path, Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, run: Path) -> Kept:
+        with self._lock:
+            if run not in self._kept:
+                self._kept[run] = self._make(run)
+            self._kept.move_to_end(run)
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+            return self._kept[run]
+
+
+class _Table:
+    """The stored rows of a run, memory-mapped, and their lengths."""
+
+    def __init__(self, run: Path) -> None:
+        self.rows, _ = stored_test(run)
+        self.lengths = np.concatenate([_lengths(part) for part in self._parts()])
+
+    def row(self, number: int) -> np.ndarray:
+        if number >= len(self.rows):
+            raise BadInput(f"There is no image {number}: the run has embeddings of {len(self.rows):,}.")
+        found: np.ndarray = self.rows[number]
+        return found
+
+    def nearest(self, row: np.ndarray, k: int, within: Within, *, left_out: int | None = None) -> Found:
+        """Positions and similarities in float64, nearest first; equal ones in their order. Memory: O(images)."""
+        asked = row.astype(np.float64)
+        near = np.concatenate([_similarities(part, asked, within.distance) for part in self._parts()])
+        if within.distance == "cosine":
+            near /= np.maximum(self.lengths * _lengths(asked[None]), np.finfo(np.float64).tiny)
+        allowed = np.ones(len(near), bool) if within.gallery is None else within.gallery.copy()
+        if left_out is not None:
+            allowed[left_out] = False
+        places = np.flatnonzero(allowed)
+        chosen = places[np.argsort(-near[places], kind="stable")[:k]]
+        return chosen.tolist(), near[chosen].tolist()
+
+    def _parts(self) -> Iterator[np.ndarray]:
+        for start in range(0, len(self.rows), _BLOCK):
+            yield self.rows[start : start + _BLOCK].astype(np.float64)
+
+
+def _similarities(rows: np.ndarray, asked: np.ndarray, distance: str) -> np.ndarray:
+    """Larger is nearer, as in `evaluation.search.neighbours`; the inner product for "cosine"."""
+    if distance == "hamming":
+        found: np.ndarray = -((rows > 0) != (asked > 0)).sum(axis=1).astype(np.float64)
+    elif distance == "euclidean":
+        found = -_lengths(rows - asked)
+    else:  # unlike those of a matrix product, the values of equal rows are equal wherever they are
+        found = np.einsum("ij,j->i", rows, asked)
+    return found
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return found
+
+
+def _model(run: Path) -> Model | Ensemble:
+    from levelfield.embedder import load
+
+    if refined := how_refined(run):
+        raise BadInput(
+            f"This method refines its embeddings at test time ({refined}), which its stored model cannot repeat "
+            "for one image. Choose another method."
+        )
+    return load(run)

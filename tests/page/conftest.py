@@ -1,0 +1,35 @@
+"""A browser for the tests of the page: one per module, as no other event loop can run in its process meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browsers import Opener, launched
+from made_page import made
+from playwright.sync_api import Browser
+
+from levelfield.reports.page.data import Page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def shapes() -> Page:
+    """The page that most tests look at."""
+    return made()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+    """Open a page; afterwards, there must be no error on the console and no request but for the file itself."""
+    opener = Opener(browser, tmp_path)
+    yield opener
+    opener.close()
+    assert opener.errors == []
+    assert opener.elsewhere() == []

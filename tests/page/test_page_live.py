@@ -1,0 +1,145 @@
+"""The page of `levelfield view` in a browser: full-size images, any query, and search with a dropped photo."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browsers import Opener
+from drawn_images import drawing
+from made_page import made
+from playwright.sync_api import Page as Tab
+from playwright.sync_api import Route, expect
+
+from levelfield.reports.page.data import Live, Page
+from levelfield.reports.page.write import page_html, policy
+from levelfield.reports.view.search import Within
+from levelfield.reports.view.server import Server
+from levelfield.reports.view.site import Searched, Site, TestImages
+from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
+from levelfield.studies.runs.folder.items import Items
+
+DROP = """([bytes, name]) => {
+  const data = new DataTransfer();
+  data.items.add(new File([new Uint8Array(bytes)], name, {type: 'image/png'}));
+  for (const kind of ['dragover', 'drop'])
+    document.querySelector('.photo').dispatchEvent(
+      new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
+}"""
+
+
+def photo() -> bytes:
+    content = io.BytesIO()
+    drawing(1, np.random.default_rng(0)).save(content, "PNG")
+    return content.getvalue()
+
+
+def made_run(folder: Path, count: int) -> tuple[Path, list[Path]]:
+    """A run with drawn images and embeddings, without a model."""
+    folder.mkdir()
+    paths = [folder / f"{number}.png" for number in range(count)]
+    for number, path in enumerate(paths):
+        drawing(number % 4, np.random.default_rng(number)).save(path)
+    Items([str(path) for path in paths], np.arange(count) % 4).write(folder)
+    np.save(folder / EMBEDDINGS, np.random.default_rng(0).normal(size=(count, 8)).astype(np.float32))
+    summary = {"step": 0, "seconds": 1.0, "collapsed": False, "idle_batches": 0}
+    write_training(folder, {"summary": summary, "measured": {"dim": 8}, "deviations": []})
+    return folder, paths
+
+
+@contextmanager
+def served(page: Page, folder: Path) -> Iterator[str]:
+    """The page from the real server; the address."""
+    run, paths = made_run(folder / "run", page.tests[0].count)
+    with Server() as server:
+        live = replace(page, live=Live(server.token, [0, 1]))
+        methods = [Searched(Within(run), 0.5) for _ in page.tests[0].methods]
+        server.site = Site(page_html(live).encode(), policy(live=True), [TestImages(paths, methods)])
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server.address
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def sparse() -> Page:
+    """Neighbours of every second image only."""
+    page = made(40, 4, 2, k=5)
+    asked, test = np.arange(0, 40, 2, dtype=np.uint32), page.tests[0]
+    right = np.where(np.arange(40) % 2, 3, 1).astype(np.uint8)
+    methods = [
+        replace(one, queries=asked, right=right, neighbours=one.neighbours[asked], similarity=one.similarity[asked])
+        for one in test.methods
+    ]
+    return replace(page, tests=[replace(test, methods=methods, lost=[])])
+
+
+def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: Page, tmp_path: Path) -> None:
+    with served(sparse, tmp_path) as address:
+        opened.own = address
+        tab = opened.visit(f"{address}#search?q=21&m=0&k=5")
+        expect(tab.locator("#search .ranking li")).to_have_count(5)
+        full = tab.locator("#search .query img:not(.own)")
+        expect(full).to_have_js_property("complete", True)
+        assert full.evaluate("(one) => one.naturalWidth") == 64
+        opened.close()
+
+
+def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
+    opened: Opener, sparse: Page, tmp_path: Path
+) -> None:
+    with served(sparse, tmp_path) as address:
+        opened.own = address
+        tab = opened.visit(address)
+        tab.evaluate(DROP, [list(photo()), "mine.png"])
+        expect(tab.locator(".photo .empty")).to_contain_text("model")
+        opened.errors.clear()  # the browser names the refused request
+        opened.close()
+
+
+@pytest.fixture
+def answered(opened: Opener, sparse: Page) -> Tab:
+    """The page with the answers of a server that has a model."""
+    opened.own = "http://127.0.0.1:9/token/"
+    html = page_html(replace(sparse, live=Live("token", [1]), rows=sparse.rows))
+
+    def answer(route: Route) -> None:
+        asked, reply = route.request, {"neighbours": [3, 30], "similarity": [0.91, 0.4], "same": [True, False]}
+        if "/search/" in asked.url:
+            assert asked.post_data_buffer == photo()
+            kept: Any = {"json": reply | {"threshold": 0.5}}
+        elif "/image/" in asked.url:
+            kept = {"body": photo(), "content_type": "image/png"}
+        else:
+            kept = {"body": html, "content_type": "text/html"}
+        route.fulfill(**kept)
+
+    opened.route = answer
+    return opened.visit(opened.own)
+
+
+def test_a_dropped_photo_shows_neighbours_and_which_are_the_same(answered: Tab) -> None:
+    answered.evaluate(DROP, [list(photo()), "mine.png"])
+    expect(answered.locator(".photo .strip .note")).to_have_text(["0.910 same", "0.400 other"])
+    expect(answered.locator(".photo")).to_contain_text("The same class from a similarity of 0.500.")
+    assert answered.locator(".photo .own").evaluate("(one) => one.naturalWidth") == 64
+    assert answered.locator(".photo option").all_inner_texts() == ["normalized_softmax"]  # the only one with a model
+
+
+def test_a_chosen_file_is_searched_too(answered: Tab) -> None:
+    answered.get_by_label("Search with your own photo").set_input_files(
+        {"name": "mine.png", "mimeType": "image/png", "buffer": photo()}
+    )
+    expect(answered.locator(".photo .strip li")).to_have_count(2)
+    answered.locator(".photo .strip .picture").first.click()
+    expect(answered.locator("#search .results .query").last).to_contain_text("image 4 of")
