@@ -1,10 +1,10 @@
 """Write the verdicts of the papers' mini and small studies into their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare roth2020/table4 --mini` or `levelfield tune roth2020/table4 --small --compare`
+RUNS is the folder that `levelfield compare roth2020/table4 --mini`, `levelfield tune roth2020/table4 --small --compare`
 and the like wrote into. For every finished study there the script writes a log, such as
 `docs/logs/papers/mini/roth2020-table4.json`: claims with all their numbers, rows with scores, deviations and settings.
-The page is made from the logs alone, so without RUNS only the page is rewritten. Trains nothing. The tables replace the
-text between `<!-- overview -->` and `<!-- end of overview -->`, `<!-- mini verdicts -->` and `<!-- end of mini verdicts -->`.
+The page is made from the logs alone, so without RUNS only the page is rewritten. Trains nothing. Each part replaces the
+text between its two marks, such as `<!-- overview -->` and `<!-- end of overview -->`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def overview(forms: dict[str, dict[str, Log]]) -> str:
     lines += ["| --- | --- |" + " --- |" * len(forms)]
     for paper in dict.fromkeys(study.partition("/")[0] for study in STUDIES):
         reported = sum(len(_own(read_study(study).claims)) for study in STUDIES if study.startswith(f"{paper}/"))
-        cells = [_counted([log for study, log in logs.items() if study.startswith(f"{paper}/")]) for logs in forms.values()]
+        of_paper = ([log for study, log in logs.items() if study.startswith(f"{paper}/")] for logs in forms.values())
+        cells = [_counted(logs) for logs in of_paper]
         lines.append(f"| {paper} | {reported} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -98,7 +99,8 @@ def _counted(logs: list[Log]) -> str:
     if not logs:
         return "not run"
     found = Counter(one["verdict"] for log in logs for one in log["claims"] if one["source"] != "control")
-    return f"{' / '.join(str(found[verdict]) for verdict in VERDICTS)} ({plural(len(logs), 'table or figure', 'tables or figures')})"
+    numbers = " / ".join(str(found[verdict]) for verdict in VERDICTS)
+    return f"{numbers} ({plural(len(logs), 'study', 'studies')})"
 
 
 def written(logs: dict[str, Log]) -> str:
