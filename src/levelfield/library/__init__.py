@@ -22,7 +22,7 @@ __all__ = ["FOLDER", "Facts", "content", "copy", "describe", "former", "name_of"
 FOLDER = Path(__file__).parent
 SEE = "levelfield list studies"
 _BASE = "base"
-_EMBEDDED = "emoji"
+_EMBEDDED, _EMBEDDED_NETWORK = "emoji", "tf_efficientnet_lite0"
 _EXTENDS = re.compile(r"^extends: *(\S+)$", re.MULTILINE)
 
 
@@ -75,16 +75,35 @@ def describe(name: str) -> Facts:
 
     >>> describe("demo").needs, describe("lim2022/table5").needs
     ('levelfield[demo]', 'cub or cars, weights of resnet50 (--mini: levelfield[demo])')
+    >>> describe("birds").needs, describe("characters").needs
+    ('cub, levelfield[demo]', 'omniglot')
     """
     own = content(name)
-    base = read_yaml_file(path(name).parent / own["extends"]) if "extends" in own else {}
+    base = _extended(name, own)
     data = [own["data"], *own.get("also", {})]
-    backbone = {**base.get("conditions", {}), **own.get("conditions", {})}["backbone"]
+    conditions = {**base.get("conditions", {}), **own.get("conditions", {})}
     needs = "levelfield[demo]"
     if data != [_EMBEDDED]:
         small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
-        needs = f"{_listed(data)}, weights of {backbone}{small}"
+        needs = _listed(data) + _weights(conditions) + small
     return Facts(own["about"], needs, str(path(name)), tuple(data))
+
+
+def _extended(name: str, own: dict[str, Any]) -> dict[str, Any]:
+    """The plain data of the study or file that a study extends; empty if it extends none."""
+    if "extends" not in own:
+        return {}
+    base = own["extends"]
+    found: dict[str, Any] = content(base) if base in _files() else read_yaml_file(path(name).parent / base)
+    return found
+
+
+def _weights(conditions: dict[str, Any]) -> str:
+    """Where the weights of the network come from, as the end of a list."""
+    if conditions.get("weights") == "random":
+        return ""
+    backbone = conditions["backbone"]
+    return ", levelfield[demo]" if backbone == _EMBEDDED_NETWORK else f", weights of {backbone}"
 
 
 def name_of(file: Path) -> str | None:
