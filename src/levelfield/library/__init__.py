@@ -41,7 +41,7 @@ def names() -> list[str]:
     """All studies: first those on the embedded images, then the papers' tables in order.
 
     >>> names()[:3], "roth2020/table4" in names(), "roth2020/base" in names()
-    (['batching', 'classes-samples', 'curves'], True, False)
+    (['batching', 'birds', 'characters'], True, False)
     """
     return [name for name in _files() if name.rpartition("/")[2] != _BASE]
 
