@@ -15,7 +15,7 @@ import torch
 
 from levelfield import objectives
 
-VERBS = ["install", "demo", "check", "test", "fuzz", "lint", "bench", "docs", "clean"]
+VERBS = ["install", "demo", "check", "test", "fuzz", "lint", "bench", "docs", "page", "clean"]
 
 
 def script(name: str) -> ModuleType:
