@@ -11,7 +11,7 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation.search.threads import all_cores, share
+from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page import chosen
@@ -67,6 +67,8 @@ def look(
         for number, place in enumerate(found)
         if (folder := methods[place].folder) is not None
     ]
+    with one_thread():  # many small products
+        regions = why(subjects, images, seen_images.lost) if subjects else None
     return TestSet(
         name=name,
         count=len(images),
@@ -82,7 +84,7 @@ def look(
         notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *told],
         methods=listed,
         mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
-        why=why(subjects, images, seen_images.lost) if subjects else None,
+        why=regions,
     )
 
 
