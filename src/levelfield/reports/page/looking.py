@@ -15,9 +15,10 @@ from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page import chosen
-from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, smallest
+from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold
 from levelfield.reports.page.images import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.packing import smallest
 from levelfield.reports.page.search import MOST_SEARCHED, Found, search
 from levelfield.reports.page.threshold import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
