@@ -86,7 +86,8 @@ export class Scene {
     if (this.began) this.part = Math.max(0, Math.min(1, (now - this.began) / MOVING));
     if (this.part >= 1) this.began = 0;
     const { view, test } = this;
-    const size = Math.min(14, Math.max(2, Math.min(9, 330 / Math.sqrt(test.count))) * Math.sqrt(view.zoom));
+    const room = Math.max(0.6, Math.min(1, Math.min(view.width, view.height) / 640)); // less on a phone
+    const size = Math.min(14, Math.max(2, Math.min(9, 330 / Math.sqrt(test.count))) * Math.sqrt(view.zoom) * room);
     const every = this.pace.frame(test.count, performance.now() - this.asked);
     this.points.draw(view, { part: ease(this.part), size, every });
     if (this.part < 1) {

@@ -11,13 +11,14 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation.search.threads import all_cores, share
+from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page import chosen
-from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, smallest
+from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold
 from levelfield.reports.page.images import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.packing import smallest
 from levelfield.reports.page.search import MOST_SEARCHED, Found, search
 from levelfield.reports.page.threshold import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
@@ -67,6 +68,8 @@ def look(
         for number, place in enumerate(found)
         if (folder := methods[place].folder) is not None
     ]
+    with one_thread():  # many small products
+        regions = why(subjects, images, seen_images.lost) if subjects else None
     return TestSet(
         name=name,
         count=len(images),
@@ -82,7 +85,7 @@ def look(
         notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *told],
         methods=listed,
         mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
-        why=why(subjects, images, seen_images.lost) if subjects else None,
+        why=regions,
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from levelfield.contents import damaged
 from levelfield.files import write_text
-from levelfield.reports.page.data import Page, to_json
+from levelfield.reports.page.data import Page
+from levelfield.reports.page.packing import to_json
 
 ASSETS = ("page.html", "page.css", "page.js")
 FILE, DATA = "report.html", "report.json"

@@ -13,9 +13,10 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.finish import gathered, tuning_of
 from levelfield.reports.leaks import crossings, with_leaks
 from levelfield.reports.page.collect import Stored, collect, stored_sets
-from levelfield.reports.page.data import Live, plain
+from levelfield.reports.page.data import Live
 from levelfield.reports.page.images import image_set
 from levelfield.reports.page.make import made_of
+from levelfield.reports.page.packing import plain
 from levelfield.reports.page.write import FILE, data_html, is_made_of, policy, read_data
 from levelfield.reports.robustness import robustness
 from levelfield.reports.view.search import Within
