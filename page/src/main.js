@@ -32,6 +32,7 @@ function Page() {
     <footer><p class="hint">Made by levelfield ${page.levelfield}. This page asks nothing of the network${page.live ? " except the server that shows it" : ""}.</p></footer>`;
 }
 
+addEventListener("hashchange", () => startingSection() && reveal(startingSection()));
 document.title = `${page.study} – levelfield`;
 const root = document.getElementById("page");
 root.textContent = "";

@@ -1,5 +1,5 @@
 // Search results: a query and its nearest images by up to four methods.
-import { html, useEffect, useMemo, useState } from "./html.js";
+import { html, useEffect, useMemo, useRef, useState } from "./html.js";
 import { go, useAddress } from "./address.js";
 import { page, testSet } from "./data.js";
 import { count, plural, value } from "./format.js";
@@ -50,23 +50,26 @@ function Query({ test, i }) {
 }
 
 function useKeys(step) {
+  const latest = useRef(step);
+  latest.current = step; // a key may come before the effects of the last one have run
   useEffect(() => {
     const listener = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, canvas, table, [role=slider]")) return;
       const inside = event.target.closest("#search");
-      if (event.key === "n" || (inside && event.key === "ArrowRight")) step(1);
-      else if (event.key === "p" || (inside && event.key === "ArrowLeft")) step(-1);
+      if (event.key === "n" || (inside && event.key === "ArrowRight")) latest.current(1);
+      else if (event.key === "p" || (inside && event.key === "ArrowLeft")) latest.current(-1);
       else return;
       event.preventDefault();
     };
     addEventListener("keydown", listener);
     return () => removeEventListener("keydown", listener);
-  });
+  }, []);
 }
 
 function Chooser({ test, state, list, at, step }) {
   const [typed, setTyped] = useState(state.find);
   useEffect(() => { const timer = setTimeout(() => typed !== state.find && go({ find: typed, q: -1 }), 150); return () => clearTimeout(timer); }, [typed]);
+  useEffect(() => setTyped(state.find), [state.find]);
   const choose = (by) => go({ by, q: -1, c: by === "class" && state.c < 0 ? test.classOf[state.q >= 0 ? state.q : 0] : state.c });
   return html`<div class="bar">
     <${Switch} label="Queries" value=${state.by} options=${WAYS} onChange=${choose} />

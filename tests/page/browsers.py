@@ -23,6 +23,18 @@ FLAGS = (
     "--enable-unsafe-swiftshader",
 )  # fmt: skip
 
+# to another address within the page, drawn when this ends
+GO = """async (at) => {
+  const turn = () => new Promise((done) => setTimeout(done, 20));
+  location.hash = '#';
+  await turn();
+  document.activeElement.blur();
+  scrollTo(0, 0);
+  location.hash = at || '#';
+  await turn();
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+
 
 def executable() -> str:
     """The installed browser. Without one the test is skipped, but fails if the environment says CI=true."""
@@ -51,12 +63,28 @@ class Opener:
         self.file = folder / "report.html"
         self.own = self.file.as_uri()
         self.route: Callable[[Route], None] | None = None
+        self._tabs: dict[tuple[int, str], Tab] = {}
+        self._pages: list[Page] = []
         self.errors: list[str] = []
         self.asked: list[str] = []
 
-    def __call__(self, page: Page, at: str = "", **settings: Any) -> Tab:
+    def __call__(self, page: Page, at: str = "", *, fresh: bool = False, **settings: Any) -> Tab:
+        """The page at an address after '#'. A tab that shows it already only goes there: opening takes a second.
+
+        fresh: open it anyway, for a test that changes what the address does not keep.
+        """
+        key = (id(page), repr(sorted(settings.items())))
+        if not fresh and key in self._tabs:
+            tab = self._tabs[key]
+            tab.mouse.move(0, 0)
+            tab.evaluate(GO, at)
+            return tab
         write_page(page, self.file)
-        return self.visit(f"{self.file.as_uri()}{at}", **settings)
+        tab = self.visit(f"{self.file.as_uri()}{at}", **settings)
+        if not fresh:
+            self._tabs[key] = tab
+            self._pages.append(page)  # its id stays its own
+        return tab
 
     def visit(self, address: str, **settings: Any) -> Tab:
         settings = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce"} | settings
@@ -78,5 +106,10 @@ class Opener:
         return [address for address in self.asked if not address.startswith(own)]
 
     def close(self) -> None:
+        """Close what is not shown to the next test, which starts without complaints and requests."""
+        kept = [tab.context for tab in self._tabs.values()]
         for context in self.browser.contexts:
-            context.close()
+            if context not in kept:
+                context.close()
+        self.own, self.route = self.file.as_uri(), None
+        self.errors, self.asked = [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from browsers import Opener, launched
@@ -25,11 +24,16 @@ def shapes() -> Page:
     return made()
 
 
+@pytest.fixture(scope="module")
+def opener(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Opener:
+    return Opener(browser, tmp_path_factory.mktemp("page"))
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Opener]:
+def opened(opener: Opener) -> Iterator[Opener]:
     """Open a page; afterwards, there must be no error on the console and no request but for the file itself."""
-    opener = Opener(browser, tmp_path)
     yield opener
+    errors, elsewhere = opener.errors, opener.elsewhere()
     opener.close()
-    assert opener.errors == []
-    assert opener.elsewhere() == []
+    assert errors == []
+    assert elsewhere == []

@@ -102,7 +102,7 @@ def test_a_query_is_chosen_and_the_map_moved_without_a_mouse(opened: Opener, sha
 
 
 def test_the_policy_forbids_foreign_scripts_and_every_request(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes)
+    tab = opened(shapes, fresh=True)
     policy = tab.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content") or ""
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == "'none'"

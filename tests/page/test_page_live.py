@@ -92,7 +92,6 @@ def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: 
         full = tab.locator("#search .query img:not(.own)")
         expect(full).to_have_js_property("complete", True)
         assert full.evaluate("(one) => one.naturalWidth") == 64
-        opened.close()
 
 
 def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
@@ -104,7 +103,6 @@ def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
         tab.evaluate(DROP, [list(photo()), "mine.png"])
         expect(tab.locator(".photo .empty")).to_contain_text("model")
         opened.errors.clear()  # the browser names the refused request
-        opened.close()
 
 
 @pytest.fixture

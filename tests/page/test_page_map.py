@@ -75,7 +75,7 @@ def at(tab: Tab, page: Page, image: int, method: int = 0) -> tuple[float, float]
 
 
 def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
+    tab = opened(shapes, "#map", fresh=True)
     look(tab)
     first = points(tab)
     tab.locator("#map").get_by_label("Method").select_option("margin")
@@ -91,7 +91,7 @@ def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes:
 def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
     opened: Opener, shapes: Page, motion: str
 ) -> None:
-    tab = opened(shapes, "#map", reduced_motion=motion)
+    tab = opened(shapes, "#map", fresh=True, reduced_motion=motion)
     look(tab)
     tab.evaluate(PARTS)
     tab.locator("#map").get_by_label("Method").select_option("margin")
@@ -101,7 +101,7 @@ def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
 
 
 def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
+    tab = opened(shapes, "#map", fresh=True)
     tab.mouse.move(*at(tab, shapes, 100))
     expect(tab.locator("#map .card .name").first).to_have_text(
         shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
@@ -111,7 +111,7 @@ def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> N
 
 
 def test_a_finger_shows_it_too(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    tab = opened(shapes, "#map", fresh=True, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     tab.touchscreen.tap(*at(tab, shapes, 100))
     expect(tab.locator("#map .card .name").first).to_have_text(
         shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
@@ -119,7 +119,7 @@ def test_a_finger_shows_it_too(opened: Opener, shapes: Page) -> None:
 
 
 def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
+    tab = opened(shapes, "#map", fresh=True)
     left, top, width, height = look(tab)
     start = points(tab)
     tab.mouse.move(left + width / 2, top + height / 2)
@@ -142,7 +142,7 @@ def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -
 
 
 def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#answer")
+    tab = opened(shapes, "#answer", fresh=True)
     tab.evaluate(RECORD)
     look(tab)
     for zoomed in range(6):
@@ -155,7 +155,7 @@ def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, 
 
 
 def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
+    tab = opened(shapes, "#map", fresh=True)
     x, y = at(tab, shapes, 100)
     tab.get_by_role("button", name="Lasso").click()
     tab.mouse.move(x - 30, y - 30)
@@ -179,13 +179,13 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
 
 
 def test_a_class_is_chosen_without_a_pointer(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
+    tab = opened(shapes, "#map", fresh=True)
     tab.get_by_label("Only class").fill(shapes.tests[0].classes[3])
     expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes.tests[0].class_of == 3).sum()} chosen images")
 
 
 def test_without_webgl_the_map_is_still_drawn_and_says_so(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#answer")
+    tab = opened(shapes, "#answer", fresh=True)
     tab.evaluate(
         """() => { const own = HTMLCanvasElement.prototype.getContext;
         HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
