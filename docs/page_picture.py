@@ -1,56 +1,91 @@
 """Draw figures/page.png, the picture of the page in the README: `python docs/page_picture.py`.
 
-It needs Chromium. Images and methods are invented by tests/page, so that the picture shows nobody's photographs.
+It needs Chromium and the extra `demo`. It draws shapes, compares methods on them (a real study: 72 classes, the demo's
+network), and takes pictures of the page of that study. So the picture shows nobody's photographs, and what it says was
+measured.
 """
 
 from __future__ import annotations
 
+import base64
 import io
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Page as Tab
 
-from levelfield.reports.page.data import Page
-from levelfield.reports.page.write import write_page
+import levelfield
+from levelfield.reports.page.write import read_data
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "page"))
 from browsers import launched  # noqa: E402
-from made_page import made  # noqa: E402
+from drawn_images import drawing, names  # noqa: E402
 
 PICTURE = Path(__file__).parent / "figures" / "page.png"
 GAP, BACKGROUND = 24, (231, 234, 232)
 MOST = 300_000  # bytes
+CLASSES, EACH = 72, 12
+STUDY = {
+    "name": "shapes",
+    "about": "Six losses on drawn shapes",
+    "protocol": "standard",
+    "conditions": {"image": 64, "dim": 64, "steps": 60, "batch": "18x4", "lr": 0.001, "head_init": "pca"},
+    "methods": [
+        "untrained",
+        "contrastive",
+        "triplet",
+        "margin",
+        "multi_similarity",
+        "proxy_anchor",
+        "normalized_softmax",
+    ],
+    "seeds": 3,
+    "metrics": ["recall@1", "map@r", "nmi"],
+}
 
 
-def study() -> Page:
-    page = made(390, 36, 5, noise=1.25)
-    rows = [replace(row, images_seen=None, peak_bytes=None, passes=None) for row in page.rows]
-    return replace(page, rows=rows, cautions=[], missing=[], study="shapes", tests=[replace(page.tests[0], lost=[])])
+def draw(folder: Path) -> None:
+    """Drawn shapes in one folder per class."""
+    for number, name in enumerate(names(CLASSES)):
+        (folder / name).mkdir(parents=True)
+        for image in range(EACH):
+            drawing(number, np.random.default_rng([number, image])).save(folder / name / f"{image:02}.png")
 
 
-def query(page: Page) -> int:
-    """An image that the best method finds and the last one does not."""
-    first, *_, last = page.tests[0].methods
-    return int(np.argmax(np.where(first.first_right == 1, last.first_right, 0)))
+def studied(folder: Path) -> Path:
+    """The page of the study, which trains in `folder`."""
+    draw(folder / "shapes")
+    study = {**STUDY, "data": {"name": "folder", "path": str(folder / "shapes")}}
+    page = levelfield.compare(study, out=folder / "runs").page
+    assert page is not None
+    return page
 
 
-def panels(page: Page) -> Iterator[Image.Image]:
+def query(page: Path) -> int:
+    """An image that the best method finds and the last one finds latest."""
+    first, *_, last = (_numbers(one["first_right"]) for one in read_data(page)["tests"][0]["methods"])
+    return int(np.argmax(np.where(first == 1, last, 0)))
+
+
+def _numbers(packed: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["base64"]), dtype=f"<{packed['dtype']}")
+
+
+def panels(page: Path) -> Iterator[Image.Image]:
     """Answer and leaderboard, search results, map."""
-    with tempfile.TemporaryDirectory() as folder, launched() as browser:
-        file = Path(folder) / "report.html"
-        write_page(page, file)
-        search = f"#search?q={query(page)}&m=0.4&k=7"
+    last = len(read_data(page)["tests"][0]["methods"]) - 1
+    search = f"#search?q={query(page)}&m=0.{last}&k=7"
+    with launched() as browser:
         for address, width, height in (("#answer", 860, 500), (search, 860, 660), ("#map", 700, 1184)):
             context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
             tab = context.new_page()
-            tab.goto(f"{file.as_uri()}{address}")
+            tab.goto(f"{page.as_uri()}{address}")
             tab.wait_for_selector("html[data-ready]")
             yield shot(tab)
             context.close()
@@ -63,7 +98,8 @@ def shot(tab: Tab) -> Image.Image:
 
 
 def main() -> None:
-    answer, search, points = panels(study())
+    with tempfile.TemporaryDirectory() as folder:
+        answer, search, points = panels(studied(Path(folder)))
     width, height = answer.width + points.width + 3 * GAP, points.height + 2 * GAP
     sheet = Image.new("RGB", (width, height), BACKGROUND)
     sheet.paste(answer, (GAP, GAP))
