@@ -1,7 +1,7 @@
 """Draw figures/page.png, the picture of the page in the README: `python docs/page_picture.py`.
 
-It needs Chromium and the extra `demo`. It draws shapes, compares methods on them (a real study: 72 classes, the demo's
-network), and takes pictures of the page of that study. So the picture shows nobody's photographs, and what it says was
+It needs Chromium and the extra `demo`. It draws shapes, compares the demo's methods on them (a real study of 144
+classes), and takes pictures of the page of that study. So the picture shows nobody's photographs, and what it says was
 measured.
 """
 
@@ -30,24 +30,14 @@ from drawn_images import drawing, names  # noqa: E402
 PICTURE = Path(__file__).parent / "figures" / "page.png"
 GAP, BACKGROUND = 24, (231, 234, 232)
 MOST = 300_000  # bytes
-CLASSES, EACH = 72, 12
-STUDY = {
-    "name": "shapes",
-    "about": "Six losses on drawn shapes",
-    "protocol": "standard",
-    "conditions": {"image": 64, "dim": 64, "steps": 60, "batch": "18x4", "lr": 0.001, "head_init": "pca"},
-    "methods": [
-        "untrained",
-        "contrastive",
-        "triplet",
-        "margin",
-        "multi_similarity",
-        "proxy_anchor",
-        "normalized_softmax",
-    ],
-    "seeds": 3,
-    "metrics": ["recall@1", "map@r", "nmi"],
-}
+CLASSES, EACH = 144, 8
+CLOSER = 1  # steps of the map towards its images
+STUDY = """\
+extends: demo
+about: Six losses on drawn shapes
+data: {name: folder, path: shapes}
+conditions: {steps: 200}
+"""
 
 
 def draw(folder: Path) -> None:
@@ -61,8 +51,8 @@ def draw(folder: Path) -> None:
 def studied(folder: Path) -> Path:
     """The page of the study, which trains in `folder`."""
     draw(folder / "shapes")
-    study = {**STUDY, "data": {"name": "folder", "path": str(folder / "shapes")}}
-    page = levelfield.compare(study, out=folder / "runs").page
+    (folder / "shapes.yaml").write_text(STUDY, encoding="utf-8")
+    page = levelfield.compare(folder / "shapes.yaml", out=folder / "runs").page
     assert page is not None
     return page
 
@@ -82,11 +72,13 @@ def panels(page: Path) -> Iterator[Image.Image]:
     last = len(read_data(page)["tests"][0]["methods"]) - 1
     search = f"#search?q={query(page)}&m=0.{last}&k=7"
     with launched() as browser:
-        for address, width, height in (("#answer", 860, 500), (search, 860, 660), ("#map", 700, 1184)):
+        for address, width, height in (("#answer", 900, 1264), (search, 760, 720), ("#map", 760, 520)):
             context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
             tab = context.new_page()
             tab.goto(f"{page.as_uri()}{address}")
             tab.wait_for_selector("html[data-ready]")
+            for _ in range(CLOSER if address == "#map" else 0):
+                tab.get_by_label("Zoom in").click()
             yield shot(tab)
             context.close()
 
@@ -100,11 +92,11 @@ def shot(tab: Tab) -> Image.Image:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         answer, search, points = panels(studied(Path(folder)))
-    width, height = answer.width + points.width + 3 * GAP, points.height + 2 * GAP
-    sheet = Image.new("RGB", (width, height), BACKGROUND)
+    height = 2 * GAP + max(answer.height, search.height + GAP + points.height)
+    sheet = Image.new("RGB", (answer.width + search.width + 3 * GAP, height), BACKGROUND)
     sheet.paste(answer, (GAP, GAP))
-    sheet.paste(search, (GAP, height - GAP - search.height))
-    sheet.paste(points, (answer.width + 2 * GAP, GAP))
+    sheet.paste(search, (answer.width + 2 * GAP, GAP))
+    sheet.paste(points, (answer.width + 2 * GAP, height - GAP - points.height))
     content = io.BytesIO()
     sheet.quantize(256, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
     if content.tell() > MOST:

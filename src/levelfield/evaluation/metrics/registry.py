@@ -98,7 +98,7 @@ def describe(name: str) -> Facts:
     """Facts of a metric.
 
     >>> describe("recall@10").text
-    '1 if a positive is among the first K, else 0'
+    'share of queries with a positive among the K nearest'
     """
     facts: Facts = _registry.facts(name) if name in _registry else parse(name).facts
     return facts

@@ -29,7 +29,7 @@ def _first_c(positives: Array, k: int | None) -> Array:
     return positives + 1
 
 
-@register("recall@K", Facts("retrieval", "1 if a positive is among the first K, else 0", reach=_nearest))
+@register("recall@K", Facts("retrieval", "share of queries with a positive among the K nearest", reach=_nearest))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
 
