@@ -59,13 +59,18 @@ class PhotographNetwork(nn.Module):
 
     def forward(self, inputs: tuple[Tensor, ...]) -> Tensor:
         """inputs: images or, if nothing is frozen here, the maps below the trained pieces."""
-        now = inputs[0].contiguous(memory_format=torch.channels_last)
-        with torch.no_grad():
-            for piece in self.frozen:
-                now = piece(now)
+        now = self.below(inputs)
         for piece in self.stages:
             now = piece(now)
         return self.linear(functional.normalize(now.mean(dim=(2, 3)), dim=1))
+
+    @torch.no_grad()
+    def below(self, inputs: tuple[Tensor, ...]) -> Tensor:
+        """The maps on which the trained pieces begin."""
+        now = inputs[0].contiguous(memory_format=torch.channels_last)
+        for piece in self.frozen:
+            now = piece(now)
+        return now
 
 
 class BareStage(Bare):
@@ -80,10 +85,16 @@ class BareStage(Bare):
         return PhotographNetwork(copy.deepcopy(frozen), trained, linear)
 
     def operations(self) -> float:
-        """Multiplications and additions of one step, forward and backward."""
-        with FlopCounterMode(display=False) as counter:
-            self.step()
-        return float(counter.get_total_flops())
+        """Multiplications and additions of one step. What trains costs three forward passes: backward costs two.
+
+        Counted forward only: torch counts the backward pass of depthwise convolutions as if they were dense.
+        """
+        inputs, _ = self.batch(self.order[0])
+        with torch.no_grad(), FlopCounterMode(display=False) as whole:
+            self.network(inputs)
+        with FlopCounterMode(display=False) as below:
+            self.network.below(inputs)
+        return 3.0 * whole.get_total_flops() - 2.0 * below.get_total_flops()
 
 
 class BareDecoded(BareStage):

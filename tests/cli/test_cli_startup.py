@@ -18,8 +18,9 @@ from levelfield.cli import check, datasets, toy
 from levelfield.cli.app import app
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.files.roots import VARIABLE
+from levelfield.errors import MissingExtra
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
-from levelfield.studies.specification.method_names import check_method_names, known_methods
+from levelfield.studies.specification.method_names import check_embedded, check_method_names, known_methods
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
 
@@ -137,3 +138,14 @@ def test_defaults_that_the_command_line_repeats_are_those_of_the_rooms() -> None
     assert _default(toy.toy, "switch") == PREFERRED_SWITCH
     assert _default(datasets.leaks, "radius") == RADIUS
     assert VARIABLE in inspect.getsource(datasets)
+
+
+def test_embedded_images_that_are_not_installed_are_refused_before_torch_is_imported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = parse_study({"data": "emoji", "methods": ["lda"]})
+    check_embedded(study)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install \"levelfield\[demo\]\""):
+        check_embedded(study)
+    check_embedded(parse_study({"data": "photos", "methods": ["lda"]}))

@@ -81,7 +81,7 @@ def compare(
     trust_files: TrustOption = None,
 ) -> None:
     """Train all methods of a study under equal conditions; rank them."""
-    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.method_names import check_embedded, check_method_names
 
     study, overrides = trusted_words(study, overrides, data)
     if dry_run and time_limit is not None:
@@ -106,6 +106,7 @@ def compare(
         return
     chosen = choose_study(study, overrides, data, skip_unreadable, root, mini=mini, small=small, on=on)
     check_method_names(chosen)
+    check_embedded(chosen)
     if not dry_run:
         from levelfield import processes
 

@@ -56,7 +56,7 @@ def train(
 
     Compared models trained on only half of the classes: see --all-classes.
     """
-    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.method_names import check_embedded, check_method_names
     from levelfield.studies.specification.named_code import named_by
     from levelfield.studies.specification.study import assign, parse_study
     from levelfield.studies.specification.yaml_file import read_study
@@ -64,6 +64,7 @@ def train(
     trust(*named_by(study, overrides or []))
     whole = read_study(study, [*(overrides or []), *root_override(root)])
     check_method_names(whole)
+    check_embedded(whole)
     labels = [m.label for m in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])

