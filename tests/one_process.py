@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,18 @@ def pages_only_if_asked(patch: pytest.MonkeyPatch) -> None:
     """A study writes its page only with `--page`: that takes half a second, and tests/reports/page tests it."""
     module = importlib.import_module("levelfield.reports.finish")
     write = module._with_page
-    patch.setattr(module, "_with_page", lambda report, *given: write(report, *given) if given[-2] else report)
+
+    @functools.wraps(write)
+    def if_asked(report: Any, *given: Any) -> Any:
+        return write(report, *given) if given[-2] else report
+
+    patch.setattr(module, "_with_page", if_asked)
+
+
+def pages_as_for_users(patch: pytest.MonkeyPatch) -> None:
+    """Every study writes its page, whatever other tests in this process have asked for."""
+    module = importlib.import_module("levelfield.reports.finish")
+    patch.setattr(module, "_with_page", inspect.unwrap(module._with_page))
 
 
 def make_networks_once(patch: pytest.MonkeyPatch) -> None:

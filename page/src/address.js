@@ -10,6 +10,7 @@ const DEFAULTS = {
 }; // prettier-ignore
 let state = read();
 let timer = 0;
+let shown = location.hash;
 const listeners = new Set();
 
 function read() {
@@ -37,7 +38,11 @@ export function go(patch) {
   state = { ...state, ...patch };
   for (const listener of [...listeners]) listener();
   clearTimeout(timer); // browsers limit how often the address may change
-  timer = setTimeout(() => history.replaceState(null, "", written()), 120);
+  timer = setTimeout(() => {
+    if (location.hash !== shown) return; // a link was followed meanwhile
+    history.replaceState(null, "", written());
+    shown = location.hash;
+  }, 120);
 }
 
 // The state, for a component that is drawn again when one of `keys` changes.
@@ -57,6 +62,8 @@ export function useAddress(...keys) {
 }
 
 addEventListener("hashchange", () => {
+  clearTimeout(timer);
+  shown = location.hash;
   state = read();
   for (const listener of [...listeners]) listener();
 });

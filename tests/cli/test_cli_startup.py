@@ -99,8 +99,15 @@ def test_lists_import_torch_at_most(tmp_path: Path) -> None:
 
 
 def test_a_report_without_figures_needs_no_network_and_no_drawing(compared: Path) -> None:
-    [(_, code, heavy, _)] = ran([["report", "runs/small"]], compared)
+    [(_, code, heavy, _)] = ran([["report", "runs/small", "--no-page"]], compared)
     assert code == 0
+    assert set(heavy) <= {"torch", "scipy"}
+
+
+def test_a_report_whose_page_is_there_needs_no_network_and_no_drawing(compared: Path) -> None:
+    [(_, made, _, _)] = ran([["report", "runs/small"]], compared)
+    [(_, again, heavy, _)] = ran([["report", "runs/small"]], compared)
+    assert (made, again) == (0, 0)
     assert set(heavy) <= {"torch", "scipy"}
 
 

@@ -25,13 +25,15 @@ FLAGS = (
 
 # to another address within the page, drawn when this ends
 GO = """async (at) => {
-  const turn = () => new Promise((done) => setTimeout(done, 20));
-  location.hash = '#';
-  await turn();
+  const go = (to) => new Promise((done) => {
+    if ((location.hash || '#') === to) return done();
+    addEventListener('hashchange', done, { once: true });
+    location.hash = to;
+  });
+  await go('#');
   document.activeElement.blur();
   scrollTo(0, 0);
-  location.hash = at || '#';
-  await turn();
+  await go(at || '#');
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }"""
 

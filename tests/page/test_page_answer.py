@@ -55,8 +55,8 @@ def test_rows_without_a_value_are_last_in_either_direction(opened: Opener, shape
 def test_another_metric_changes_values_order_and_address(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes)
     tab.get_by_role("button", name="nmi").click()
-    assert methods(tab)[0] == "triplet"
     expect(tab.locator("td.value").first).to_have_text("0.990")
+    assert methods(tab)[0] == "triplet"
     expect(tab).to_have_url(re.compile("metric=nmi"))
 
 

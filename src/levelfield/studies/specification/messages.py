@@ -32,7 +32,16 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
             came = "" if isinstance(finding["input"], dict) else f" (got {finding['input']!r})"
             said = f"{where}: {text}{came}" if where else text
             lines.append(said if said.endswith((".", "?")) else f"{said}.")
-    return f"In {origin}: " + " ".join([*lines[:1], *(line[0].upper() + line[1:] for line in lines[1:])])
+    return f"In {origin}: " + " ".join([*lines[:1], *map(_sentence, lines[1:])])
+
+
+def _sentence(line: str) -> str:
+    """A line with a capital letter, unless it begins with a key.
+
+    >>> _sentence("unknown key 'x'."), _sentence("conditions.steps: too few.")
+    ("Unknown key 'x'.", 'conditions.steps: too few.')
+    """
+    return line if line.split()[0].endswith(":") else line[0].upper() + line[1:]
 
 
 def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
