@@ -25,16 +25,13 @@ FLAGS = (
 
 # to another address within the page, drawn when this ends
 GO = """async (at) => {
-  const go = (to) => new Promise((done) => {
-    if ((location.hash || '#') === to) return done();
-    addEventListener('hashchange', done, { once: true });
-    location.hash = to;
-  });
-  await go('#');
   document.activeElement.blur();
-  scrollTo(0, 0);
-  await go(at || '#');
-  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  for (const to of ['#', at || '#']) {
+    history.replaceState(null, '', to);
+    dispatchEvent(new HashChangeEvent('hashchange')); // also where the address is the same and the page has moved on
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    if (to === '#') scrollTo(0, 0);
+  }
 }"""
 
 
