@@ -16,7 +16,6 @@ from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.reports.figures._rows import Drawn
-from levelfield.studies.runs.finished import stored_test
 
 if TYPE_CHECKING:
     from levelfield.reports.page.images import ImageSet
@@ -60,7 +59,8 @@ class Pictured:
 
 def pictured(rows: Sequence[Drawn], metric: str, figure: str) -> Pictured:
     """The first three rows and the best one that trains nothing, of those with the first row's test images."""
-    from levelfield.reports.page.images import image_set
+    from levelfield.reports.page.images import image_set  # here: reports without these figures load no network
+    from levelfield.studies.runs.finished import stored_test
 
     with_runs = [row for row in rows if row.results]
     stored, reasons = {}, []
