@@ -24,7 +24,7 @@ from levelfield.studies.runs.folder.store import read_plan
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
 LOGS = HERE / "logs" / "experiments"
-STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves")
+STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves", "birds")
 Log = dict[str, Any]
 
 
