@@ -8,7 +8,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check check-data test fast tests fuzz lint bench docs page clean
+.PHONY: help install demo check check-data test fast tests fuzz lint bench tables docs page wheel clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,12 +48,13 @@ check-data: $(INSTALLED)  ## DATA=DIR: every paper's table that names CUB, on yo
 fuzz: $(INSTALLED)  ## the property-based tests with new and more random examples
 	HYPOTHESIS_PROFILE=fuzz $(PYTEST) -q $$(grep -rl "from hypothesis" tests --include='test_*.py')
 
-lint: $(INSTALLED)  ## ruff, mypy (also on a user's script) and the import layers
+lint: $(INSTALLED)  ## ruff, mypy (also on a user's script), the import layers, and links and navigation of the documentation
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_types.py
 	$(BIN)/lint-imports
+	$(BIN)/python docs/site/links.py
 
 bench: $(INSTALLED)  ## speed ratios of the training loop, the cache, objectives, methods, batching, evaluation and reports; error rates of the verdicts
 	$(BIN)/python benchmarks/training.py
@@ -61,23 +62,37 @@ bench: $(INSTALLED)  ## speed ratios of the training loop, the cache, objectives
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/batching.py
 	$(BIN)/python benchmarks/evaluation.py
+	$(BIN)/python benchmarks/big_evaluation.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/ship.py
 	$(BIN)/python benchmarks/embedding_maps.py
+	$(BIN)/python benchmarks/page.py
+	$(BIN)/python benchmarks/page_browser.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/scale.py
 
-docs: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checkers and outdated pictures from the code
+tables: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checkers and outdated pictures from the code
 	$(BIN)/python docs/typed.py
 	$(BIN)/python docs/draw.py
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/pml.py
 
+docs: tables  ## make tables, then build the documentation site into site/ (open site/index.html)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site is in site/: open site/index.html."
+
 # Users and tests need no Node: the built files are in the repository, and a test finds outdated ones.
 page:  ## build the page of studies from page/src (needs Node 18 and npm)
 	cd page && npm ci --no-audit --no-fund && npm run build
 
+# The wheel is built from the sdist, so that both have everything.
+wheel: $(INSTALLED)  ## build the sdist and the wheel into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
 clean:  ## remove temporary files of the tools; keeps .venv and runs/
-	rm -rf build dist src/*.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist site src/*.egg-info .coverage htmlcov .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # Install torch first, so that no other package can select a different version.
@@ -88,6 +103,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv; the first time this takes a few minutes."
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,mobilenetv2,tensorboard]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,docs,lite1,lite2,mobilenetv2,tensorboard]'
 	@sh tests/page/install_browser.sh
 	@touch $@

@@ -17,6 +17,7 @@ from typing import Any
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.fine_tuning import fine_tuning_lines
 from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
 from levelfield.studies.runs.folder.store import read_plan
@@ -24,7 +25,8 @@ from levelfield.studies.runs.folder.store import read_plan
 HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
 LOGS = HERE / "logs" / "experiments"
-STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves", "birds")
+OWN_DATA = ("birds", "hist-parts", "drml-parts", "bird-curves", "characters")
+STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves", *OWN_DATA, "backbones", "demo-mobilenetv2")
 Log = dict[str, Any]
 
 
@@ -43,6 +45,7 @@ def collect(runs: Path) -> None:
             figures.append(path.stem)
         rows = [logged(row, board.metrics[:2]) for row in drawn(board, planned, folder)]
         log = {"figures": figures, "metrics": board.metrics[:2], "rows": rows, "claims": claims(board)}
+        log |= {"answer": lines} if (lines := fine_tuning_lines(board)) else {}
         (LOGS / f"{study}.json").write_text(in_lines(log), encoding="utf-8")
 
 
@@ -58,6 +61,8 @@ def logged(row: Drawn, metrics: list[str]) -> Log:
         "sd": None if first.spread is None else round(first.spread, 6),
         "rho": None if row.rho is None else round(row.rho, 6),
         "planning": round(share, 2),
+        "seconds": round(row.row.seconds, 2),
+        "operations": row.row.operations,
     }
 
 
@@ -75,20 +80,27 @@ def written(study: str, log: Log) -> str:
     lines = [text for name in log["figures"] for text in (f"![{study}: {name}](figures/{study}-{name}.png)", "")]
     lines += table(log["rows"], log["metrics"])
     lines += ["", "Verdicts:", "", *log["claims"]] if log["claims"] else []
+    lines += ["", *(f"- {line}" for line in log["answer"])] if "answer" in log else []
     return "\n".join(lines) + "\n"
 
 
 def table(rows: list[Log], metrics: list[str]) -> list[str]:
-    """One line for each row, best first. The share of planning in the training time is shown if any exceeds 5 %."""
+    """One line for each row, best first. The share of planning in the training time is shown if any exceeds 5 %, time
+    and operations if networks differ."""
     planned = any(row["planning"] > 5 for row in rows)
+    networks = len({row.get("operations") for row in rows}) > 1
     head = ["method", *metrics[:1], "95 % interval", "sd", *metrics[1:], "rho (training)"]
     head += ["planning"] if planned else []
+    head += ["train s", "MFLOP/image"] if networks else []
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
     for row in rows:
         spread, rho = ("-" if row[key] is None else f"{row[key]:.3f}" for key in ("sd", "rho"))
         first, *others = (f"{mean:.3f}" for mean in row["means"])
         fields = [row["label"], first, row["interval"], spread, *others, rho]
         fields += [f"{row['planning']:.0f} %"] if planned else []
+        fields += (
+            [f"{row['seconds']:.0f}" if row["seconds"] else "-", f"{row['operations'] / 1e6:.0f}"] if networks else []
+        )
         lines.append("| " + " | ".join(fields) + " |")
     seeds = ", ".join(str(count) for count in sorted({row["seeds"] for row in rows}))
     return [*lines, "", f"Seeds: {seeds}." + (" planning: share of the training time." * planned)]

@@ -16,10 +16,13 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
+import typer
 import yaml
+from rich.text import Text
 
 from levelfield import batching, data, evaluation, methods, miners, objectives
-from levelfield.cli.facts import as_range, as_written, grouped
+from levelfield.cli.app import app
+from levelfield.cli.parts.facts import as_range, as_written, grouped
 from levelfield.data import corruptions, protocols
 from levelfield.objectives._start import StartRows
 from levelfield.papers import published
@@ -95,7 +98,7 @@ def which() -> str:
         ("the classes are fixed; one learned vector per class is acceptable", known),
         ("you do not want to choose a miner", whole),
         ("you want to choose which pairs or triplets count", mined),
-        ("the batch does not fit in memory (`accumulate`)", parts),
+        ("the batch does not fit in memory: `accumulate` in one pass (all others: two)", parts),
     ]
     return _table(("your situation", "objectives that fit"), [(text, _names(fitting)) for text, fitting in rows])
 
@@ -143,7 +146,7 @@ def gallery() -> str:
             ("Needs", _names(fact.needs)),
             ("Cross-batch memory", "yes" if fact.memory else "no"),
             ("Per-anchor weights", "yes" if fact.weights else "no"),
-            ("Gradient accumulation (`accumulate`)", "yes" if fact.separable else "no"),
+            ("Passes over a batch in pieces (`accumulate`)", "one" if fact.separable else "two"),
             *((f"Law that cannot hold ({law.replace('_', ' ')})", reason) for law, reason in fact.tags.items()),
         ]
         lines = [f"- {key}: {text}" for key, text in known if text]
@@ -239,6 +242,39 @@ def metric_facts() -> str:
 
 def protocol_facts() -> str:
     return _table(("protocol", "classes"), [(f"`{name}`", protocols.describe(name)) for name in protocols.names()])
+
+
+def commands() -> str:
+    """One section per command in the groups of `levelfield --help`, with its arguments and options."""
+    sections, group = [], None
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        if command.rich_help_panel != group:
+            group = command.rich_help_panel
+            sections.append(f"## {group}")
+        sections += _command(f"levelfield {name}", command)
+        for inner, part in getattr(command, "commands", {}).items():
+            sections += _command(f"levelfield {name} {inner}", part)
+    return "\n\n".join(sections) + "\n"
+
+
+def _command(name: str, command: Any) -> list[str]:
+    arguments = [one for one in command.params if not one.opts[0].startswith("-")]
+    options = [one for one in command.params if one.opts[0].startswith("-") and not one.hidden]
+    words = [name, *(_argument(one) for one in arguments), *(["[OPTIONS]"] if options else [])]
+    rows = [(f"`{one.opts[0].upper()}`", Text.from_markup(one.help or "").plain, "") for one in arguments]
+    for one in options:
+        default = (
+            "" if one.is_flag or one.default in (None, [], ()) else f"`{getattr(one.default, 'value', one.default)}`"
+        )
+        spelt = _names([*one.opts, *one.secondary_opts])
+        rows.append((spelt, Text.from_markup(one.help or "").plain, default))
+    table = [_table(("argument", "meaning", "default"), rows)] if rows else []
+    return [f"### {name}", (command.help or "").strip(), f"```text\n{' '.join(words)}\n```", *table]
+
+
+def _argument(one: Any) -> str:
+    word = f"{one.opts[0].upper()}{'...' if one.nargs < 0 else ''}"
+    return word if one.required else f"[{word}]"
 
 
 def laws() -> str:
@@ -445,6 +481,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "protocols": protocol_facts,
     "figures": figure_facts,
     "laws": laws,
+    "commands": commands,
 }
 
 

@@ -1,4 +1,4 @@
-"""Draw figures/page.png, the picture of the page in the README: `python docs/page_picture.py`.
+"""Draw the pictures of the page, figures/page.png for the README and figures/page-*.png: `python docs/page_picture.py`.
 
 It needs Chromium and the extra `demo`. It draws shapes, compares the demo's methods on them (a real study of 144
 classes), and takes pictures of the page of that study. So the picture shows nobody's photographs, and what it says was
@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT / "tests" / "page"))
 from browsers import launched  # noqa: E402
 from drawn_images import drawing, names  # noqa: E402
 
-PICTURE = Path(__file__).parent / "figures" / "page.png"
+FIGURES = Path(__file__).parent / "figures"
+SECTIONS = ("search", "map", "mistakes", "same", "why")  # those of look.md, one picture each
 GAP, BACKGROUND = 24, (231, 234, 232)
 MOST = 300_000  # bytes
 CLASSES, EACH = 144, 8
@@ -89,20 +90,38 @@ def shot(tab: Tab) -> Image.Image:
     return Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
 
 
+def sections(page: Path) -> Iterator[tuple[str, Image.Image]]:
+    """A picture of each section of SECTIONS."""
+    with launched() as browser:
+        context = browser.new_context(viewport={"width": 1100, "height": 760}, reduced_motion="reduce")
+        tab = context.new_page()
+        for name in SECTIONS:
+            tab.goto(f"{page.as_uri()}#{name}{f'?q={query(page)}' if name == 'search' else ''}")
+            tab.wait_for_selector("html[data-ready]")
+            yield name, shot(tab)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        answer, search, points = panels(studied(Path(folder)))
+        page = studied(Path(folder))
+        answer, search, points = panels(page)
+        for name, picture in sections(page):
+            write(picture, FIGURES / f"page-{name}.png")
     height = 2 * GAP + max(answer.height, search.height + GAP + points.height)
     sheet = Image.new("RGB", (answer.width + search.width + 3 * GAP, height), BACKGROUND)
     sheet.paste(answer, (GAP, GAP))
     sheet.paste(search, (answer.width + 2 * GAP, GAP))
     sheet.paste(points, (answer.width + 2 * GAP, height - GAP - points.height))
+    write(sheet, FIGURES / "page.png")
+
+
+def write(picture: Image.Image, file: Path) -> None:
     content = io.BytesIO()
-    sheet.quantize(256, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
+    picture.quantize(256, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
     if content.tell() > MOST:
-        sys.exit(f"The picture takes {content.tell():,} bytes; at most {MOST:,} are wanted in the repository.")
-    PICTURE.write_bytes(content.getvalue())
-    print(f"{PICTURE}: {content.tell():,} bytes")
+        sys.exit(f"{file.name} takes {content.tell():,} bytes; at most {MOST:,} are wanted in the repository.")
+    file.write_bytes(content.getvalue())
+    print(f"{file}: {content.tell():,} bytes")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Write the verdicts of the papers' mini and small studies into their page: `python docs/verdicts.py [RUNS]`.
 
-RUNS is the folder that `levelfield compare roth2020/table4 --mini`, `levelfield tune roth2020/table4 --small --compare`
-and the like wrote into. For every finished study there the script writes a log, such as
-`docs/logs/papers/mini/roth2020-table4.json`: claims with all their numbers, rows with scores, deviations and settings.
-The page is made from the logs alone, so without RUNS only the page is rewritten. Trains nothing. Each part replaces the
-text between its two marks, such as `<!-- overview -->` and `<!-- end of overview -->`.
+RUNS is the folder that `levelfield compare roth2020/table4 --mini` or `--small` and the like wrote into. For every
+finished study there the script writes a log, such as `docs/logs/papers/mini/roth2020-table4.json`: claims with all
+their numbers, rows with scores, deviations and settings. The page is made from the logs alone, so without RUNS only the
+page is rewritten. Trains nothing. Each part replaces the text between its two marks, such as `<!-- overview -->` and
+`<!-- end of overview -->`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from levelfield.wording import plural
 HERE = Path(__file__).parent
 PAGE = HERE / "papers.md"
 LOGS = HERE / "logs" / "papers"
-FORMS = {"mini": "-mini", "small": "-small-tuned"}  # and how the folder of a finished study ends
+FORMS = ("mini", "small")
 HEADINGS = {
     "mini": "`--mini`: hold / do not / cannot be told",
     "small": "`--small`: hold / do not / cannot be told",
@@ -42,8 +42,8 @@ Log = dict[str, Any]
 
 def collect(runs: Path) -> None:
     """Write the log of each study that is finished in `runs`, in any form."""
-    for study, (form, ending) in itertools.product(STUDIES, FORMS.items()):
-        folder = runs / f"{study.replace('/', '-')}{ending}"
+    for study, form in itertools.product(STUDIES, FORMS):
+        folder = runs / f"{study.replace('/', '-')}-{form}"
         if not (folder / "leaderboard.json").is_file():
             continue
         board = json.loads((folder / "leaderboard.json").read_text(encoding="utf-8"))
@@ -80,7 +80,7 @@ def log_file(study: str, form: str) -> Path:
 
 def overview(forms: dict[str, dict[str, Log]]) -> str:
     """How many claims of each paper hold in each form, beside how many the paper reports."""
-    lines = ["| paper | claims of its tables | " + " | ".join(HEADINGS[form] for form in forms) + " |"]
+    lines = ["| paper | reported by the paper (full form) | " + " | ".join(HEADINGS[form] for form in forms) + " |"]
     lines += ["| --- | --- |" + " --- |" * len(forms)]
     for paper in dict.fromkeys(study.partition("/")[0] for study in STUDIES):
         reported = sum(len(_own(read_study(study).claims)) for study in STUDIES if study.startswith(f"{paper}/"))
@@ -103,8 +103,8 @@ def _counted(logs: list[Log]) -> str:
     return f"{numbers} ({plural(len(logs), 'study', 'studies')})"
 
 
-def written(logs: dict[str, Log]) -> str:
-    """Controls counted, and the papers' own claims line by line."""
+def written(logs: dict[str, Log], before: dict[str, Log] | None = None) -> str:
+    """Controls counted, and the papers' own claims line by line; beside them the verdicts of an earlier form."""
     controls = [(name, one) for name, log in logs.items() for one in log["claims"] if one["source"] == "control"]
     held = sum(one["verdict"] == "holds" for _, one in controls)
     lines = [f"{len(logs)} of {len(STUDIES)} studies were run. Controls: {held} of {len(controls)} hold.", ""]
@@ -114,12 +114,20 @@ def written(logs: dict[str, Log]) -> str:
     found = Counter(one["verdict"] for _, _, one in own)
     counted = f"{found['holds']} hold, {found['does not hold']} do not, {found['cannot be told']} cannot be told"
     lines += [f"The papers' own claims: {counted}.", ""]
-    lines += ["| study | claim | metric | verdict | difference | unequal |", "| --- | --- | --- | --- | --- | --- |"]
+    titles = ["study", "claim", "metric", "verdict", "difference", *(["frozen"] if before else []), "unequal"]
+    lines += ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
     for name, log, one in own:
         said = one["verdict"] + (f" ({one['note']})" if one["note"] else "")
-        cells = [f"`{name}`", one["claim"], one["metric"], said, difference(one), unequal(one["claim"], log)]
+        cells = [f"`{name}`", one["claim"], one["metric"], said, difference(one)]
+        cells += [_earlier(before.get(name), one["claim"])] if before else []
+        cells += [unequal(one["claim"], log)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _earlier(log: Log | None, claim: str) -> str:
+    found = [one for one in (log["claims"] if log else []) if one["claim"] == claim]
+    return f"{found[0]['verdict']} ({found[0]['difference']:+.3f})" if found else "not run"
 
 
 def difference(one: dict[str, Any]) -> str:
@@ -197,7 +205,10 @@ def main(arguments: list[str]) -> None:
 def parts() -> dict[str, str]:
     """The generated parts of the page, by the names of their places."""
     forms = {form: read(form) for form in FORMS}
-    return {"overview": overview(forms), **{f"{form} verdicts": written(logs) for form, logs in forms.items() if logs}}
+    verdicts = {"mini verdicts": written(forms["mini"])}
+    if forms["small"]:
+        verdicts["small verdicts"] = written(forms["small"], before=forms["mini"])
+    return {"overview": overview(forms), **verdicts}
 
 
 if __name__ == "__main__":

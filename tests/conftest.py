@@ -76,7 +76,7 @@ def _no_search_for_garbage_before_each_training() -> Iterator[None]:
 def _drawings_are_compared_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The emoji of the installed wheel are decoded once for all processes and caches: that takes ten seconds."""
     from levelfield.data.sources import emoji  # here: of what is imported before the tests no coverage is measured
-    from levelfield.files import locked
+    from levelfield.files.writing import locked
 
     distinct, own = emoji.distinct, tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own

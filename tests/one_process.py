@@ -7,6 +7,7 @@ import gc
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -26,6 +27,9 @@ def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
     patch.setattr("levelfield.tuning.search.run_all", in_this_process)
     patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
+    for command in ("compare", "tune"):  # nor with --ray
+        patch.setattr(f"levelfield.cli.compare.{command}.get_ready", lambda *_, **__: None)
+        patch.setattr(f"levelfield.cli.compare.{command}.executor_on", lambda *_, **__: nullcontext())
     make_networks_once(patch)
 
 

@@ -17,34 +17,37 @@ from levelfield.testing import CLASSES, DIM
 
 NAMES = {
     "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry library load methods
-        miners objectives papers randomness reports studies testing training trusting tuning""",
-    "levelfield.objectives": "CrossBatchMemory Facts Given Objective as_objective create describe names register",
+        miners objectives papers randomness reports shipping studies testing training trusting tuning""",
+    "levelfield.objectives": """CrossBatchMemory Facts Given Objective ShardedClasses as_objective create describe names
+        register""",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch
         fits fitting maker names register report""",
     "levelfield.geometry": "Geometry gather unit",
-    "levelfield.evaluation": """ClassMeans Definition Density Evaluation Facts Interval Rate Rates Representation
-        Signature Threshold alignment class_spectra class_spectrum compatible create density describe evaluate joined
-        kmeans names parse register same_or_not separated spectral_decay spectrum split uniformity""",
+    "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates
+        Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact
+        compatible create density describe evaluate in_processes joined kmeans names on_ray paired_differences parse
+        register same_or_not separated spectral_decay spectrum split uniformity unknowns""",
     "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
         describe describe_folder is_image names protocols read_image register survey""",
     "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks
         lda load save_ensemble save_model start_at start_pca start_random""",
     "levelfield.methods": """Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names
         register wider_head""",
-    "levelfield.training": "Conditions Observer Pace TrainingState train",
+    "levelfield.training": "Conditions Divided Observer Pace TrainingState train",
     "levelfield.studies": """Leaderboard PlannedRun RunSpec Study gather parse_study plan prepare read_study
         run_study""",
     "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
+    "levelfield.shipping": "Exported Index OnnxModel add_to_index build_index export load remembered",
     "levelfield.library": "FOLDER Facts content copy describe former name_of names path",
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",
     "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from is_chosen isolated numpy_stream reseed seed_globals stream",
-    "levelfield.errors": """BadInput BadSpecification Damaged LevelfieldError MissingData MissingExtra NotTrusted
-        RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
+    "levelfield.errors": """BadInput BadSpecification Damaged LevelfieldError LostProcess MissingData MissingExtra
+        NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
 }
 PARTS: dict[str, Callable[[], list[type]]] = {
     "levelfield.objectives": lambda: [

@@ -26,6 +26,7 @@ from levelfield.geometry import Geometry
 from levelfield.miners import Semihard
 from levelfield.objectives import Margin, Objective, ProxyAnchor
 from levelfield.reports import Report
+from levelfield.shipping import OnnxModel
 from levelfield.studies import Leaderboard
 
 rows = torch.randn(8, 4)
@@ -42,7 +43,7 @@ assert_type(levelfield.evaluate(rows, ["a", "b"] * 4, metrics=["recall@1"]), Eva
 assert_type(levelfield.evaluate(rows.numpy(), labels, distance="dot")["recall@1"], float)
 assert_type(levelfield.compare({"data": "emoji", "methods": ["margin"]}), Report)
 assert_type(levelfield.compare("demo").leaderboard, Leaderboard)
-assert_type(levelfield.load("runs/demo"), Model | Ensemble)
+assert_type(levelfield.load("runs/demo"), Model | Ensemble | OnnxModel)
 assert_type(levelfield.load("runs/demo").embed(["a.png", "b.png"]), NDArray[np.float32])
 assert_type(levelfield.data.create("photos"), data.Catalog)
 for batch in SamplesPerClass([0, 0, 1, 1], batch_size=4, samples_per_class=2, seed=1):

@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment without levelfield's sources, runs the demo in an empty folder."""
+"""The wheel, built from the sdist and installed without levelfield's sources, runs the demo in an empty folder."""
 
 from __future__ import annotations
 
@@ -67,13 +67,16 @@ class Installed:
 
 
 def wheel(place: Path) -> str:
-    """Built from a copy of the sources: what an earlier build left in the project is not in it."""
+    """Built from the sdist of a copy of the sources: what an earlier build left in the project is not in it."""
     sources = place / "sources"
     shutil.copytree(ROOT / "src" / "levelfield", sources / "src" / "levelfield", ignore=shutil.ignore_patterns("__py*"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources / name)
+    script = f"from setuptools import build_meta; build_meta.build_sdist({str(place)!r})"
+    subprocess.run([sys.executable, "-c", script], cwd=sources, check=True, capture_output=True)
+    [sdist] = place.glob("*.tar.gz")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*pip, "--wheel-dir", str(place), str(sources)], check=True)
+    subprocess.run([*pip, "--wheel-dir", str(place), str(sdist)], check=True)
     [made] = place.glob("*.whl")
     assert made.name.startswith(f"levelfield-{levelfield.__version__}-")
     return str(made)

@@ -13,9 +13,17 @@ let timer = 0;
 let shown = location.hash;
 const listeners = new Set();
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // a link that was cut
+  }
+}
+
 function read() {
   const [at, query = ""] = location.hash.slice(1).split("?");
-  const found = { ...DEFAULTS, at: decodeURIComponent(at) };
+  const found = { ...DEFAULTS, at: decoded(at) };
   for (const [key, text] of new URLSearchParams(query)) {
     if (!(key in DEFAULTS)) continue;
     const whole = Number.parseInt(text, 10);
@@ -34,15 +42,26 @@ function written() {
 
 export const address = () => state;
 
+function write() {
+  clearTimeout(timer);
+  if (location.hash !== shown) return; // a link was followed meanwhile
+  history.replaceState(null, "", written());
+  shown = location.hash;
+}
+
 export function go(patch) {
   state = { ...state, ...patch };
   for (const listener of [...listeners]) listener();
   clearTimeout(timer); // browsers limit how often the address may change
-  timer = setTimeout(() => {
-    if (location.hash !== shown) return; // a link was followed meanwhile
-    history.replaceState(null, "", written());
-    shown = location.hash;
-  }, 120);
+  timer = setTimeout(write, 120);
+}
+
+// Go to another section or image, from where the browser's Back button returns.
+export function visit(patch) {
+  write();
+  go(patch);
+  if (written() !== location.hash) history.pushState(null, "", written());
+  shown = location.hash;
 }
 
 // The state, for a component that is drawn again when one of `keys` changes.

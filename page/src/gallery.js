@@ -1,12 +1,12 @@
 // Images in a row or a grid. A click makes an image the query.
 import { html } from "./html.js";
-import { go } from "./address.js";
+import { visit } from "./address.js";
 import { Name, useMore } from "./pieces.js";
 import { reveal } from "./reveal.js";
 import { Thumb } from "./thumbs.js";
 
 export function ask(i, more = {}) {
-  go({ q: i, at: "search", ...more });
+  visit({ q: i, at: "search", ...more });
   reveal("search");
 }
 

@@ -1,6 +1,6 @@
 // The header with the study's name, and the sticky navigation that shows where one is.
 import { html, useEffect, useState } from "./html.js";
-import { address, go, useAddress } from "./address.js";
+import { address, go, useAddress, visit } from "./address.js";
 import { page } from "./data.js";
 import { Choice, Name } from "./pieces.js";
 import { reveal } from "./reveal.js";
@@ -40,7 +40,7 @@ export function Navigation() {
     const list = link?.closest("ul");
     if (list) list.scrollLeft = link.offsetLeft - list.clientWidth / 2 + link.offsetWidth / 2;
   }, [at]);
-  const open = (id) => (event) => { event.preventDefault(); go({ at: id }); reveal(id); };
+  const open = (id) => (event) => { event.preventDefault(); visit({ at: id }); reveal(id); };
   return html`<nav aria-label="Sections"><ul>${SECTIONS.map(([id, name]) => html`<li><a href=${`#${id}`} aria-current=${at === id ? "location" : undefined} onClick=${open(id)}>${name}</a></li>`)}</ul>
     ${page.tests.length > 1 && html`<${Choice} label="Test images" value=${t} options=${page.tests.map(({ name }, i) => [i, name])} onChange=${(next) => go({ t: Number(next), q: -1, c: -1, cc: -1, mark: -1, m: "", map: 0, cm: 0, a: 0, b: 1, sm: 0, th: "", wq: -1, wm: -1 })} />`}
     <button type="button" class="theme" onClick=${switchTheme} aria-label=${theme === "dark" ? "Light colours" : "Dark colours"} title=${theme === "dark" ? "Light colours" : "Dark colours"}>${theme === "dark" ? "☀" : "☾"}</button></nav>`;

@@ -1,6 +1,6 @@
 // Search results: a query and its nearest images by up to four methods.
 import { html, useEffect, useMemo, useRef, useState } from "./html.js";
-import { go, useAddress } from "./address.js";
+import { go, useAddress, visit } from "./address.js";
 import { page, testSet } from "./data.js";
 import { count, plural, value } from "./format.js";
 import { Picture } from "./gallery.js";
@@ -36,7 +36,7 @@ export function Ranking({ test, method, i, k }) {
   return html`<div class="ranking">
     <div class="who"><${Method} row=${method.row} />
       ${list && html`<span class="hint">${firstRight(test, method, i, list)}</span>`}</div>
-    ${list ? html`<ol class="strip">${list.slice(0, k).map(({ image, similarity }) => html`<li key=${image}><${Picture} test=${test} i=${image} right=${test.classOf[image] === right} note=${value(similarity, 3)} size=${72} full=${true} onClick=${() => go({ q: image })} /></li>`)}</ol>`
+    ${list ? html`<ol class="strip">${list.slice(0, k).map(({ image, similarity }) => html`<li key=${image}><${Picture} test=${test} i=${image} right=${test.classOf[image] === right} note=${value(similarity, 3)} size=${72} full=${true} onClick=${() => visit({ q: image })} /></li>`)}</ol>`
       : html`<${Empty}>${reason}<//>`}
   </div>`;
 }
@@ -90,7 +90,8 @@ function Results({ test }) {
   const at = list.indexOf(i);
   const step = (by) => list.length && go({ q: list[(at + by + list.length) % list.length] });
   useKeys(step);
-  return html`<${MethodToggles} test=${test} chosen=${chosen} />
+  return html`${state.q >= test.count && html`<p class="hint" role="status">The link names image ${count(state.q + 1)}; this study has ${plural(test.count, "test image")}. Another query is shown.</p>`}
+    <${MethodToggles} test=${test} chosen=${chosen} />
     <${Chooser} test=${test} state=${{ ...state, q: i }} list=${list} at=${at} step=${step} />
     ${i < 0 ? html`<${Empty}>No query matches.<//>` : html`<div class="results"><${Query} test=${test} i=${i} />
       <div class="rankings">${chosen.map((m) => html`<${Ranking} key=${m} test=${test} method=${test.methods[m]} i=${i} k=${state.k} />`)}</div></div>

@@ -10,7 +10,7 @@ const KINDS = [
   ["loss", "Loss", "Each method has its own scale: compare shapes, not heights."],
   ["validation", "Validation", "The metric on the validation classes; a dot marks the chosen step."],
   ["spread", "Spread", "Distances between classes relative to those within."],
-  ["rho", "rho", "How unevenly the embedding uses its directions."],
+  ["rho", "Spectral decay (rho)", "How unevenly the embedding uses its directions."],
 ];
 const HEIGHT = 230;
 

@@ -7,8 +7,14 @@ loop are in `objectives`, `miners`, `batching` and `geometry`; `dir(levelfield)`
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
+if sys.platform == "win32":  # locks of fcntl, fork server, signals
+    raise ImportError(
+        "levelfield does not run on Windows: it needs the file locks and processes of Linux. Install it in the Windows "
+        "Subsystem for Linux (WSL 2)."
+    )
 if TYPE_CHECKING:
     from levelfield import (
         batching,
@@ -24,19 +30,20 @@ if TYPE_CHECKING:
         papers,
         randomness,
         reports,
+        shipping,
         studies,
         testing,
         training,
         tuning,
     )
-    from levelfield.embedder import load
     from levelfield.evaluation import evaluate
     from levelfield.reports.pipeline import compare
+    from levelfield.shipping import load
     from levelfield.trust import trusting
 
 __version__ = "0.1.0"
 _HOMES = {
-    "load": "levelfield.embedder",
+    "load": "levelfield.shipping",
     "evaluate": "levelfield.evaluation",
     "compare": "levelfield.reports",
     "trusting": "levelfield.trust",
@@ -59,6 +66,7 @@ __all__ = [
     "papers",
     "randomness",
     "reports",
+    "shipping",
     "studies",
     "testing",
     "training",

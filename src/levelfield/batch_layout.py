@@ -56,3 +56,12 @@ class Layout:
 
     def __str__(self) -> str:
         return f"{self.classes}x{self.per_class}" if self.per_class else str(self.classes)
+
+
+def nearest_divisor(count: int, wished: int) -> int:
+    """The divisor of `count` nearest to `wished`; the smaller of two.
+
+    >>> nearest_divisor(100, 3), nearest_divisor(100, 7)
+    (2, 5)
+    """
+    return min((k for k in range(1, count + 1) if count % k == 0), key=lambda k: abs(k - wished))

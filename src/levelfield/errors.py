@@ -10,6 +10,7 @@ __all__ = [
     "BadSpecification",
     "Damaged",
     "LevelfieldError",
+    "LostProcess",
     "MissingData",
     "MissingExtra",
     "NotTrusted",
@@ -56,6 +57,10 @@ class MissingExtra(LevelfieldError):
 
 class Unfair(LevelfieldError):
     """An undeclared deviation from the conditions: declare it or remove it."""
+
+
+class LostProcess(LevelfieldError):
+    """Another process of a run ended: the first error is its own; run the command again to continue."""
 
 
 class NotTrusted(LevelfieldError):

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.gathering import gather
+
 __all__ = [
     "Geometry",
     "gather",
@@ -51,11 +53,6 @@ def lengths_of(rows: Tensor) -> Tensor:
 def _root(squared: Tensor, coincident: Tensor) -> Tensor:
     """Square root, with 1 substituted where points coincide: the infinite slope there times 0 would be NaN."""
     return squared.masked_fill(coincident, 1).sqrt().masked_fill(coincident, 0)
-
-
-def gather(embeddings: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The batch gathered from all processes; with one process, the batch itself."""
-    return embeddings, labels, indices
 
 
 class Geometry:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from levelfield.errors import NotTrusted
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 
 _allowed: ContextVar[frozenset[str] | None] = ContextVar("levelfield_code_that_may_run", default=None)
 

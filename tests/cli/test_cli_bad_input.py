@@ -41,7 +41,8 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["conditions.pooling=middle"], "average"),
         (["--device", "cuba"], "cuba"),
         (["conditions.batch=30x2"], "A batch of 60 is too large for 16 images"),
-        (["conditions.accumulate=2"], "contrastive"),
+        (["conditions.accumulate=2", "conditions.cut=last-1", "conditions.batch_norm=train"], "contrastive"),
+        (["conditions.processes=5"], "the nearest that does is 4"),
         (["vary={conditions.dmi: [1]}"], "'dim'"),
     ],
 )

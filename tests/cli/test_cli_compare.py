@@ -138,13 +138,13 @@ def test_finished_runs_are_not_done_again_and_new_ones_are_added(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = []
-    execute = sys.modules["levelfield.studies.execution.workers"].execute
+    execute = sys.modules["levelfield.studies.execution.executor"].execute
 
     def counted(spec: object, *args: object, **kwargs: object) -> None:
         done.append(spec)
         execute(spec, *args, **kwargs)
 
-    monkeypatch.setattr("levelfield.studies.execution.workers.execute", counted)
+    monkeypatch.setattr("levelfield.studies.execution.executor.execute", counted)
     assert levelfield("compare", "small.yaml").code == 0
     assert not done
     said = levelfield("compare", "small.yaml", "seeds=3", "methods=[lda, contrastive, margin]").printed

@@ -30,13 +30,14 @@ COMMANDS = {
     "threshold": ["evaluate", "RUN", "--threshold", "--choose-on", "training"],
     "embed": ["embed", "RUN", "photos/class 00", "--out", "e.npy", "--force"],
     "search": ["search", "RUN", "--gallery", "photos/class 00", PICTURE],
+    "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
     "maps": ["maps", "RUN", "--image", PICTURE, "--out", "m.png"],
     "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
     "ranks": ["ranks", "STUDY"],
     "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
 }
-MODEL = ("embed", "search", "maps", "corrupt", "threshold", "ensemble")
-SPECIFICATION = ("corrupt", "threshold", "refine", "ensemble")
+MODEL = ("embed", "search", "export", "maps", "corrupt", "threshold", "ensemble")
+SPECIFICATION = ("corrupt", "threshold", "refine", "ensemble", "export")
 STUDY = ("report", "leaks", "figure", "ranks", "train")
 ARRAYS = ("evaluate", "refine", "corrupt", "ensemble")
 

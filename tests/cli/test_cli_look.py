@@ -92,7 +92,7 @@ def test_report_trains_nothing_and_orders_columns_as_asked(
         raise AssertionError("a report trains nothing")
 
     monkeypatch.setattr("levelfield.studies.runs.training.train", refuse)
-    monkeypatch.setattr("levelfield.studies.execution.workers.execute", refuse)
+    monkeypatch.setattr("levelfield.studies.execution.executor.execute", refuse)
     before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
     said = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed
     assert "best first by map@r" in said

@@ -9,7 +9,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.cli.ranks import _said
+from levelfield.cli.look.ranks import _said
 from levelfield.evaluation.statistics.ranks import rank
 
 

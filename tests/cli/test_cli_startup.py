@@ -14,17 +14,34 @@ import typer
 from cli_room import Levelfield
 
 from levelfield import methods
-from levelfield.cli import check, datasets, toy
 from levelfield.cli.app import app
+from levelfield.cli.look import toy
+from levelfield.cli.parts import check, datasets
+from levelfield.cli.use import export
+from levelfield.cli.use import index as index_command
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.files.roots import VARIABLE
 from levelfield.errors import MissingExtra
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
+from levelfield.shipping.formats import FORMATS
+from levelfield.shipping.index.approximate import LIBRARIES
 from levelfield.studies.specification.method_names import check_embedded, check_method_names, known_methods
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
 
-HEAVY = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib")
+HEAVY = (
+    "torch",
+    "torchvision",
+    "timm",
+    "scipy",
+    "sklearn",
+    "numba",
+    "matplotlib",
+    "onnx",
+    "onnxruntime",
+    "faiss",
+    "usearch",
+)
 LIGHT = ("numpy", "PIL", "multiprocessing")  # light beside torch, and more than a message needs
 # each command in turn in one process: what a command imports first is what it is blamed for
 SCRIPT = """
@@ -76,6 +93,8 @@ WRONG = {
     "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not valid YAML"),
     "unknown method": (["compare", "method.yaml"], 1, "Did you mean 'margin'?"),
     "misspelt preset": (["compare", "preset.yaml"], 1, "Did you mean 'roth2020/cub'?"),
+    "unknown format": (["export", "runs/none", "--to", "onx", "--out", "x"], 1, "Did you mean 'onnx'?"),
+    "unknown library": (["index", "runs/none", "x", "--out", "x", "--approximate", "fais"], 1, "Did you mean 'faiss'?"),
     "unknown method to train": (["train", "study.yaml", "--method", "tripet"], 1, "Did you mean 'triplet'?"),
 }
 
@@ -115,7 +134,7 @@ def test_the_first_help_fits_on_a_screen(levelfield: Levelfield, monkeypatch: py
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
     lines = levelfield("--help").printed.splitlines()
-    assert len(lines) <= 42
+    assert len(lines) <= 44
     for panel in ("Compare", "Use", "Look", "Papers", "Parts"):
         assert any(f" {panel} " in line for line in lines)
 
@@ -145,6 +164,8 @@ def test_defaults_that_the_command_line_repeats_are_those_of_the_rooms() -> None
     assert _default(toy.toy, "switch") == PREFERRED_SWITCH
     assert _default(datasets.leaks, "radius") == RADIUS
     assert VARIABLE in inspect.getsource(datasets)
+    assert tuple(FORMATS) == export.FORMATS
+    assert index_command.LIBRARIES == LIBRARIES
 
 
 def test_embedded_images_that_are_not_installed_are_refused_before_torch_is_imported(

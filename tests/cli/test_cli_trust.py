@@ -59,13 +59,14 @@ COMMANDS = {
     "evaluate --threshold": ["evaluate", "RUN", "--threshold", "--choose-on", "training"],
     "embed": ["embed", "RUN", "photos", "--out", "e.npy"],
     "search": ["search", "RUN", "--gallery", "photos", "photos/class 00/0.png"],
+    "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
     "maps": ["maps", "RUN", "--image", "photos/class 00/0.png", "--out", "m.png"],
     "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
     "ranks": ["ranks", "STUDY"],
     "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
     "list": ["list", "methods"],
 }
-NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "maps", "ensemble", "list")
+NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "export", "maps", "ensemble", "list")
 
 
 def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:

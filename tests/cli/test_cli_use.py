@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from cli_room import Levelfield, make_photos
 
+from levelfield.embedder import Model
+
 
 def test_embed_writes_rows_and_their_paths(levelfield: Levelfield, trained: Path) -> None:
     said = levelfield("embed", trained, "photos", "--out", "new place/e").printed
@@ -47,6 +49,19 @@ def test_an_image_is_not_its_own_neighbour(levelfield: Levelfield, trained: Path
     by_link = levelfield("search", trained, "--gallery", "photos", "./photos/../photos/class 03/2.png").printed
     assert len(by_link.splitlines()) == 6
     assert f" {query}\n" not in by_link
+
+
+def test_the_gallery_is_embedded_once(levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed, counts = Model.embed, []
+    monkeypatch.setattr(
+        Model, "embed", lambda model, images, **how: counts.append(len(images)) or embed(model, images, **how)
+    )
+    monkeypatch.setenv("LEVELFIELD_CACHE", "own")
+    words = ("search", trained, "--gallery", "photos", "photos/class 03/2.png")
+    first, again = levelfield(*words), levelfield(*words)
+    assert first.printed == again.printed
+    assert counts == [32, 1, 1]
+    assert "embeddings of galleries (contrastive, photos)" in " ".join(levelfield("cache").printed.split())
 
 
 def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Levelfield, trained: Path) -> None:

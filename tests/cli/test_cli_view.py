@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from cli_room import Ended, Levelfield
@@ -100,7 +102,7 @@ def viewed(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
         plainly = Server.serve
         monkeypatch.setattr(Server, "serve", served)
-        monkeypatch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
+        monkeypatch.setattr("levelfield.cli.look.view._leave", lambda: None)  # it would end this process
         return levelfield("view", STUDY, *words)
 
     return run
@@ -154,18 +156,29 @@ def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callabl
     assert urlsplit(ended.printed.strip()).path.strip("/") not in ended.err
 
 
-def test_open_starts_the_browser(compared: Path, viewed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, called = [], threading.Event()
+def test_open_gives_the_browser_a_private_file_that_leads_to_the_address_and_is_gone_afterwards(
+    compared: Path, viewed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[str, str, int, int]] = []
+    called = threading.Event()
 
     def open_it(address: str) -> bool:
-        opened.append(address)
+        path = Path(url2pathname(urlsplit(address).path))
+        modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
+        given.append((address, path.read_text(), *modes))
         called.set()
         return True
 
     monkeypatch.setattr(webbrowser, "get", webbrowser.BaseBrowser)
     monkeypatch.setattr(webbrowser, "open", open_it)
+    before = sorted(compared.rglob("*"))
     ended = viewed(lambda address: called.wait(20), "--open")
-    assert opened == [ended.printed.strip()]
+    [(address, text, mode, mode_of_folder)] = given
+    assert address.startswith("file://")
+    assert urlsplit(ended.printed.strip()).path.strip("/") not in address
+    assert f'content="0; url={ended.printed.strip()}"' in text
+    assert (mode, mode_of_folder) == (0o600, 0o700)
+    assert sorted(compared.rglob("*")) == before
 
 
 def test_without_a_browser_the_address_is_left_to_the_user(

@@ -11,7 +11,7 @@ from levelfield import data
 from levelfield.data.cache_contents import kept
 from levelfield.data.checks.verified import verify_once
 from levelfield.data.files.archives import unpacked
-from levelfield.files import locked
+from levelfield.files.writing import locked
 
 
 @pytest.fixture

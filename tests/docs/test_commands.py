@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
 from levelfield.reports.view.server import Server
+from levelfield.studies.execution.cluster.nodes import Answer, Node, look
 from levelfield.studies.specification.study import parse_study
 from one_process import stay_in_this_process, without_garbage
 
@@ -44,9 +46,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             pixels = np.clip(own + random.normal(0, 40, size=own.shape), 0, 255).astype(np.uint8)
             Image.fromarray(pixels).resize((64, 64)).save(room / "photos" / f"class{label}" / f"{number}.jpg")
     shutil.copy(room / "photos" / "class0" / "0.jpg", room / "query.jpg")
+    (room / "new" / "teapot").mkdir(parents=True)  # a class that no study has
+    for number in range(2):
+        shades = random.integers(0, 256, size=(64, 64, 3), dtype=np.uint8)
+        Image.fromarray(shades).save(room / "new" / "teapot" / f"{number}.jpg")
     listed = [f"photos/class{label}/{number}.jpg\n" for label in range(CLASSES) for number in range(EACH)]
     (room / "images.txt").write_text("".join(listed), encoding="utf-8")
-    for rows, labels, first in (("e", "y", 0), ("g", "gy", 0), ("v", "vy", 100)):  # test, gallery, validation
+    for rows, labels, first in (("e", "y", 0), ("g", "gy", 0), ("v", "vy", 100), ("t", "ty", 200)):
+        # test, gallery, validation, training
         np.save(room / f"{rows}.npy", random.normal(size=(CLASSES * EACH, 8)))
         np.save(room / f"{labels}.npy", first + np.repeat(np.arange(CLASSES), EACH))
     for page in pages.PAGES:
@@ -59,8 +66,14 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stay_in_this_process(patch)
         patch.setattr(experiment, "STEPS", 5)
         patch.setattr(Server, "serve", Server.end)  # a server would wait for Ctrl-C
-        patch.setattr("levelfield.cli.view._open", lambda address: None)
-        patch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
+        patch.setattr("levelfield.cli.look.view._open", lambda address: None)
+        patch.setattr("levelfield.cli.look.view._leave", lambda: None)  # it would end this process
+        # a cluster of this machine alone, without Ray
+        patch.setattr("levelfield.studies.execution.cluster.connect.connected", lambda _: nullcontext())
+        alone = Node("0", "this machine", 2.0, 0.0, 10**9)
+        patch.setattr(
+            "levelfield.studies.execution.cluster.nodes.survey", lambda _, asked: [Answer(alone, look(asked))]
+        )
         run(["compare", "demo"])
         without_garbage()  # what these commands imported
         yield room
@@ -74,6 +87,8 @@ def run(arguments: list[str]) -> None:
 
 
 def small(arguments: list[str]) -> list[str]:
+    if "--backbones" in arguments:
+        arguments = networks_without_weights(arguments)
     if arguments[0] == "toy":
         return ["toy", "--seeds", "1", *arguments[1:]]
     if arguments[0] not in ("compare", "train", "tune"):
@@ -100,6 +115,12 @@ def small(arguments: list[str]) -> list[str]:
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 
 
+def networks_without_weights(arguments: list[str]) -> list[str]:
+    """Small networks in the place of those that a page compares."""
+    place = arguments.index("--backbones") + 1
+    return [*arguments[:place], "test_resnet,test_vit", *arguments[place + 1 :]]
+
+
 def few_classes(study: str) -> list[str]:
     """Meta classes that the photos' classes can fill."""
     named = library.content(study)["methods"]
@@ -117,6 +138,8 @@ def few_methods(study: str) -> list[str]:
 def small_network(study: str | None, arguments: list[str]) -> list[str]:
     """For all that trains but the demo: that one is as readers see it, unless they search or compare other methods."""
     as_it_is = study == "demo" and arguments[0] != "tune" and not any(word.startswith("methods=") for word in arguments)
+    if "--backbones" in arguments:
+        return ["conditions.weights=random", "conditions.image=32"]
     return [] if as_it_is or (study is None and "--dry-run" in arguments) else NETWORK
 
 
@@ -161,6 +184,8 @@ def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "evaluate",
         "embed",
         "ensemble",
+        "export",
+        "index",
         "search",
         "list",
         "cache",
@@ -169,5 +194,6 @@ def test_pages_show_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "toy",
         "ranks",
         "view",
+        "cluster",
     }
     assert known <= shown

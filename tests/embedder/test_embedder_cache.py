@@ -15,7 +15,7 @@ import levelfield.embedder.trunk.cache as cache_module
 import levelfield.embedder.trunk.chunks as chunks_module
 from levelfield.embedder import FeatureCache
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.files import locked
+from levelfield.files.writing import locked
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
@@ -93,7 +93,7 @@ def test_large_stores_are_mapped_and_give_the_same_rows(tmp_path: Path, monkeypa
     small = FeatureCache(tmp_path).rows("key", DIGESTS, truth)
     monkeypatch.setattr(cache_module, "IN_MEMORY", 100)
     mapped = FeatureCache(tmp_path).rows("key", DIGESTS, Asked())
-    assert mapped._tensors is None
+    assert mapped._arrays is None
     for got, want in zip(mapped[[7, 7, 250]], small[[7, 7, 250]], strict=True):
         assert torch.equal(got, want)
 

@@ -15,12 +15,12 @@ from PIL import Image
 
 import levelfield
 from levelfield.data.files import images as reading
+from levelfield.data.files import pictures
 from levelfield.embedder import Backbone, Embedder, Ensemble, Head, Model, Trunk, load, save_ensemble, save_model
-from levelfield.embedder import model as model_file
 from levelfield.embedder.head.head import start_random
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream, stream
 
@@ -40,9 +40,9 @@ def photos(tmp_path: Path) -> list[Path]:
 def make(backbone: Callable[[str], Backbone], tmp_path: Path) -> Callable[..., Path]:
     """A saved model with a head of its own, and the trained part of its trunk changed a little."""
 
-    def made(name: str, dim: int, *, cut: str = "last-1", image: int = 32) -> Path:
+    def made(name: str, dim: int, *, cut: str = "last-1", image: int = 32, codes: str = "float32") -> Path:
         trunk = Trunk(backbone("test_resnet"), cut=cut)
-        embedder = Embedder(trunk, Head(trunk.width, dim))
+        embedder = Embedder(trunk, Head(trunk.width, dim), codes=codes)
         start_random(embedder.head, stream(0, name))
         with torch.no_grad():
             for _, parameter in embedder.trunk.trainable():
@@ -69,6 +69,15 @@ def test_rows_are_those_of_the_members_joined_to_the_bit(make, photos: list[Path
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(unit, stored / 2, rtol=1e-5, atol=1e-6)  # four parts of length 1
     assert together.embed([]).shape == (0, 14)
+
+
+def test_members_with_binary_codes_are_joined_as_codes(make, photos: list[Path], tmp_path: Path) -> None:
+    folders = [make("bits", 8, codes="binary"), make("numbers", 4)]
+    save_ensemble(tmp_path / "mixed", folders, {})
+    bits, numbers = load(tmp_path / "mixed").embed_apart(photos[:3])
+    assert set(np.unique(bits)) == {-1.0, 1.0}
+    np.testing.assert_array_equal(bits, load(folders[0]).embed(photos[:3], normalize=False))
+    assert len(np.unique(numbers)) > 2
 
 
 def test_an_ensemble_may_be_a_member(make, photos: list[Path], tmp_path: Path) -> None:
@@ -125,7 +134,7 @@ def test_images_are_opened_once_and_what_is_shared_below_the_cut_is_computed_onc
     opened: list[Path] = []
     below: list[str] = []
     read, compute = reading.read_image, Trunk.below
-    monkeypatch.setattr(model_file, "read_image", lambda path: (opened.append(path), read(path))[1])
+    monkeypatch.setattr(pictures, "read_image", lambda path: (opened.append(path), read(path))[1])
     monkeypatch.setattr(Trunk, "below", lambda self, images: (below.append(self.cut), compute(self, images))[1])
     together.embed(photos[:3])
     assert opened == photos[:3]

@@ -97,6 +97,26 @@ def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
         model.embed(array.astype(np.float32))
 
 
+def test_a_few_images_are_computed_alone_only_if_bits_do_not_matter(
+    embedder: Embedder, photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(tmp_path / "model", embedder, VIEW)
+    model = load(tmp_path / "model")
+    assert isinstance(model, Model)
+    sizes: list[int] = []
+    below = type(model.embedder.trunk).below
+    monkeypatch.setattr(
+        type(model.embedder.trunk), "below", lambda trunk, images: sizes.append(len(images)) or below(trunk, images)
+    )
+    exact, quick = model.embed(photos), model.embed(photos, exact=False)
+    alone = model.embed(photos[0], exact=False)
+    full = -(-len(photos) // 16)
+    assert sizes == [16] * full + [16] * (full - 1) + [(len(photos) - 1) % 16 + 1, 1]
+    np.testing.assert_allclose(quick, exact, atol=1e-6)
+    np.testing.assert_allclose(alone[0], exact[0], atol=1e-6)
+    np.testing.assert_array_equal(model.embed([], exact=False), model.embed([]))
+
+
 def test_a_folder_without_a_whole_model_is_refused(embedder: Embedder, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no trained model"):
         load(tmp_path / "nowhere")

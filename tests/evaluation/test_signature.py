@@ -6,8 +6,6 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-import levelfield
-from levelfield import evaluation
 from levelfield.evaluation import Signature, compatible, describe, evaluate, names
 
 ROWS = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
@@ -57,42 +55,6 @@ def test_it_survives_json_and_cannot_be_changed():
 def test_one_bit_codes_say_so():
     shown = signed(distance="hamming").representation
     assert (shown.bits, shown.norm) == (1, "none")
-
-
-def test_public_names_are_these():
-    assert set(evaluation.__all__) == {
-        "create",
-        "evaluate",
-        "kmeans",
-        "names",
-        "describe",
-        "parse",
-        "register",
-        "split",
-        "compatible",
-        "spectrum",
-        "spectral_decay",
-        "class_spectra",
-        "class_spectrum",
-        "density",
-        "alignment",
-        "uniformity",
-        "same_or_not",
-        "Rate",
-        "Rates",
-        "Threshold",
-        "joined",
-        "separated",
-        "ClassMeans",
-        "Definition",
-        "Density",
-        "Evaluation",
-        "Facts",
-        "Interval",
-        "Representation",
-        "Signature",
-    }
-    assert levelfield.evaluate is evaluate
 
 
 def test_registry_describes_every_metric():

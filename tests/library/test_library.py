@@ -15,7 +15,8 @@ from levelfield.papers.renamed import NUMBERS
 from levelfield.studies.specification.yaml_file import content_of, located, read_study
 
 OWN = [name for name in library.names() if "/" not in name]
-ELSEWHERE = {"birds": "cub", "characters": "omniglot"}  # data other than the embedded images
+BIRDS = ("bird-curves", "birds", "drml-parts", "hist-parts")
+ELSEWHERE = {**dict.fromkeys(BIRDS, "cub"), "characters": "omniglot"}  # data other than the embedded images
 
 
 @pytest.mark.parametrize("name", library.names())

@@ -1,4 +1,4 @@
-"""Baselines: untrained, random projection, initial head, closed-form LDA."""
+"""Baselines: untrained, random projection, initial head, closed-form LDA, whitened features."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from levelfield import methods
-from levelfield.errors import Unfair
+from levelfield.errors import BadSpecification, Unfair
 from levelfield.evaluation import evaluate
 from levelfield.methods import Setting
 from levelfield.training import Conditions
 from levelfield.training.ledger import Measured, settle
 
-BASELINES = ("untrained", "random_projection", "start", "lda")
+BASELINES = ("untrained", "random_projection", "start", "lda", "whitened")
 
 
 class Features:
@@ -130,3 +130,36 @@ def test_lda_with_more_dimensions_than_classes_has_empty_ones():
     assert weight.shape == (22, 24)
     assert torch.count_nonzero(weight[19:]) == 0
     assert torch.isfinite(weight).all()
+
+
+def test_whitened_rows_of_training_images_are_uncorrelated_with_variance_one():
+    features = Features()
+    rows = embedded(create("whitened").head(features, SETTING), features).astype(np.float64)
+    np.testing.assert_allclose(rows.mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(np.cov(rows.T), np.eye(3), atol=1e-3)
+
+
+def test_whitened_directions_are_the_leading_eigenvectors_of_the_covariance():
+    features = Features()
+    rows, setting = features.rows().astype(np.float64), Setting(24, Features.width)
+    values, vectors = np.linalg.eigh(np.cov(rows.T))
+    head = create("whitened").head(features, setting)
+    for k, ours in enumerate(head.linear.weight.detach().numpy(), start=1):
+        one = vectors[:, -k] / np.sqrt(values[-k])
+        np.testing.assert_allclose(ours * np.sign(ours @ one), one, atol=2e-3)
+
+
+def test_whitened_is_fitted_on_the_training_images_and_needs_no_seed():
+    train, other = Features(), Features(first=7)
+    heads = [create("whitened").head(train, Setting(3, Features.width, seed)) for seed in (0, 5)]
+    assert torch.equal(heads[0].linear.weight, heads[1].linear.weight)
+    assert not torch.equal(heads[0].linear.weight, create("whitened").head(other, SETTING).linear.weight)
+    one, all_rows = other.rows()[:1], embedded(heads[0], other)
+    with torch.no_grad():
+        alone = heads[0](torch.from_numpy(one)).numpy()
+    np.testing.assert_allclose(alone, all_rows[:1], rtol=1e-5, atol=1e-5)
+
+
+def test_whitened_refuses_more_dimensions_than_features():
+    with pytest.raises(BadSpecification, match=r"cannot give 25 dimensions: the features have 24\. Set"):
+        create("whitened").head(Features(), Setting(25, Features.width))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +18,14 @@ from made_page import made
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
+import levelfield
 from levelfield.reports.page.data import Live, Page
 from levelfield.reports.page.write import page_html, policy
 from levelfield.reports.view.search import Within
 from levelfield.reports.view.server import Server
 from levelfield.reports.view.site import Searched, Site, TestImages
+from levelfield.reports.view.study import read_site
+from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
 from levelfield.studies.runs.folder.items import Items
 
@@ -55,20 +58,58 @@ def made_run(folder: Path, count: int) -> tuple[Path, list[Path]]:
 
 
 @contextmanager
-def served(page: Page, folder: Path) -> Iterator[str]:
-    """The page from the real server; the address."""
-    run, paths = made_run(folder / "run", page.tests[0].count)
+def serving(site: Callable[[str], Site]) -> Iterator[str]:
+    """The site from the real server, given its token; the address."""
     with Server() as server:
-        live = replace(page, live=Live(server.token, [0, 1]))
-        methods = [Searched(Within(run), 0.5) for _ in page.tests[0].methods]
-        server.site = Site(page_html(live).encode(), policy(live=True), [TestImages(paths, methods)])
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        server.site = site(server.token)
+        thread = threading.Thread(target=server.serve)
         thread.start()
         try:
             yield server.address
         finally:
-            server.shutdown()
+            server.end()
             thread.join()
+
+
+@contextmanager
+def served(page: Page, folder: Path) -> Iterator[str]:
+    """The page of a run without a model; the address."""
+    run, paths = made_run(folder / "run", page.tests[0].count)
+    methods = [Searched(Within(run), 0.5) for _ in page.tests[0].methods]
+
+    def site(token: str) -> Site:
+        live = replace(page, live=Live(token, [0, 1]))
+        return Site(page_html(live).encode(), policy(live=True), [TestImages(paths, methods)])
+
+    with serving(site) as address:
+        yield address
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a study of drawn images with one model, which is not trained."""
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    for number in range(24):
+        path = tmp_path / "drawn" / f"class {number % 4}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawing(number % 4, np.random.default_rng(number)).save(path)
+    small = {"backbone": "test_resnet", "weights": "random", "image": 32}
+    content = {"data": str(tmp_path / "drawn"), "conditions": small, "methods": ["untrained"], "seeds": 1}
+    levelfield.compare({"name": "drawn", **content}, out=tmp_path / "runs", page=False)
+    return tmp_path / "runs" / "drawn"
+
+
+def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, study: Path) -> None:
+    _, items = stored_test(next(study.glob("*/seed0-*")))
+    with serving(lambda token: read_site(study, token)) as address:
+        opened.own = address
+        tab = opened.visit(address)
+        tab.evaluate(DROP, [list(Path(items.paths[2]).read_bytes()), "mine.png"])
+        strip = tab.locator(".photo .strip")
+        expect(strip.locator("li")).to_have_count(len(items.paths))
+        expect(strip.locator(".note").first).to_have_text("1.000 same")
+        strip.locator(".picture").first.click()  # itself
+        expect(tab.locator("#search .results .query").last).to_contain_text(f"image 3 of {len(items.paths)}")
 
 
 @pytest.fixture

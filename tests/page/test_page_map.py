@@ -21,9 +21,10 @@ PAINTED = """() => new Promise((done) => requestAnimationFrame(() => requestAnim
   done(painted);
 })))"""
 
-# the places of the thumbnails since the canvas was cleared
+# the places of the thumbnails of the newest drawing, which begins with a cleared canvas
 RECORD = """() => {
   window.boxes = [];
+  window.drawings = 0;
   const {drawImage, clearRect} = CanvasRenderingContext2D.prototype;
   CanvasRenderingContext2D.prototype.drawImage = function (...given) {
     if (given.length === 9) window.boxes.push(given.slice(5, 8));
@@ -31,9 +32,17 @@ RECORD = """() => {
   };
   CanvasRenderingContext2D.prototype.clearRect = function (...given) {
     window.boxes = [];
+    window.drawings += 1;
     return clearRect.apply(this, given);
   };
 }"""
+
+# the newest drawing after the first `seen` ones, when it has thumbnails
+DRAWN = """(seen) => new Promise((done) => {
+  const wait = () => window.drawings > seen && window.boxes.length > 5
+    ? done([window.drawings, window.boxes]) : requestAnimationFrame(wait);
+  wait();
+})"""
 
 # the parts of the way that the points have gone in each frame; the other uniform of this kind is their size
 PARTS = """() => {
@@ -75,7 +84,7 @@ def at(tab: Tab, page: Page, image: int, method: int = 0) -> tuple[float, float]
 
 
 def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", fresh=True)
+    tab = opened(shapes, "#map")
     look(tab)
     first = points(tab)
     tab.locator("#map").get_by_label("Method").select_option("margin")
@@ -101,7 +110,7 @@ def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
 
 
 def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", fresh=True)
+    tab = opened(shapes, "#map")
     tab.mouse.move(*at(tab, shapes, 100))
     expect(tab.locator("#map .card .name").first).to_have_text(
         shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
@@ -119,7 +128,7 @@ def test_a_finger_shows_it_too(opened: Opener, shapes: Page) -> None:
 
 
 def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", fresh=True)
+    tab = opened(shapes, "#map")
     left, top, width, height = look(tab)
     start = points(tab)
     tab.mouse.move(left + width / 2, top + height / 2)
@@ -145,10 +154,9 @@ def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, 
     tab = opened(shapes, "#answer", fresh=True)
     tab.evaluate(RECORD)
     look(tab)
+    drawings = 0
     for zoomed in range(6):
-        tab.wait_for_timeout(60)
-        boxes = tab.evaluate("window.boxes")
-        assert len(boxes) > 5
+        drawings, boxes = tab.evaluate(DRAWN, drawings)
         for number, (left, top, side) in enumerate(boxes):
             assert all(max(abs(left - x), abs(top - y)) >= side for x, y, _ in boxes[number + 1 :]), zoomed
         tab.get_by_role("button", name="Zoom in").click()
@@ -179,7 +187,7 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
 
 
 def test_a_class_is_chosen_without_a_pointer(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", fresh=True)
+    tab = opened(shapes, "#map")
     tab.get_by_label("Only class").fill(shapes.tests[0].classes[3])
     expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes.tests[0].class_of == 3).sum()} chosen images")
 

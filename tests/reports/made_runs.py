@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.files import write_json
+from levelfield.files.writing import write_json
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import spectra

@@ -6,12 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.sparse import triu
 from sklearn.manifold import TSNE, trustworthiness
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports import embedding_map
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.tsne import _Grid, _weights, affinities
+from levelfield.reports.tsne import _Grid, _weights, affinities, nearest
 from levelfield.reports.tsne_kernels import attract, repel
 
 
@@ -44,10 +46,11 @@ def test_repulsion_is_the_sum_over_all_points(width: float, error: float) -> Non
 
 
 def test_attraction_is_the_sum_over_the_edges() -> None:
-    graph = affinities(blobs(40)[0])
+    graph = affinities(nearest(blobs(40)[0]))
     places = np.random.default_rng(1).normal(size=(40, 2)).astype(np.float32)
     found = np.empty_like(places)
-    attract(graph.indptr, graph.indices, graph.data.astype(np.float32), places, found)
+    half = triu(graph, 1, "csr")
+    attract(half.indptr, half.indices, half.data.astype(np.float32), places, found)
     apart = places[:, None].astype(np.float64) - places
     pull = graph.toarray() / (1 + np.square(apart).sum(axis=2))
     np.testing.assert_allclose(found, (pull[:, :, None] * apart).sum(axis=1), rtol=1e-4, atol=1e-7)
@@ -58,7 +61,7 @@ def test_affinities_have_the_perplexity_and_sum_to_one() -> None:
     squares = np.sort(np.square(rows[:, None] - rows).sum(axis=2), axis=1)[:, 1:61]
     weights = _weights(squares, 20.0)
     np.testing.assert_allclose(np.exp(-(weights * np.log(weights)).sum(axis=1)), 20.0, rtol=1e-6)
-    graph = affinities(rows)
+    graph = affinities(nearest(rows))
     assert graph.sum() == pytest.approx(1)
     assert abs(graph - graph.T).max() == 0
 
@@ -79,6 +82,17 @@ def test_maps_are_equal_with_any_number_of_threads() -> None:
     one, three = embedding_maps(rows_of), embedding_maps(rows_of, threads=3)
     assert list(one) == list(three) == list(rows_of)
     assert all(np.array_equal(one[name], three[name]) for name in rows_of)
+
+
+def test_known_neighbours_make_the_same_maps() -> None:
+    rows_of = {name: unit_rows(blobs(seed=seed)[0]) for seed, name in enumerate("ab")}
+    near_of = {name: nearest(rows) for name, rows in rows_of.items()}
+    own, known = embedding_maps(rows_of), embedding_maps(rows_of, near_of=near_of)
+    for name, rows in rows_of.items():
+        trust = [trustworthiness(rows, maps[name], n_neighbors=10) for maps in (own, known)]
+        assert trust[1] == pytest.approx(trust[0], abs=0.01)
+    few = embedding_maps({name: rows[:4] for name, rows in rows_of.items()}, near_of=near_of)
+    assert few["a"].shape == (4, 2)
 
 
 def test_a_later_map_is_nearer_to_the_first_than_a_map_of_its_own() -> None:

@@ -131,6 +131,15 @@ def test_image_figures_are_written_for_print(tmp_path: Path, name: str, written:
     assert path.read_bytes().startswith(start)
 
 
+def test_a_png_of_images_has_few_colours_and_a_white_background(tmp_path: Path) -> None:
+    runs = planned(["margin", "lda"], seeds=1)
+    (path,) = draw_figures(["gallery"], trained_board(runs, tmp_path), runs, tmp_path)
+    with Image.open(path) as image:
+        assert image.mode == "P"
+        assert image.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
+        assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
+
+
 def test_the_map_shows_images_and_two_regions(
     rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:

@@ -10,7 +10,7 @@ from made_runs import METRICS, class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.data import corruptions
-from levelfield.files import write_json
+from levelfield.files.writing import write_json
 from levelfield.reports.robustness import robustness, robustness_csv, robustness_markdown, show_robustness
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.specification.study import parse_study

@@ -298,20 +298,46 @@ def test_a_slow_request_is_ended_however_often_it_sends_a_byte(tmp_path: Path) -
         assert client.ask("/").status == 200
 
 
-def test_too_many_connections_are_turned_away_and_places_come_back(tmp_path: Path) -> None:
-    with serving(made_site(tmp_path / "run"), connections=2, seconds=0.5) as client:
-        place = ("127.0.0.1", client.server.server_port)
-        idle = [socket.create_connection(place, timeout=20) for _ in range(2)]
-        with socket.create_connection(place, timeout=20) as third:
-            got = answered(third)
+def test_too_many_requests_are_turned_away_and_places_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = made_site(tmp_path / "run")
+    begun, goes_on = threading.Semaphore(0), threading.Event()
+
+    def waits(*given: object) -> tuple[list[int], list[float]]:
+        begun.release()
+        goes_on.wait(20)
+        return [], []
+
+    monkeypatch.setattr(site.finder, "of_image", waits)
+    with serving(site, connections=2) as client:
+        threads = [threading.Thread(target=client.ask, args=("/neighbours/0/0/0",)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            assert begun.acquire(timeout=20)
+        got = client.ask("/")
         assert (got.status, got.error) == (503, "Too many connections. Try again in a moment.")
-        for connection in idle:
-            assert connection.recv(100) == b""  # nothing was asked, so nothing is answered
-            connection.close()
+        goes_on.set()
+        for thread in threads:
+            thread.join()
         end = time.monotonic() + 10
         while (status := client.ask("/").status) != 200 and time.monotonic() < end:
             pass
         assert status == 200
+
+
+def test_connections_that_ask_nothing_give_way_oldest_first(tmp_path: Path) -> None:
+    with serving(made_site(tmp_path / "run"), connections=4) as client:
+        place = ("127.0.0.1", client.server.server_port)
+        slow = [socket.create_connection(place, timeout=20) for _ in range(4)]
+        for connection in slow[:2]:
+            connection.sendall(b"GET /")
+        assert client.ask("/").status == 200
+        assert slow[0].recv(100) == b""  # ended, long before its deadline
+        slow[3].sendall(f"GET /{client.server.token}/ HTTP/1.1\r\nHost: {client.host}\r\n\r\n".encode())
+        assert answered(slow[3]).status == 200
+        for connection in slow:
+            connection.close()
 
 
 def test_searches_that_wait_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,11 @@ from levelfield.randomness import is_chosen
 HERE = Path(__file__).parent
 
 
-def optimisers() -> list[torch.optim.Optimizer]:
-    return [each for each in gc.get_objects() if isinstance(each, torch.optim.Optimizer)]
+def optimisers(embedder: nn.Module) -> list[torch.optim.Optimizer]:
+    """Those that train this network: other runs of the process may have left some behind."""
+    found = [each for each in gc.get_objects() if isinstance(each, torch.optim.Optimizer)]
+    trained = {id(weights) for weights in embedder.parameters()}
+    return [each for each in found if any(id(w) in trained for group in each.param_groups for w in group["params"])]
 
 
 class Plain(Method):
@@ -42,7 +45,7 @@ class Plain(Method):
 
 class RateThroughGc(Plain):
     def cheat(self, embedder: Any, batch: Batch) -> None:
-        for each in optimisers():
+        for each in optimisers(embedder):
             each.param_groups[0]["lr"] *= 10
 
 
@@ -72,7 +75,7 @@ class CarriedByHook(Plain):
                 embedder.head.load_state_dict(torch.load(HERE / "kept.pt"))
 
         if batch.step == 0:
-            optimisers()[0].register_step_post_hook(load)
+            optimisers(embedder)[0].register_step_post_hook(load)
 
 
 class CarriedOnDisk(Plain):
@@ -147,7 +150,7 @@ class AveragedByHook(Plain):
             weight.copy_(self.mean)
 
         if batch.step == 0:
-            optimisers()[0].register_step_post_hook(average)
+            optimisers(embedder)[0].register_step_post_hook(average)
 
 
 class AveragedWhenSaved(Plain):
@@ -181,7 +184,7 @@ class EditedMomentum(Plain):
     """Edits what the optimiser remembers."""
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
-        for each in optimisers():
+        for each in optimisers(embedder):
             for kept in each.state.values():
                 kept["exp_avg"].numpy()[...] *= 5
 

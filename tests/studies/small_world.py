@@ -110,9 +110,13 @@ def processes() -> BaseContext:
     return context
 
 
-def command(arguments: list[str], log: Path, cache: Path) -> None:
-    """A `levelfield` command in a process of `processes()` and a group of its own; its own workers are forks of it."""
+def command(arguments: list[str], log: Path, cache: Path, environment: dict[str, str] | None = None) -> None:
+    """A `levelfield` command in a process of `processes()` and a group of its own; its own workers are forks of it.
+
+    environment: variables that the server, which forks this process, may be too old to have.
+    """
     os.setsid()
+    os.environ.update(environment or {})
     os.environ["LEVELFIELD_CACHE"] = str(cache)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 1)

@@ -29,6 +29,7 @@ class Case:
     tries: str
     error: str = ""
     ledger: str = ""
+    inspected: str = ""  # the words instead if this step happens to be inspected, which a slow machine does more often
 
 
 CASES = [
@@ -43,7 +44,7 @@ CASES = [
     Case("AveragedWhenSaved", "saves other weights than it trained", "differs from the trained model"),
     Case("WhereNobodyLooks", "steps by hand between the seeded looks", "changes the weights 'head.linear.weight'"),
     Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient on the weights"),
-    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser state"),
+    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser state", "", "hidden memory"),
     Case("MoreThreads", "computes with more threads", "changed torch's threads for the whole process"),
     Case("PoisonedCache", "writes other features into the shared store", "does not reproduce the embeddings"),
     Case("Pickled", "declares an object that acts when it is unpickled", "declares 'luck "),
@@ -74,7 +75,7 @@ def test_a_cheat_is_refused_or_exposed(photos: Path, cheats: Path, tmp_path: Pat
     runs, outcome = carry_out(study, tmp_path / "out")
     folder = runs[0].folder(tmp_path / "out")
     if case.error:
-        assert case.error in outcome.failed[0]
+        assert case.error in outcome.failed[0] or (case.inspected and case.inspected in outcome.failed[0])
         assert not (folder / "metrics.json").exists()
     else:
         assert not outcome.failed

@@ -20,8 +20,9 @@ import yaml
 from small_world import SMALL, Heard, board_of, carry_out, command, processes, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from levelfield import compare, files
+from levelfield import compare
 from levelfield.errors import BadInput
+from levelfield.files import writing
 from levelfield.studies import Study, prepare, read_study
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
@@ -228,7 +229,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", full)
+        patch.setattr(writing.os, "fsync", full)
         runs, outcome = carry_out(study, tmp_path)
     assert outcome.failed[0].startswith("Cannot write ")
     assert "No space left on device" in outcome.failed[0]

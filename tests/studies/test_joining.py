@@ -14,7 +14,7 @@ import yaml
 import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.files import write_text, write_whole
+from levelfield.files.writing import write_text, write_whole
 from levelfield.studies import prepare
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.finished import embed_part, how_many_models

@@ -69,6 +69,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "patience": {"patience": 1},
     "monitor": {"monitor": "test"},
     "threads": {"threads": 2},
+    "processes": {"processes": 2},
 }
 
 

@@ -132,11 +132,23 @@ def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path)
         ),
         ("contrastive", {"batch": "2x3", "lr": 0.01, "trials": 4}, {"batch": "2x3", "lr": 0.01, "tuning_trials": 4}),
         ("contrastive", {"batch": "3x2", "lr": 0.003}, {}),
+        ("contrastive", {"matryoshka": [2, 8]}, {"matryoshka": "2, 8"}),
+        (
+            "proxy_anchor",
+            {"matryoshka": [2, 8], "proxy_lr_multiplier": 5.0},
+            {
+                "extra_parameters": 3 * (2 + 8),
+                "lr_of_proxies": 5.0,
+                "lr_of_proxies_first_2": 5.0,
+                "matryoshka": "2, 8",
+            },
+        ),
         ("contrastive", {"batch": "6"}, {"batch": "6", "batching": "random"}),
         ("untrained", {}, {"steps": 0, "dim": 288}),
         ("random_projection", {}, {"steps": 0}),
         ("start", {}, {"steps": 0}),
         ("lda", {}, {"steps": 0}),
+        ("whitened", {}, {"steps": 0}),
     ],
 )
 def test_an_honest_method_passes_and_lists_its_deviations(

@@ -22,6 +22,7 @@ from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import stream
+from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
@@ -99,6 +100,7 @@ class Run:
     optimisers: list[Optimizer]
     feed: Feed
     seed: int
+    ranks: Ranks = ALONE
 
     def train(
         self,
@@ -120,6 +122,7 @@ class Run:
             seed=self.seed,
             folder=folder,
             observer=Observer(validate, watch, progress, tensorboard),
+            ranks=self.ranks,
             **{"pace": Pace(log_every=1), **more},
         )
 
@@ -131,7 +134,12 @@ class Run:
 
 
 def make(
-    method: Method | str = "contrastive", *, seed: int = 0, settings: dict[str, Any] | None = None, **changes: Any
+    method: Method | str = "contrastive",
+    *,
+    seed: int = 0,
+    settings: dict[str, Any] | None = None,
+    ranks: Ranks = ALONE,
+    **changes: Any,
 ) -> Run:
     """A run over stored rows; `changes` are conditions, the cut is `frozen` unless they say otherwise."""
     chosen = conditions(**changes)
@@ -164,8 +172,9 @@ def make(
         batches_per_epoch=chosen.batches_per_epoch,
         **layout.settings,
     )
-    feed = Feed(StoredRows([Stored(stored(chosen.cut))], seed=seed), planner, LABELS)
-    return Run(chosen, method, embedder, build(groups, chosen, lr=method.lr), feed, seed)
+    embed = lambda: embedder.embed(stored(chosen.cut)).numpy()  # noqa: E731
+    feed = Feed(StoredRows([Stored(stored(chosen.cut))], seed=seed), planner, LABELS, embed=embed, ranks=ranks)
+    return Run(chosen, method, embedder, build(groups, chosen, lr=method.lr), feed, seed, ranks)
 
 
 class Told(Method):

@@ -116,7 +116,7 @@ def test_the_settings_of_the_papers_are_within_the_ranges(name: str) -> None:
                 assert value in span or rescaled in span, told
 
 
-NOTHING_TO_CHOOSE = {"untrained", "random_projection", "start", "ensemble"}
+NOTHING_TO_CHOOSE = {"untrained", "random_projection", "start", "ensemble", "whitened"}
 
 
 def test_every_method_has_something_to_search() -> None:
@@ -178,12 +178,14 @@ def test_a_loss_of_another_library_has_the_ranges_of_the_study() -> None:
     assert space_of(study, study.methods[0]) == {"margin": Range(0.1, 1.0, log=True)}
 
 
-def test_what_is_searched_as_a_whole_or_varied_is_not_searched_in_part() -> None:
+def test_what_is_kept_or_varied_or_searched_as_a_whole_is_not_searched_in_part() -> None:
     margin = {"margin": {"miner": "distance_weighted"}}
     whole = parse_study(
         {"data": "emoji", "methods": [margin], "search": {"margin.miner": ["semihard", "distance_weighted"]}}
     )
     assert not [key for key in space_of(whole, whole.methods[0]) if key.startswith("miner.")]
+    kept = parse_study({"data": "emoji", "methods": [margin], "search": {"margin.beta": None}})
+    assert set(space_of(kept, kept.methods[0])) == set(methods.search_ranges("margin", margin["margin"])) - {"beta"}
     varied = parse_study({"data": "emoji", "methods": [margin], "vary": {"methods.margin.beta": [0.6, 1.2]}})
     assert "beta" not in space_of(varied, varied.methods[0])
 

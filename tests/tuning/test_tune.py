@@ -203,6 +203,8 @@ def test_pruning_tries_more_settings_for_the_same_images(photos: Path, tmp_path:
     assert len(found.trials) == 9
     assert sum(trial.pruned for trial in found.trials) == 8
     assert 2.5 * full <= sum(trial.images for trial in found.trials) <= 3.5 * full
+    more = searched(study, tmp_path, trials=5, prune=True)  # a second bracket would go beyond the budget
+    assert told(more.trials) == told(found.trials)
     best = chosen(found.trials)
     assert best is not None
     assert not best.pruned

@@ -14,6 +14,7 @@ from small_world import make_photos, small_study
 
 from levelfield import data
 from levelfield.data import protocols
+from levelfield.errors import BadSpecification
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
 from levelfield.tuning import Budget, How, Judge, Tuned, tune
@@ -46,6 +47,8 @@ def test_the_record_counts_the_classes_that_judged(photos: Path, tmp_path: Path)
     own = with_splits(photos, tmp_path / "own.csv")
     told = searched(small_study(own, ["lda"]), tmp_path / "own", 1, Judge(validation=0.25)).record.judged_by
     assert told == "the 2 validation classes that 'own' defines"
+    with pytest.raises(BadSpecification, match=r"--validation 0.25 would be ignored: 'own' defines 2 val"):
+        searched(small_study(own, ["lda"]), tmp_path / "own", 1, Judge(validation=0.25, asked=True))
 
 
 def test_folds_of_trials_are_reversed_if_those_of_the_protocol_are(photos: Path) -> None:

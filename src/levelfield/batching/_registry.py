@@ -17,6 +17,7 @@ from levelfield.settings import accepted, check_keywords
 
 _BATCHINGS: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
 names = _BATCHINGS.names
+"""The names of all batchings."""
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
 

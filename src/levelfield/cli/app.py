@@ -12,27 +12,13 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import (
-    cache,
-    check,
-    compare,
-    corruptions,
-    datasets,
-    ensemble,
-    init,
-    list_parts,
-    maps,
-    published,
-    ranks,
-    report,
-    toy,
-    train,
-    tune,
-    use,
-    view,
-)
+from levelfield.cli.compare import compare, init, train, tune
+from levelfield.cli.compare.executors import with_ray_address
 from levelfield.cli.console import error_console
-from levelfield.cli.evaluate import command as evaluate
+from levelfield.cli.look import corruptions, maps, published, ranks, report, toy, view
+from levelfield.cli.parts import cache, check, cluster, datasets, list_parts
+from levelfield.cli.use import ensemble, export, index, use
+from levelfield.cli.use.evaluate import command as evaluate
 from levelfield.errors import LevelfieldError
 from levelfield.trust import trusting
 
@@ -42,8 +28,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Compare deep metric learning methods under equal conditions: which one is best on your images, "
-    "how certain is that, and what did it cost?",
+    help="Compare deep metric learning methods fairly: which is best, how certain is it, at what cost?",
 )
 # typer bundles its own click, which may differ from the installed one, so its errors are found through typer
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if kind.__name__ == "ClickException")
@@ -52,10 +37,10 @@ UNEXPECTED = 70  # EX_SOFTWARE
 
 _PANELS = {
     "Compare": (compare, tune, train, init),
-    "Use": (use, evaluate, ensemble),
+    "Use": (use, index, evaluate, ensemble, export),
     "Look": (report, view, maps, ranks, corruptions),
     "Papers": (published, toy),
-    "Parts": (list_parts, check, datasets, cache),
+    "Parts": (list_parts, check, datasets, cache, cluster),
 }
 for _panel, _commands in _PANELS.items():
     for _command in _commands:
@@ -118,6 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(printed, io.TextIOWrapper):  # a name that is not valid UTF-8 is printed with escapes
             printed.reconfigure(errors="backslashreplace")
     arguments = _for_all_commands_first(sys.argv[1:] if arguments is None else arguments)
+    arguments = with_ray_address(arguments)
     try:
         with trusting():  # a command runs only files that the user named
             code = app(arguments, standalone_mode=False)

@@ -25,6 +25,11 @@ error_console = Console(stderr=True, markup=False, highlight=False)
 
 _SHARES = {"features": 0.5, "training": 0.95}  # share of a run that is done after each stage; the rest is short
 
+_TOLD = {
+    "busy": "{label} is being run by another process; will check again at the end",
+    "lost": "{label}: {text}; it starts again from its last checkpoint",
+}
+
 
 def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
@@ -117,8 +122,8 @@ class StudyBars(RunsProgress):
             if event.kind == "failed":
                 told = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
                 self._progress.console.print(told, soft_wrap=True)
-        elif event.kind == "busy" and not is_quiet():
-            told = Text(f"{self._labels[event.run]} is being run by another process; will check again at the end")
+        elif event.kind in _TOLD and not is_quiet():
+            told = Text(_TOLD[event.kind].format(label=self._labels[event.run], text=event.text))
             self._progress.console.print(told, soft_wrap=True)
         self._progress.update(self._all, description=self._name, completed=sum(self._shares))
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from levelfield.cli.console import error_console, is_quiet
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.trust import trust
 
 Overrides = Annotated[
@@ -20,12 +20,32 @@ StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a stu
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
 ]
+BackbonesOption = Annotated[
+    str | None,
+    typer.Option("--backbones", help="With --data: compare networks, e.g. tf_efficientnet_lite0,mobilenetv2."),
+]
 MiniOption = Annotated[bool, typer.Option("--mini", help="The study in minutes: embedded data, frozen network.")]
 SmallOption = Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")]
 OnOption = Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per core.")]
+ProcessesOption = Annotated[
+    int | None,
+    typer.Option("--processes", min=1, help="Processes per run; each embeds its share of every batch."),
+]
+RayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Give the runs to Ray: to a cluster (HOST:PORT, auto or RAY_ADDRESS), else to a Ray on this machine.",
+    ),
+]
+ShipOption = Annotated[
+    bool,
+    typer.Option("--ship-features", help="With --ray: send computed features to nodes that do not have the images."),
+]
 WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Image-decoding processes per run.")]
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
@@ -33,6 +53,9 @@ ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
 ]
 FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only of the best.")]
+CompactOption = Annotated[
+    bool, typer.Option("--compact", help="Also compare float32 with float16, int8, bits and fewer dimensions.")
+]
 PageOption = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, a page with the images.")]
 TimeOption = Annotated[
     str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
@@ -59,6 +82,8 @@ def _taken(place: Path | None) -> Path | None:
 
     if place is None:
         return None
+    if (place / "index.json").is_file():  # an index of photos, which knows its run
+        return place
     run = _first_seed(place) or run_folder(place)
     if run != place and not is_quiet():
         which = "the first seed" if run.parent == place else f"the best of {run.parent.parent}"
@@ -84,6 +109,14 @@ def _all_taken(places: list[Path]) -> list[Path]:
 RunArgument = Annotated[
     Path, typer.Argument(help="Run folder, study folder (its best run) or method folder.", callback=_taken)
 ]
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(help="Run, study (its best run) or method folder, or an exported .onnx file.", callback=_taken),
+]
+SearchedArgument = Annotated[
+    Path,
+    typer.Argument(help="Folder of an index; or, with --gallery, a run or an exported .onnx file.", callback=_taken),
+]
 MaybeRunArgument = Annotated[
     Path | None,
     typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_taken),
@@ -102,7 +135,9 @@ def _trusted(files: list[Path]) -> list[Path]:
     return files
 
 
-def trusted_words(study: str | None, overrides: list[str] | None, data: Path | None) -> tuple[str | None, list[str]]:
+def trusted_words(
+    study: str | None, overrides: list[str] | None, data: Path | None, backbones: str | None = None
+) -> tuple[str | None, list[str]]:
     """The study and its overrides, without a study if the first word is an override; trusts the files they name."""
     from levelfield.registry import references_in
     from levelfield.studies.specification.named_code import named_by
@@ -110,13 +145,25 @@ def trusted_words(study: str | None, overrides: list[str] | None, data: Path | N
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    trust(*named_by(study, overrides), *references_in(str(data)))
+    named = [] if backbones is None else [name.strip() for name in backbones.split(",")]
+    trust(*named_by(study, overrides), *references_in([str(data), *named]))
     return study, overrides
 
 
 def root_override(root: Path | None) -> list[str]:
     """`--root` as an override of a study."""
     return [] if root is None else ["data.root=" + json.dumps(str(root), ensure_ascii=False)]
+
+
+def processes_override(processes: int | None) -> list[str]:
+    """`--processes`, or the number of processes that torchrun started, as an override of a study."""
+    from levelfield.torchrun import started
+
+    _, size = started()
+    if size > 1 and processes not in (None, size):
+        raise BadSpecification(f"--processes {processes} contradicts torchrun, which started {size}: leave it out.")
+    chosen = size if size > 1 else processes
+    return [] if chosen is None else [f"conditions.processes={chosen}"]
 
 
 def quoted(path: Path | str) -> str:

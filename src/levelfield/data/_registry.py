@@ -11,12 +11,17 @@ from typing import Any
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_keywords
 
 _DATASETS: Registry[Catalog] = Registry("dataset", "datasets", home="levelfield.data.sources")
-register, names, describe = _DATASETS.register, _DATASETS.names, _DATASETS.facts
+register = _DATASETS.register
+"""Decorator: register a function that returns a `Catalog` under a name, with its `DatasetFacts`."""
+names = _DATASETS.names
+"""The names of all datasets."""
+describe = _DATASETS.facts
+"""The `DatasetFacts` of a dataset, by its name."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from levelfield.data.checks.verified import FORMAT
-from levelfield.files import locked
+from levelfield.files.writing import locked
 from levelfield.wording import plural
 
 

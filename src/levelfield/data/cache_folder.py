@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 
 
 def default_cache_folder() -> Path:

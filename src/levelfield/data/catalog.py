@@ -34,8 +34,7 @@ class Catalog:
         roles: (images,) `query`, `gallery`, `train` or empty; None if the data has no roles.
         notes: sentences about omitted or unusual data.
         class_ids: (classes,) official number or name of each class; None if there is none.
-        split: (images,) official split `train`, `validation` or `test`; None if a protocol is free
-        to divide.
+        split: (images,) official split `train`, `validation` or `test`; None if a protocol is free to divide.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()

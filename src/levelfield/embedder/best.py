@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.errors import BadInput
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 
 BEST = "best"
 _RUN = ("run.yaml", "model.yaml")  # files of a run's folder that a study's folder does not have

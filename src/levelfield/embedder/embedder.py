@@ -84,12 +84,14 @@ class Embedder(nn.Module):
         from_images: bool = False,
         normalize: bool = False,
         coded: bool = True,
+        exact: bool = True,
         stage: Stage = SILENT_STAGE,
     ) -> Tensor:
         """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
 
         rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
         coded: encode rows as they are compared; otherwise return the raw output of the head, for training.
+        exact: pad the last block to its full size. Without it a few images cost less, and their last bits may differ.
         """
         below: Callable[..., tuple[Tensor, ...]] = self.trunk.below if from_images else lambda *stored: stored
 
@@ -102,7 +104,7 @@ class Embedder(nn.Module):
         training = self.training
         self.eval()
         try:
-            return in_blocks(one_block, rows, stage=stage)[0]
+            return in_blocks(one_block, rows, padded=exact, stage=stage)[0]
         finally:
             self.train(training)
 

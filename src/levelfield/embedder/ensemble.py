@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from levelfield.data.files.pictures import Picture, listed
 from levelfield.data.views.basic import View
-from levelfield.embedder.model import Model, Picture, Pictures, listed, load
+from levelfield.embedder.model import Model, Pictures, load
 from levelfield.embedder.model_files import (
     DESCRIPTION,
     MEMBERS,
@@ -29,7 +30,7 @@ from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
-from levelfield.files import link_whole
+from levelfield.files.writing import link_whole
 from levelfield.notebook import html_table, one_line
 from levelfield.progress import SILENT, Progress
 
@@ -42,16 +43,16 @@ def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any
     """
     names = [f"{MEMBERS}/{place}" for place in range(len(folders))]
     for name, source in zip(names, folders, strict=True):
-        _copy(Path(source), folder / name)
+        copy_model(Path(source), folder / name)
     write_model(folder, {MEMBERS: names, "about": dict(about)})
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy one model, which may be an ensemble itself."""
+def copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a model, which may be an ensemble, into another folder."""
     facts = read_description(source)
     if MEMBERS in facts:
         for place in member_folders(source, facts):
-            _copy(place, target / place.relative_to(source))
+            copy_model(place, target / place.relative_to(source))
     else:
         link_whole(source / WEIGHTS, target / WEIGHTS)
     link_whole(source / DESCRIPTION, target / DESCRIPTION)
@@ -89,6 +90,12 @@ class Ensemble:
     def device(self) -> torch.device:
         return self.models[0].device
 
+    @property
+    def checksum(self) -> str:
+        """Those of its members, in order; empty if one of them has none."""
+        each = [member.checksum for member in self.members]
+        return f"({' '.join(each)})" if all(each) else ""
+
     def __repr__(self) -> str:
         return one_line("Ensemble", self._facts())
 
@@ -107,26 +114,35 @@ class Ensemble:
         return tuple(model for models in each for model in models)
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
+        self,
+        images: Picture | Sequence[Picture],
+        *,
+        normalize: bool = True,
+        exact: bool = True,
+        progress: Progress = SILENT,
     ) -> NDArray[np.float32]:
         """The embeddings of images. A row depends only on its image; a joined run stores the same bits.
 
         Args:
             images: as for a `Model`.
             normalize: divide each row by its length; otherwise each member's part has length 1.
+            exact: as for a `Model`.
             progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
             float32 (images, dim); one image gives one row.
         """
-        together = joined(self.embed_apart(images, progress=progress))
+        together = joined(self.embed_apart(images, exact=exact, progress=progress))
         return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
 
-    def embed_apart(self, images: Picture | Sequence[Picture], *, progress: Progress = SILENT) -> list[np.ndarray]:
+    def embed_apart(
+        self, images: Picture | Sequence[Picture], *, exact: bool = True, progress: Progress = SILENT
+    ) -> list[np.ndarray]:
         """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
         chosen = Pictures(listed(images), self._views, self.device)
         with torch.no_grad():
-            rows = in_blocks(self._block, chosen, stage=progress.stage("embedding", len(chosen)))
+            stage = progress.stage("embedding", len(chosen))
+            rows = in_blocks(self._block, chosen, padded=exact, stage=stage)
         return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property
@@ -135,7 +151,7 @@ class Ensemble:
         return tuple({model.view.key: model.view for model in self.models}.values())
 
     @cached_property
-    def _below(self) -> list[tuple[int, int]]:
+    def shared_below(self) -> list[tuple[int, int]]:
         """For each model the index of its view, and the first model with the same network below the cut."""
         found: list[tuple[int, int]] = []
         for place, model in enumerate(self.models):
@@ -153,12 +169,12 @@ class Ensemble:
         """The raw rows of every model for one block of images, given once per view."""
         stored: dict[int, tuple[Tensor, ...]] = {}
         rows = []
-        for model, (view, owner) in zip(self.models, self._below, strict=True):
+        for model, (view, owner) in zip(self.models, self.shared_below, strict=True):
             embedder = model.embedder
             if owner not in stored:
                 # `contiguous`: the layout of stored tensors
                 stored[owner] = tuple(part.contiguous() for part in embedder.trunk.below(views[view]))
-            rows.append(embedder.head(embedder.trunk.above(*stored[owner])))
+            rows.append(embedder.coded(embedder.head(embedder.trunk.above(*stored[owner]))))
         return tuple(rows)
 
     def _apart(self, rows: Iterator[np.ndarray]) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from levelfield.data.files.images import as_rgb, read_image
+from levelfield.data.files.pictures import Picture, listed, opened
 from levelfield.data.views.basic import View
 from levelfield.data.views.named import described_view
 from levelfield.embedder.best import run_folder
@@ -39,8 +39,6 @@ _SMALL = 50_000_000  # a backbone with fewer weights is built without a size che
 _DEEPEST = 200  # a model cut at an early stage has up to this many times fewer weights than its backbone
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
 """Heads that a model can have. Each has `dim`, and `settings`: the keyword arguments that recreate it."""
-
-Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 
 
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
@@ -107,7 +105,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         raise Damaged(f"The model in {home} has invalid settings: {error}") from error
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
-    return Model(embedder.to(device).eval(), view, facts.get("about", {}))
+    return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts.get("checksum", "")))
 
 
 def _described(head: nn.Module) -> dict[str, object] | None:
@@ -137,11 +135,12 @@ def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None, *, most: int
 
 @dataclass(frozen=True)
 class Model:
-    """An embedder with its test view. `about` holds the facts that its run stored."""
+    """An embedder with its test view. `about` holds the facts that its run stored, `checksum` that of its files."""
 
     embedder: Embedder
     view: View
     about: Mapping[str, Any]
+    checksum: str = ""
 
     @property
     def dim(self) -> int:
@@ -170,7 +169,12 @@ class Model:
         }
 
     def embed(
-        self, images: Picture | Sequence[Picture], *, normalize: bool = True, progress: Progress = SILENT
+        self,
+        images: Picture | Sequence[Picture],
+        *,
+        normalize: bool = True,
+        exact: bool = True,
+        progress: Progress = SILENT,
     ) -> NDArray[np.float32]:
         """The embeddings of images. Computed in blocks of fixed size: a row depends only on its image and is
         bit-identical to the row stored by its run.
@@ -179,6 +183,8 @@ class Model:
             images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array
                 (images, height, width, 3).
             normalize: divide each row by its length.
+            exact: give the bits that runs store: a block with few images is filled up to its full size of 16. With
+                `exact=False` one image costs only itself, and the last bits of a row may differ.
             progress: gets one stage, whose steps are images (`levelfield.progress`).
 
         Returns:
@@ -186,7 +192,7 @@ class Model:
         """
         chosen = Pictures(listed(images), (self.view,), self.device)
         stage = progress.stage("embedding", len(chosen))
-        rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, stage=stage)
+        rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, exact=exact, stage=stage)
         found: NDArray[np.float32] = rows.cpu().numpy()
         return found
 
@@ -206,22 +212,5 @@ class Pictures:
         if len(indices) == 0:
             blanks = [view(Image.new("RGB", (8, 8)), None) for view in self.views]
             return tuple(blank.new_zeros((0, *blank.shape), device=self.device) for blank in blanks)
-        opened = [_opened(self.pictures[i]) for i in indices]
-        return tuple(torch.stack([view(image, None) for image in opened]).to(self.device) for view in self.views)
-
-
-def listed(images: Picture | Sequence[Picture]) -> list[Picture]:
-    if isinstance(images, np.ndarray):
-        return list(images) if images.ndim == 4 else [images]
-    return [images] if isinstance(images, str | Path | Image.Image) else list(images)
-
-
-def _opened(picture: Picture) -> Image.Image:
-    if isinstance(picture, str | Path):
-        return read_image(Path(picture))
-    if isinstance(picture, Image.Image):
-        return as_rgb(picture)
-    array = np.asarray(picture)
-    if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))):
-        raise BadInput(f"An image array must be uint8 (height, width, 3), not {array.dtype} {array.shape}.")
-    return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))
+        images = [opened(self.pictures[i]) for i in indices]
+        return tuple(torch.stack([view(image, None) for image in images]).to(self.device) for view in self.views)

@@ -16,10 +16,10 @@ import safetensors.torch
 import yaml
 from torch import Tensor
 
-from levelfield.contents import checksum, read_text
 from levelfield.errors import BadInput, Damaged
-from levelfield.files import write_text, write_whole
-from levelfield.plain_yaml import read_written
+from levelfield.files.plain_yaml import read_written
+from levelfield.files.reading import checksum, read_text
+from levelfield.files.writing import write_text, write_whole
 
 WEIGHTS, DESCRIPTION, MEMBERS = "model.safetensors", "model.yaml", "members"
 FORMAT = 1

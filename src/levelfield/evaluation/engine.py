@@ -12,8 +12,13 @@ import torch
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.class_intervals import check_level, intervals
+from levelfield.evaluation.extent import Division
+from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.itself import warn_of_queries_in_gallery
+from levelfield.evaluation.large.sample import draw, for_all_queries, refuse_with_sample
+from levelfield.evaluation.large.search import search_in_blocks
+from levelfield.evaluation.large.shards import Shards
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import measure, pairs_of, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
@@ -21,7 +26,7 @@ from levelfield.evaluation.metrics.registry import Metric, parse_all
 from levelfield.evaluation.metrics.retrieval import reach
 from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, mean_of
 from levelfield.evaluation.search.arrangement import arrange
-from levelfield.evaluation.search.budget import check_copies, pairs_within
+from levelfield.evaluation.search.budget import check_copies, fits, pairs_within
 from levelfield.evaluation.search.distances import DISTANCES, Chosen, Distance, prepare
 from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.evaluation.search.order import canonical_order
@@ -49,6 +54,8 @@ def evaluate(
     ci: float | None = None,
     seed: int = 0,
     memory: str | int = "2GB",
+    sample: int | None = None,
+    shards: Shards | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Evaluate embeddings: search each query among all other rows (itself excluded by id) or in a gallery.
@@ -57,7 +64,8 @@ def evaluate(
     did not change a result in any measurement, but the matrix library guarantees equal bits only for one thread.
 
     Args:
-        embeddings: (n, dim) numbers, the queries: an array, a tensor or lists.
+        embeddings: (n, dim) numbers, the queries: an array, a tensor or lists. A `numpy.memmap` may be larger than
+            memory.
         labels: (n,) integers or text.
         gallery: (m, dim), the rows to search in; without it, the other embeddings. Warns if all queries are
             in the gallery and no ids exclude them: each query would find itself.
@@ -78,7 +86,11 @@ def evaluate(
         seed: seed of k-means.
         memory: limit beyond the caller's arrays ("2GB", "500MB" or bytes). Retrieval needs a copy of the embeddings,
             64 MB and 12 bytes for each pair of query and positive; with less, queries are searched in several rounds.
+            If the embeddings are a `numpy.memmap`, no copy is needed: below that, they are read in panels.
             Clustering and geometry need a copy of the queries and, for k-means, four of the centres.
+        sample: measure only this many random queries, each in the whole gallery; `Evaluation.sample` has the intervals
+            of the scores of all queries.
+        shards: who searches blocks of queries (`in_processes(2)`, `on_ray()`); None: the threads of this process.
         progress: one stage, whose steps are similarities.
 
     Returns:
@@ -108,10 +120,20 @@ def evaluate(
     wanted = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
     refuse_undefined(wanted, distance)
     inputs = check_inputs(
-        embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, query_ids=query_ids, dim=dim
+        FileRows.of(embeddings) or embeddings,
+        labels,
+        gallery=FileRows.of(gallery) or gallery,
+        gallery_labels=gallery_labels,
+        query_ids=query_ids,
+        dim=dim,
     )
     warn_of_queries_in_gallery(inputs)
-    alone = _lone_queries(inputs)
+    alone, sampled = _lone_queries(inputs), None
+    if sample is not None:
+        refuse_with_sample(wanted, average)
+        population = int((~alone).sum()) if lone == "exclude" else len(alone)
+        inputs, sampled = draw(inputs, sample, seed=seed)
+        alone = alone if sampled is None else alone[sampled.rows]
     counted = ~alone if lone == "exclude" else np.ones(len(alone), dtype=bool)
     measured, searched, clustered = (
         [one for one in wanted if one.kind == kind] for kind in ("geometry", "retrieval", "clustering")
@@ -124,9 +146,10 @@ def evaluate(
     )
     stage = progress.stage("evaluating", sum(amounts))
     if measured or clustered:
-        check_copies(memory, inputs, clusters=clusters if clustered else 0, threads=torch.get_num_threads())
+        names = [one.name for one in (*measured, *clustered)]
+        check_copies(memory, inputs, names, clusters=clusters if clustered else 0, threads=torch.get_num_threads())
     of_set = measure(inputs.query, inputs.query_codes, measured, distance=distance, stage=stage)
-    per_query = _retrieval(inputs, searched, ties, distance, memory, stage)
+    per_query, divided = _retrieval(inputs, searched, ties, distance, memory, shards, stage)
     per_start = _clustering(inputs, clustered, distance, clusters, starts, seed, stage)
     values = {
         metric.name: of_set[metric.name]
@@ -161,10 +184,20 @@ def evaluate(
             return _signature_of_set(metric, distance, len(inputs.query), representation)
         else:
             definition = Definition(
-                metric.name, own, ties, lone, average, distance, len(inputs.query), len(inputs.gallery)
+                metric.name,
+                own,
+                ties,
+                lone,
+                average,
+                distance,
+                len(inputs.query),
+                len(inputs.gallery),
+                sample=str(sampled or "none"),
             )
         return Signature(definition, representation)
 
+    if sampled is not None and ci is not None:
+        sampled = for_all_queries(sampled, per_query, counted, population, level=ci)
     return Evaluation(
         values,
         per_query,
@@ -176,6 +209,8 @@ def evaluate(
         {metric.name: signature(metric) for metric in wanted},
         {} if ci is None else intervals(per_query, inputs.query_codes, counted, average=average, level=ci),
         search=partial(neighbours, inputs, distance=distance),
+        sample=sampled,
+        divided=divided,
     )  # the caller's arrays, not copied
 
 
@@ -198,14 +233,18 @@ def _retrieval(
     ties: str,
     distance: str,
     memory: str | int,
+    shards: Shards | None,
     stage: Stage,
-) -> dict[str, Array]:
-    """All retrieval metrics from one search."""
+) -> tuple[dict[str, Array], Division | None]:
+    """All retrieval metrics from one search, and how it was divided (None: all rows were in memory)."""
     if not wanted:
-        return {}
+        return {}, None
+    way, threads = best_way(inputs), torch.get_num_threads()
+    on_disk = isinstance(inputs.gallery, FileRows) and way == "walk"
+    if shards is not None or (on_disk and not fits(memory, inputs, metrics=len(wanted), threads=threads, way=way)):
+        return search_in_blocks(inputs, wanted, ties=ties, distance=distance, memory=memory, shards=shards, stage=stage)
     result = {metric.name: np.zeros(len(inputs.query)) for metric in wanted}
-    way = best_way(inputs)
-    pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=torch.get_num_threads(), way=way)
+    pairs = pairs_within(memory, inputs, metrics=len(wanted), threads=threads, way=way)
     arranged = arrange(inputs, distance=distance)
     last = reach(wanted, arranged.positives)
     for counts in search(arranged, last, pairs=pairs, way=way, device=inputs.device, stage=stage):
@@ -214,7 +253,7 @@ def _retrieval(
                 result[metric.name][arranged.query_order[queries]] = metric.compute(
                     groups, k=metric.k, form=metric.form
                 )
-    return result
+    return result, None
 
 
 def _clustering(

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.file_rows import FileRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = ArrayLike | torch.Tensor  # arrays, lists, tensors on any device
@@ -51,7 +52,7 @@ def check_inputs(
     levelfield.errors.BadInput: embeddings: 1 of 2 rows contain NaN or infinity; the first is row 1.
     """
     query = finite_rows(embeddings, "embeddings", dim)
-    bits = 8 * (embeddings.element_size() if isinstance(embeddings, torch.Tensor) else np.asarray(embeddings).itemsize)
+    bits = 8 * _itemsize(embeddings)
     device = embeddings.device if isinstance(embeddings, torch.Tensor) else torch.device("cpu")
     names = class_names(labels, "labels", len(query), "embeddings")
     if gallery is None:
@@ -101,23 +102,31 @@ def _numpy(values: Any, name: str) -> Array:
         raise BadInput(f"Cannot convert {name} to an array: {error}") from error
 
 
+def _itemsize(values: Any) -> int:
+    """Bytes of one number as the caller stores it."""
+    if isinstance(values, torch.Tensor):
+        return values.element_size()
+    return values.stored.itemsize if isinstance(values, FileRows) else np.asarray(values).itemsize
+
+
 def finite_rows(values: Any, name: str, dim: int | None) -> Array:
-    """`[n, d]` float32 or float64, finite."""
-    rows = _numpy(values, name)
+    """`[n, d]` float32 or float64, finite. `FileRows` stay in their file: they can do all that the engine asks."""
+    rows: Any = values if isinstance(values, FileRows) else _numpy(values, name)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}; expected numbers of shape (rows, dim).")
     if not rows.size:
         raise BadInput(f"{name} is empty (shape {rows.shape}): there is nothing to evaluate.")
     if dim is not None:
         check_dim(dim, rows.shape[1], name)
-        rows = rows[:, :dim]
+        rows = rows.first(dim) if isinstance(rows, FileRows) else rows[:, :dim]
     if rows.dtype not in (np.float32, np.float64):
         exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 represents exactly
         rows = rows.astype(np.float64 if rows.dtype.itemsize > exact else np.float32)
     bad = _infinite(rows)
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows contain NaN or infinity; the first is row {bad[0]}.")
-    return rows
+    found: Array = rows
+    return found
 
 
 def check_dim(dim: int, columns: int, name: str) -> None:

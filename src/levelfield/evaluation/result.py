@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from levelfield.errors import BadSpecification, unknown
+from levelfield.evaluation.extent import Division, Sample
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
@@ -39,7 +40,8 @@ class Evaluation(Mapping[str, float]):
     `per_query[name]` has one value per query in input order; a query without positives (`lone`) has the value 0 and
     must be dropped before averaging with `lone="exclude"`. `per_start[name]` has one value per k-means start.
     `intervals[name]` has the interval over classes of every retrieval metric if `ci` was set. Its ends are NaN below 5
-    classes, and if all classes have the same score, unless that is 0 or 1.
+    classes, and if all classes have the same score, unless that is 0 or 1. `sample`: which random queries were measured
+    (None: all). `divided`: how the search was divided to keep the memory limit (None: all rows were in memory).
     """
 
     values_by_name: dict[str, float]
@@ -52,6 +54,8 @@ class Evaluation(Mapping[str, float]):
     signatures: dict[str, Signature] = field(repr=False)
     intervals: dict[str, Interval] = field(default_factory=dict, repr=False)
     search: Callable[[int], Neighbours] | None = field(default=None, repr=False, compare=False)
+    sample: Sample | None = field(default=None, repr=False)
+    divided: Division | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> float:
         return self.values_by_name[self._known(name)]

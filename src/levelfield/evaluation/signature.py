@@ -22,6 +22,7 @@ class Definition:
     gallery: int
     clusterer: str = "none"
     engine: str = ENGINE
+    sample: str = "none"  # "10000of1000000-seed0": the measured queries are a random sample
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Signature:
             f"g:{made.gallery}",
         ]
         parts += [f"clusters:{made.clusterer}"] if made.clusterer != "none" else []
+        parts += [f"sample:{made.sample}"] if made.sample != "none" else []
         parts += [f"v:{made.engine}", f"dim:{shown.dim}", f"bits:{shown.bits}", f"norm:{shown.norm}"]
         parts += [f"refined:{shown.refined}"] if shown.refined != "none" else []
         parts += [f"ensemble:{shown.ensemble}"] if shown.ensemble != 1 else []

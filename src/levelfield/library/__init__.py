@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.errors import UnknownName, unknown
+from levelfield.files.plain_yaml import read_yaml_file
 from levelfield.papers.renamed import renamed
-from levelfield.plain_yaml import read_yaml_file
 
 __all__ = ["FOLDER", "Facts", "content", "copy", "describe", "former", "name_of", "names", "path"]
 
 FOLDER = Path(__file__).parent
+"""Where the study files are."""
 SEE = "levelfield list studies"
 _BASE = "base"
 _EMBEDDED, _EMBEDDED_NETWORK = "emoji", "tf_efficientnet_lite0"
+_EXTRAS = {"tf_efficientnet_lite1": "lite1", "tf_efficientnet_lite2": "lite2", "mobilenetv2": "mobilenetv2"}
 _EXTENDS = re.compile(r"^extends: *(\S+)$", re.MULTILINE)
 
 
@@ -41,7 +43,7 @@ def names() -> list[str]:
     """All studies: first those on the embedded images, then the papers' tables in order.
 
     >>> names()[:3], "roth2020/table4" in names(), "roth2020/base" in names()
-    (['batching', 'birds', 'characters'], True, False)
+    (['backbones', 'batching', 'bird-curves'], True, False)
     """
     return [name for name in _files() if name.rpartition("/")[2] != _BASE]
 
@@ -77,6 +79,8 @@ def describe(name: str) -> Facts:
     ('levelfield[demo]', 'cub or cars, weights of resnet50 (--mini: levelfield[demo])')
     >>> describe("birds").needs, describe("characters").needs
     ('cub, levelfield[demo]', 'omniglot')
+    >>> describe("backbones").needs
+    'levelfield[demo], levelfield[mobilenetv2], levelfield[lite1], levelfield[lite2]'
     """
     own = content(name)
     base = _extended(name, own)
@@ -86,6 +90,8 @@ def describe(name: str) -> Facts:
     if data != [_EMBEDDED]:
         small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
         needs = _listed(data) + _weights(conditions) + small
+    varied = own.get("vary", {}).get("conditions.backbone", [])
+    needs = ", ".join([needs, *(f"levelfield[{_EXTRAS[name]}]" for name in varied if name in _EXTRAS)])
     return Facts(own["about"], needs, str(path(name)), tuple(data))
 
 

@@ -36,8 +36,16 @@ __all__ = [
 
 _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
+"""Decorator: register a `Method` under a name, with its facts."""
 _SHARED = ("batch", "batching", "lr", "refine", "trials")
-_EVERYBODYS = (*_SHARED, "memory", "mixup", "student")  # settings of every method
+_EVERYBODYS = (*_SHARED, "matryoshka", "memory", "mixup", "student")  # settings of every method
+_APART = {
+    ("mixup", "student"): "a teacher has no outputs for mixed images",
+    ("mixup", "memory"): "a mixed image has two classes",
+    ("matryoshka", "memory"): "the memory holds whole embeddings",
+    ("matryoshka", "mixup"): "the loss of a mixed image is defined for whole embeddings",
+    ("matryoshka", "student"): "a teacher teaches whole embeddings",
+}
 
 
 def names() -> list[str]:
@@ -70,23 +78,27 @@ def create(
             return _made(name, named, settings, offered)
     _check_spelling(name, settings)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
-    mixup, student, memory = (settings.pop(key, None) for key in ("mixup", "student", "memory"))
-    if student is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'student' cannot be combined: a teacher has no outputs for mixed images.")
-    if memory is not None and mixup not in (None, False):
-        raise BadSpecification("'mixup' and 'memory' cannot be combined: a mixed image has two classes.")
+    extra = {key: settings.pop(key, None) for key in ("matryoshka", "memory", "mixup", "student")}
+    extra = {key: value for key, value in extra.items() if value is not None and value is not False}
+    for (one, other), why in _APART.items():
+        if one in extra and other in extra:
+            raise BadSpecification(f"'{one}' and '{other}' cannot be combined: {why}.")
+    if "matryoshka" in extra:
+        from levelfield.methods.matryoshka import nested
+
+        return nested(name, extra["matryoshka"], settings, shared, offered)
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
-    if memory is not None and memory is not False:
-        objective = _remembering(objective, memory, dim)
-    if student is not None:
+    if "memory" in extra:
+        objective = _remembering(objective, extra["memory"], dim)
+    if "student" in extra:
         from levelfield.methods.student import Student
 
-        return Student(objective, student=student, num_classes=num_classes, dim=dim, **shared)
-    if mixup is None or mixup is False:
-        return Method(objective, **shared)
-    from levelfield.methods.mixup import Mixed
+        return Student(objective, student=extra["student"], num_classes=num_classes, dim=dim, **shared)
+    if "mixup" in extra:
+        from levelfield.methods.mixup import Mixed
 
-    return Mixed(objective, mixup=mixup, **shared)
+        return Mixed(objective, mixup=extra["mixup"], **shared)
+    return Method(objective, **shared)
 
 
 def describe(name: str) -> Any:
@@ -173,6 +185,10 @@ def kind_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> ty
         from levelfield.methods.mixup import Mixed
 
         return Mixed
+    if settings.get("matryoshka") not in (None, False):
+        from levelfield.methods.matryoshka import Matryoshka
+
+        return Matryoshka
     return Method
 
 
@@ -276,7 +292,7 @@ def _made(name: str, kind: Callable[..., Method], settings: dict[str, Any], offe
 
 
 def _register_own() -> None:
-    from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained
+    from levelfield.methods.baselines import LDA, RandomProjection, Start, Untrained, Whitened
     from levelfield.methods.dreml import Dreml
     from levelfield.methods.drml import Drml
     from levelfield.methods.ensemble import Ensemble
@@ -286,6 +302,7 @@ def _register_own() -> None:
         "random_projection": RandomProjection,
         "start": Start,
         "lda": LDA,
+        "whitened": Whitened,
         "dreml": Dreml,
         "drml": Drml,
         "ensemble": Ensemble,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from levelfield.methods.refine.choice import Refinement
 
 Inputs = Tensor | tuple[Tensor, ...]
+"""Images (rows, 3, side, side), or the stored tensors of the layers below the cut."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Method(nn.Module):
     joins: ClassVar[bool] = False
     """True if it trains nothing and concatenates the embeddings of the runs that it requires."""
     members = 1
+    divisible: ClassVar[bool] = True  # False if a step mixes hidden states of images, which must then be one piece
 
     def __init__(
         self,
@@ -122,9 +124,8 @@ class Method(nn.Module):
         self.objective = objective
         self.refinement = _refinement(refine, objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
-        self.batching = batching
+        self.batching, self.trials = batching, trials
         self.lr = None if lr is None else number("lr", lr, above=0)
-        self.trials = trials
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, if `step` returns only one
 
     @classmethod
@@ -220,7 +221,7 @@ class Method(nn.Module):
 
     @property
     def separable(self) -> bool:
-        """Whether the loss is a mean over independent parts, so that gradients may be accumulated."""
+        """Whether the loss is a mean over independent parts, so that `accumulate` needs only one pass."""
         return bool(getattr(self.objective, "separable", False))
 
     @property

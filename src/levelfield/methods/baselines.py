@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from levelfield.embedder.head.head import Head, start_at, start_random
-from levelfield.embedder.head.linear import lda
+from levelfield.embedder.head.linear import lda, whitened_components
+from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, TrainingFeatures
 from levelfield.methods.deviations import Deviation
 from levelfield.randomness import stream
@@ -67,6 +68,28 @@ class LDA(Method):
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = Head(features.width, setting.dim)
         weight, bias = lda(features.rows(), features.labels, setting.dim, shrinkage=self.shrinkage)
+        start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
+        return head
+
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        return [Deviation("steps", None, 0)]
+
+
+class Whitened(Method):
+    """PCA-whitened training features: centred principal components, each divided by its standard deviation."""
+
+    trains = False
+    tunable = False
+    seeded = False
+
+    def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
+        if setting.dim > features.width:
+            raise BadSpecification(
+                f"The method 'whitened' cannot give {setting.dim} dimensions: the features have {features.width}. "
+                f"Set conditions.dim to {features.width} or less."
+            )
+        head = Head(features.width, setting.dim)
+        weight, bias = whitened_components(features.rows(), setting.dim, whiten=1.0)
         start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
         return head
 

@@ -135,6 +135,12 @@ POINTS = (
         done=lambda measured, _: "changed" if measured.rows_changed else None,
     ),
     Point(
+        "matryoshka",
+        "The loss is a mean over the first numbers of each row, for several sizes.",
+        usual=lambda conditions: "no",
+        declared="only",
+    ),
+    Point(
         "steps",
         "Training steps.",
         usual=lambda conditions: conditions.steps,
@@ -167,6 +173,13 @@ POINTS = (
         "A group of the method's own parameters starts at random values, not from the first embeddings.",
         usual=lambda conditions: conditions.proxies,
         done=lambda measured, _: dict.fromkeys(measured.own_starts, "its own"),
+        declared="never",
+    ),
+    Point(
+        "processes",
+        "Number of processes that trained the run together.",
+        usual=lambda conditions: conditions.processes,
+        done=lambda measured, _: measured.processes if measured.steps else None,
         declared="never",
     ),
     Point(

@@ -17,7 +17,7 @@ among the branches: with proxies (batch, dim) x (dim, C) and (batch, dim / K) x 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -134,7 +134,8 @@ class Drml(Method):
         if not isinstance(head, RelationHead):
             raise BadSpecification(f"'drml' needs its own head, not a {type(head).__name__}.")
         final = self.embed(embedder, batch.inputs)
-        return self.terms(head.taken()._replace(final=final), batch.labels, generator)
+        taken: Callable[[], Steps] = getattr(embedder, "taken", head.taken)  # of a divided batch: those of all parts
+        return self.terms(taken()._replace(final=final), batch.labels, generator)
 
     def terms(self, steps: Steps, labels: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
         """The three weighted terms of the loss."""

@@ -145,6 +145,8 @@ class Mixed(Method):
     per anchor the triplet loss is eq. 31, and with a share of 1 every objective equals its plain form.
     """
 
+    divisible = False
+
     def __init__(self, objective: nn.Module, *, mixup: Any, **shared: Any) -> None:
         super().__init__(objective, **shared)
         self.mixup = Mixup.of(mixup)

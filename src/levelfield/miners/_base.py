@@ -13,7 +13,8 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision
 from levelfield.randomness import stream
 
-Tuples = Tensor | tuple[Tensor, Tensor]  # triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs
+Tuples = Tensor | tuple[Tensor, Tensor]
+"""Triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs: indices into the batch."""
 
 
 class BaseMiner(ABC):

@@ -27,6 +27,7 @@ class Miner(Protocol):
 
 
 MinerChoice = str | Mapping[str, Mapping[str, Any]] | Miner
+"""A miner's name, its name with settings, or a miner."""
 
 
 @dataclass(frozen=True)

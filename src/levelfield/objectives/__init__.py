@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._create import as_objective, create, describe, names
+from levelfield.objectives._sharded import ShardedClasses
 
 if TYPE_CHECKING:  # written by make docs
     from levelfield.objectives.angular import Angular as Angular
@@ -47,7 +48,7 @@ if TYPE_CHECKING:  # written by make docs
     from levelfield.objectives.structured_clustering import StructuredClustering as StructuredClustering
     from levelfield.objectives.triplet import Triplet as Triplet
 
-__all__ = ["Facts", "Given", "Objective", "as_objective", "create", "describe", "names", "register"]
+__all__ = ["Facts", "Given", "Objective", "ShardedClasses", "as_objective", "create", "describe", "names", "register"]
 
 
 def _offer_classes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 import numpy as np
@@ -17,7 +17,7 @@ from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.evaluation.search.threads import one_thread, share
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
-from levelfield.reports.tsne import PERPLEXITY, WHOLE, Phase, affinities, layout
+from levelfield.reports.tsne import PERPLEXITY, WHOLE, Near, Phase, affinities, layout, nearest
 
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
@@ -30,10 +30,13 @@ START = 1e-4  # spread of the first map's start; scikit-learn, openTSNE
 # own principal components, and points move about half as far between methods.
 LATER_START, LATER = 1.0, (Phase(12.0, 50), Phase(1.0, 200))
 
+Drawing = Callable[[Array, Sequence[Phase]], Array]  # a map of some rows as a function of its start and phases
+
 
 def embedding_maps(
     rows_of: Mapping[str, Array],
     *,
+    near_of: Mapping[str, Near] | None = None,
     normalize: bool = True,
     seed: int = 0,
     threads: int = 1,
@@ -46,6 +49,7 @@ def embedding_maps(
     of them, drawn by a named stream; `landmark_note` says so. The result does not depend on `threads`. `stage` counts
     methods. Memory: the reduced rows (n, 50) of all methods, and about 90 affinities per landmark and method.
 
+    near_of: neighbours of methods that are already known; unused with more than 10,000 images.
     normalize: compare rows by cosine (unit rows); otherwise by Euclidean distance.
 
     >>> rows = np.random.default_rng(0).normal(size=(12, 3))
@@ -57,14 +61,19 @@ def embedding_maps(
     if not rows_of:
         return {}
     landmarks = _landmarks(_count(rows_of), seed)
+    known = near_of if near_of and FEW <= _count(rows_of) <= LANDMARKS and _can_compile() else {}
     found: dict[str, Array] = {}
     first_map: Future[Array] = Future()
 
     def draw(label: str) -> None:
         leads = label == next(iter(rows_of))
         try:
-            reduced = _reduced(rows_of[label], landmarks, normalize=normalize, seed=seed)
-            found[label] = _map(reduced, landmarks, None if leads else first_map, seed)
+            near = known.get(label)
+            if near is not None and not leads:
+                found[label] = _later(_tsne(near), landmarks, first_map, seed)
+            else:
+                reduced = _reduced(rows_of[label], landmarks, normalize=normalize, seed=seed)
+                found[label] = _map(reduced, near, landmarks, None if leads else first_map, seed)
         except BaseException as error:
             if leads:
                 first_map.set_exception(error)  # the others wait for it
@@ -143,34 +152,58 @@ def _components(centred: Array, seed: int) -> Array:
     return found
 
 
-def _map(reduced: Array, landmarks: Array, first: Future[Array] | None, seed: int) -> Array:
-    """The map of all images; `first`: the map to start from and to be turned to."""
+def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Array] | None, seed: int) -> Array:
+    """The map of all images; near: their neighbours, if known; first: the map to start from and to be turned to."""
     if len(landmarks) < FEW:
         places = reduced[:, :2].astype(np.float64)
         return places if first is None else _turned(places, first.result())
     chosen = reduced[landmarks]
-    noise = numpy_stream(seed, "embedding map", "start").normal(size=(len(chosen), 2))  # separates equal rows
-    if first is None:
-        start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * noise)
-        places = _tsne(chosen, start, WHOLE)
+    if near is not None:
+        draw = _tsne(near)
+    elif _can_compile():
+        draw = _tsne(nearest(chosen))
     else:
-        goal = first.result()[landmarks]
-        start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * noise)
-        places = _turned(_tsne(chosen, start, LATER), goal)
+        draw = lambda start, _: _slow_tsne(chosen, start)  # noqa: E731
+    if first is None:
+        start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen), seed))
+        places = draw(start, WHOLE)
+    else:
+        places = _later(draw, landmarks, first, seed)
     return _with_others(places, reduced, landmarks)
 
 
-def _tsne(rows: Array, start: Array, phases: Sequence[Phase]) -> Array:
-    """Our own t-SNE or, if numba cannot be imported, scikit-learn's, which takes about 10 times as long."""
+def _later(draw: Drawing, landmarks: Array, first: Future[Array], seed: int) -> Array:
+    """A map of the landmarks that starts from the first one and is turned to it."""
+    goal = first.result()[landmarks]
+    start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal), seed))
+    return _turned(draw(start, LATER), goal)
+
+
+def _noise(count: int, seed: int) -> Array:
+    """Separates equal rows."""
+    return numpy_stream(seed, "embedding map", "start").normal(size=(count, 2))
+
+
+def _can_compile() -> bool:
+    """Whether our own t-SNE can be used; scikit-learn's takes about 10 times as long."""
     try:
         importlib.import_module("numba")
     except ImportError:
-        from sklearn.manifold import TSNE
+        return False
+    return True
 
-        perplexity = min(PERPLEXITY, 0.3 * len(rows))
-        slow: Array = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=0).fit_transform(rows)
-        return slow.astype(np.float64)
-    return layout(affinities(rows), start, phases).astype(np.float64)
+
+def _tsne(near: Near) -> Drawing:
+    graph = affinities(near)  # before the first map is waited for
+    return lambda start, phases: layout(graph, start, phases).astype(np.float64)
+
+
+def _slow_tsne(rows: Array, start: Array) -> Array:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, 0.3 * len(rows))
+    found: Array = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=0).fit_transform(rows)
+    return found.astype(np.float64)
 
 
 def _turned(places: Array, goal: Array) -> Array:

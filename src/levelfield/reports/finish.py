@@ -10,6 +10,8 @@ from levelfield.embedder.best import write_best
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.against_published import with_published
+from levelfield.reports.compact import NAME as COMPACT
+from levelfield.reports.compact import write_compact
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
@@ -18,6 +20,7 @@ from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.reports.tuning import TuningTable, tuning_table, write_tuning
 from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.leaderboard.compact import CompactTable, compact_table
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
@@ -31,6 +34,7 @@ def finish(
     metrics: Sequence[str] = (),
     figures: Sequence[str] = (),
     near_leaks: bool = False,
+    compact: bool = False,
     page: bool = True,
     again: bool = False,
     progress: Progress = SILENT,
@@ -38,8 +42,9 @@ def finish(
     """Gather the finished runs in `folder` and write tables, figures and the page into `out`, by default the same
     folder.
 
-    A figure or page that cannot be made does not affect the rest. metrics, figures: override those of the study.
-    near_leaks: search for near-duplicates across the split, and draw them. page: write report.html, unless it is there
+    A figure, compact table or page that cannot be made does not affect the rest. metrics, figures: override those of
+    the study. near_leaks: search for near-duplicates across the split, and draw them. compact: evaluate the embeddings
+    in fewer bytes, too, in a table of its own. page: write report.html, unless it is there
     and would not change. again: write it anyway.
     """
     own = out is None and not metrics
@@ -51,6 +56,13 @@ def finish(
     robust, tuning = robustness(study, board, runs, folder), tuning_of(study)
     paths = write_all(board, out) + write_robustness(robust, out) + write_tuning(tuning, out)
     not_drawn: dict[str, str] = {}
+    fewer: CompactTable | None = None
+    if compact:
+        try:
+            fewer = compact_table(board, runs, folder, progress=progress)
+            paths += write_compact(fewer, out)
+        except Exception as error:  # no error in this table may lose the leaderboard; it is reported
+            not_drawn[COMPACT] = _reason(error)
     for name in figures or figures_of(study):
         try:
             paths += draw_figures([name], board, runs, folder, out)
@@ -58,7 +70,7 @@ def finish(
             not_drawn[name] = _reason(error)
     if own:
         write_best(folder, Path(board.answer.first_run))
-    report = Report(board, robust, paths + sheets, not_drawn, tuning)
+    report = Report(board, robust, paths + sheets, not_drawn, tuning, compact=fewer)
     return _with_page(report, study, runs, folder, out, crossing, again, progress) if page else report
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from levelfield.data import read_image
 from levelfield.data.checks.leaks import Pair
 from levelfield.errors import BadInput
-from levelfield.files import write_whole
+from levelfield.files.writing import write_whole
 
 _SIDE, _GAP, _TEXT = 128, 8, 16
 _ACROSS = 4

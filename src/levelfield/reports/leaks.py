@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from levelfield.contents import MEGABYTE, read_json
 from levelfield.data.checks.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import Damaged, LevelfieldError
-from levelfield.files import write_json
+from levelfield.files.reading import MEGABYTE, read_json
+from levelfield.files.writing import write_json
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard

@@ -11,6 +11,7 @@ from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
+from levelfield.studies.leaderboard.compact import check_metrics
 from levelfield.studies.pipeline import run_study
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.named_code import named_by
@@ -28,6 +29,7 @@ def compare(
     progress: RunsProgress = SILENT_RUNS,
     trust: Sequence[Path | str] = (),
     page: bool = True,
+    compact: bool = False,
 ) -> Report:
     """Run a study (finished runs are skipped), write its tables, figures and page, and return its report.
 
@@ -42,6 +44,7 @@ def compare(
         progress: progress of the runs; silent by default.
         trust: code files that may run besides those that the study names, such as the loss of a teacher.
         page: write report.html, a page with the images and what every method finds for them.
+        compact: evaluate the embeddings in fewer bytes, too: a table of bytes per image against score.
 
     Returns:
         The `Report`: `.leaderboard` (rows, best first, and the comparisons between them), `.best`, `.text()`.
@@ -52,9 +55,11 @@ def compare(
         elif not isinstance(study, Study):
             study = read_study(study)
         check_figures(figures_of(study), study)
+        if compact:
+            check_metrics(study.metrics)
         folder = Path(out) / study.name
         runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
-        report = finish(study, runs, folder, page=page, progress=progress)
+        report = finish(study, runs, folder, page=page, compact=compact, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report

@@ -10,10 +10,13 @@ from typing import Any
 from rich.console import Console
 
 from levelfield.errors import LevelfieldError
+from levelfield.reports.compact import NAME as COMPACT
+from levelfield.reports.compact import show_compact
 from levelfield.reports.leaderboard.tables import show
 from levelfield.reports.robustness import Robustness, show_robustness
 from levelfield.reports.tuning import TuningTable, show_tuning
 from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row
 
 PAGE = "page"  # its name among what could not be drawn
@@ -24,7 +27,8 @@ class Report:
     """The result of a study. All files are already written: `paths`.
 
     robustness: results on corrupted test images, if any. not_drawn: reasons for missing figures, by name, and for a
-    missing page. tuning: how the settings were chosen, if the study records it. page: the HTML page, if it was made.
+    missing page or table. tuning: how the settings were chosen, if the study records it. page: the HTML page, if it was
+    made. compact: bytes per image against score, if that was wanted.
     """
 
     leaderboard: Leaderboard
@@ -33,6 +37,7 @@ class Report:
     not_drawn: dict[str, str] = field(default_factory=dict)
     tuning: TuningTable | None = None
     page: Path | None = None
+    compact: CompactTable | None = None
 
     @property
     def best(self) -> Row:
@@ -49,6 +54,7 @@ class Report:
     def show(self, console: Console, *, full: bool = False) -> None:
         show(self.leaderboard, console, full=full)
         show_robustness(self.robustness, console)
+        show_compact(self.compact, console)
         show_tuning(self.tuning, console)
         console.print(f"\nWritten: {', '.join(map(str, self.paths))}", soft_wrap=True, highlight=False)
 
@@ -61,8 +67,10 @@ class Report:
     def missing_figures(self) -> str:
         """One message on figures and a page that could not be made; empty if there are none."""
         reasons = "; ".join(f"{name}: {reason.rstrip('.')}" for name, reason in self.not_drawn.items())
-        figures = ["a figure could not be drawn"] if set(self.not_drawn) - {PAGE} else []
-        what = " and ".join(figures + (["the page could not be written"] if PAGE in self.not_drawn else []))
+        parts = ["a figure could not be drawn"] if set(self.not_drawn) - {PAGE, COMPACT} else []
+        parts += ["the table of compact embeddings could not be made"] if COMPACT in self.not_drawn else []
+        parts += ["the page could not be written"] if PAGE in self.not_drawn else []
+        what = " and ".join(parts)
         return f"The leaderboard is complete, but {what}. {reasons}." if reasons else ""
 
     def refuse_if_not_drawn(self) -> None:

@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from levelfield.files import write_json, write_text
+from levelfield.files.writing import write_json, write_text
 from levelfield.registry import short_name
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.fft
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, triu
 
 from levelfield.evaluation.inputs import Array, check_inputs
 from levelfield.evaluation.search.neighbours import neighbours
 
 PERPLEXITY = 20.0  # van der Maaten and Hinton 2008: 5 to 50; 30 is slower and no more faithful (benchmarks)
+NEIGHBOURS = int(3 * PERPLEXITY)
 MOMENTUM, LEAST_GAIN = 0.8, 0.01  # van der Maaten and Hinton 2008
 LONGEST_STEP = 5.0  # of a point in one iteration; keeps outliers from flying off
 EXACT = 1000  # up to this many points, sum over all pairs: it is faster than the grid
@@ -37,19 +38,31 @@ class Phase(NamedTuple):
 WHOLE = (Phase(12.0, 100), Phase(1.0, 250))  # exaggeration 12, rate n / exaggeration: Belkina et al. 2019
 
 
-def affinities(rows: Array, *, perplexity: float = PERPLEXITY) -> csr_matrix:
-    """Symmetric affinities (n, n) with sum 1 between each row and its nearest 3 x perplexity rows.
+class Near(NamedTuple):
+    """The nearest other rows of each row, nearest first, and the squares of their distances: (n, k) each."""
 
-    >>> affinities(np.array([[0.0], [1.0], [5.0]])).toarray().round(2)
+    positions: Array
+    squares: Array
+
+
+def nearest(rows: Array) -> Near:
+    """The neighbours of each row that its affinities need."""
+    k = min(len(rows) - 1, NEIGHBOURS)
+    found = neighbours(check_inputs(rows, np.zeros(len(rows), np.int64)), k, distance="euclidean")
+    return Near(found.positions, np.square(found.similarities))
+
+
+def affinities(near: Near) -> csr_matrix:
+    """Symmetric affinities (n, n) with sum 1 between each row and its nearest ones.
+
+    >>> affinities(nearest(np.array([[0.0], [1.0], [5.0]]))).toarray().round(2)
     array([[0.  , 0.24, 0.09],
            [0.24, 0.  , 0.17],
            [0.09, 0.17, 0.  ]])
     """
-    count = len(rows)
-    k = min(count - 1, int(3 * perplexity))
-    found = neighbours(check_inputs(rows, np.zeros(count, np.int64)), k, distance="euclidean")
-    weights = _weights(np.square(found.similarities), min(perplexity, 0.9 * k))
-    one_way = csr_matrix((weights.ravel(), found.positions.ravel(), np.arange(0, count * k + 1, k)), (count, count))
+    count, k = near.positions.shape
+    weights = _weights(near.squares.astype(np.float64), min(PERPLEXITY, 0.9 * k))
+    one_way = csr_matrix((weights.ravel(), near.positions.ravel(), np.arange(0, count * k + 1, k)), (count, count))
     both: csr_matrix = (one_way + one_way.T) / (2 * count)
     both.sort_indices()
     return both
@@ -73,26 +86,22 @@ def _weights(squares: Array, perplexity: float) -> Array:
 
 def layout(graph: csr_matrix, start: Array, phases: Sequence[Phase] = WHOLE) -> Array:
     """Move points from `start` (n, 2) to a t-SNE map of the affinities; the mean of the map is 0."""
-    from levelfield.reports.tsne_kernels import attract, repel
+    from levelfield.reports.tsne_kernels import attract, move, repel
 
     places = np.array(start, dtype=np.float32, order="C")
-    edges = graph.indptr.astype(np.int32), graph.indices.astype(np.int32), graph.data.astype(np.float32)
+    half = triu(graph, 1, "csr")  # each edge once
+    edges = half.indptr.astype(np.int32), half.indices.astype(np.int32), half.data.astype(np.float32)
     pull, push = np.empty_like(places), np.empty_like(places)
     speed, gains = np.zeros_like(places), np.ones_like(places)
     repulsion = repel if len(places) <= EXACT else _Grid().repel
     for exaggeration, iterations in phases:
-        rate = np.float32(4 * max(len(places) / exaggeration, 50.0))
+        limits = 4 * max(len(places) / exaggeration, 50.0), MOMENTUM, LEAST_GAIN, LONGEST_STEP
         for _ in range(iterations):
             attract(*edges, places, pull)
             total = max(repulsion(places, push), TINY)
-            slope = np.float32(exaggeration) * pull - push / np.float32(total)
-            gains = np.where((slope > 0) != (speed > 0), gains + np.float32(0.2), gains * np.float32(0.8))
-            gains = np.maximum(gains, np.float32(LEAST_GAIN))
-            speed = np.float32(MOMENTUM) * speed - rate * gains * slope
-            length = np.sqrt(np.square(speed).sum(axis=1, keepdims=True))
-            speed *= np.minimum(1, LONGEST_STEP / np.maximum(length, np.float32(TINY)))
-            places += speed
-            places -= places.mean(axis=0)
+            pull *= np.float32(exaggeration)
+            pull -= push / np.float32(total)
+            move(pull, speed, gains, places, limits)
     return places
 
 
@@ -107,18 +116,17 @@ class _Grid:
 
     def repel(self, places: Array, out: Array) -> float:
         """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
-        from levelfield.reports.tsne_kernels import gather, spread
+        from levelfield.reports.tsne_kernels import filtered, gather, spread
 
         self._fit(float(np.abs(places).max()))
         at = (places + np.float32(self.reach)) / self.step + np.float32(MARGIN)
         spread(at, self.density)
         # the second half of each side is empty: transform it along one side only
         waves = scipy.fft.fft(scipy.fft.rfft(self.density, self.size, axis=1), self.size, axis=0)
-        power = (np.square(waves.real) + np.square(waves.imag)) * self.nearness
-        total = float(power.sum(axis=0, dtype=np.float64) @ self.twice) / self.size**2
-        fields = scipy.fft.ifft(waves * self.forces, axis=1)[:, : self.nodes]
+        total = filtered(waves.view(np.float32), self.nearness, self.forces, self.fields.view(np.float32))
+        fields = scipy.fft.ifft(self.fields, axis=1, overwrite_x=True)[:, : self.nodes]
         gather(at, scipy.fft.irfft(fields, self.size, axis=2), out)
-        return total - len(places)  # without the points' nearness to themselves
+        return float(total) - len(places)  # without the points' nearness to themselves
 
     def _fit(self, reach: float) -> None:
         """Make the grid anew if the map has outgrown it."""
@@ -134,10 +142,12 @@ class _Grid:
         # B-splines blur twice, when points are spread and when forces are read; sharpen the kernel by as much
         blur = np.square((2 + np.cos(2 * np.pi * np.fft.fftfreq(self.size))) / 3)
         sharper = 1 / (blur[:, None] * blur[: self.size // 2 + 1])
-        self.nearness = (scipy.fft.rfft2(nearness).real * sharper).astype(np.float32)
-        self.forces = (scipy.fft.rfft2(np.stack((across, across.T))) * sharper).astype(np.complex64)
-        self.density = np.zeros((self.nodes, self.nodes), np.float32)
-        self.twice = np.full(self.size // 2 + 1, 2.0)  # a real transform leaves out the mirrored half
-        self.twice[0] = 1.0
+        twice = np.full(self.size // 2 + 1, 2.0)  # a real transform leaves out the mirrored half
+        twice[0] = 1.0
         if self.size % 2 == 0:
-            self.twice[-1] = 1.0
+            twice[-1] = 1.0
+        self.nearness = (scipy.fft.rfft2(nearness).real * sharper * twice / self.size**2).astype(np.float32)
+        # an odd function has an imaginary transform
+        self.forces = (scipy.fft.rfft2(np.stack((across, across.T))).imag * sharper).astype(np.float32)
+        self.fields = np.empty(self.forces.shape, np.complex64)
+        self.density = np.zeros((self.nodes, self.nodes), np.float32)

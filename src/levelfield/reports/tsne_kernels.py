@@ -1,4 +1,4 @@
-"""Compiled loops of t-SNE: attraction along the edges of a graph, repulsion, and values between points and a grid.
+"""Compiled loops of t-SNE: attraction along the edges of a graph, repulsion, steps, and values of points on a grid.
 
 Points and the 4 x 4 nearest nodes of the grid are connected by cubic B-splines.
 """
@@ -13,17 +13,26 @@ from levelfield.evaluation.search.cpu_kernels import compiled
 
 @compiled
 def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Array) -> None:
-    """The sum of w (a - b) / (1 + |a - b|^2) over the edges of each point a, which begin at `starts[a]`."""
+    """The sum of w (a - b) / (1 + |a - b|^2) over the edges of each point a.
+
+    Each edge is given once, at either end; those given at a begin at `starts[a]`.
+    """
     one = np.float32(1)
+    out[:] = 0
     for point in range(len(starts) - 1):
         x, y = places[point, 0], places[point, 1]
         across, up = np.float32(0), np.float32(0)
         for edge in range(starts[point], starts[point + 1]):
-            right, above = x - places[ends[edge], 0], y - places[ends[edge], 1]
+            end = ends[edge]
+            right, above = x - places[end, 0], y - places[end, 1]
             pull = weights[edge] / (one + right * right + above * above)
-            across += pull * right
-            up += pull * above
-        out[point, 0], out[point, 1] = across, up
+            right, above = pull * right, pull * above
+            across += right
+            up += above
+            out[end, 0] -= right
+            out[end, 1] -= above
+        out[point, 0] += across
+        out[point, 1] += up
 
 
 @compiled
@@ -41,6 +50,52 @@ def repel(places: Array, out: Array) -> float:
             up += near * near * above
         out[point, 0], out[point, 1] = across, up
         total += float(sum_near) - 1.0  # without its nearness to itself
+    return total
+
+
+@compiled
+def move(slope: Array, speed: Array, gains: Array, places: Array, limits: tuple[float, float, float, float]) -> None:
+    """One step down the slope; the mean of the places stays 0. limits: rate, momentum, least gain, longest step."""
+    rate, momentum, least, longest = limits
+    total = np.zeros(2, np.float64)
+    for point in range(len(places)):
+        square = np.float32(0)
+        for axis in range(2):
+            down, fast, gain = slope[point, axis], speed[point, axis], gains[point, axis]
+            gain = gain + np.float32(0.2) if (down > 0) != (fast > 0) else gain * np.float32(0.8)
+            gain = max(gain, np.float32(least))
+            fast = np.float32(momentum) * fast - np.float32(rate) * gain * down
+            square += fast * fast
+            gains[point, axis], speed[point, axis] = gain, fast
+        length = np.sqrt(square)
+        share = np.float32(longest) / length if length > longest else np.float32(1)
+        for axis in range(2):
+            speed[point, axis] *= share
+            places[point, axis] += speed[point, axis]
+            total[axis] += places[point, axis]
+    for axis in range(2):
+        places[:, axis] -= np.float32(total[axis] / len(places))
+
+
+@compiled
+def filtered(waves: Array, nearness: Array, forces: Array, out: Array) -> float:
+    """Set `out` to the waves times i times each of the two forces, and return the sum of |wave|^2 times nearness.
+
+    Waves and `out` are complex numbers as pairs of real ones: such loops vectorise.
+    """
+    sums = np.zeros(nearness.shape[1], np.float32)
+    for row in range(len(nearness)):
+        for column in range(nearness.shape[1]):
+            real, imaginary = waves[row, 2 * column], waves[row, 2 * column + 1]
+            sums[column] += (real * real + imaginary * imaginary) * nearness[row, column]
+        for field in range(2):
+            for column in range(nearness.shape[1]):
+                force = forces[field, row, column]
+                out[field, row, 2 * column] = -waves[row, 2 * column + 1] * force
+                out[field, row, 2 * column + 1] = waves[row, 2 * column] * force
+    total = 0.0
+    for value in sums:
+        total += value
     return total
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from levelfield.evaluation.statistics.expected_best import BestOf, best_of, winning
 from levelfield.evaluation.statistics.importance import importances
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 from levelfield.ranges import Range
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, panels, plainly, save

@@ -17,11 +17,11 @@ from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
-from levelfield.studies.execution.workers import Outcome, run_all
+from levelfield.studies.execution.executor import Executor
+from levelfield.studies.execution.workers import Outcome, WorkerProcesses, run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder.store import write_plan
@@ -34,7 +34,7 @@ from levelfield.studies.specification.claims import check_claims
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.variations import check_methods
 from levelfield.training import Conditions
-from levelfield.training.checks import check_accumulation
+from levelfield.training.checks import check_division
 from levelfield.trust import trusted
 
 
@@ -103,33 +103,37 @@ def carry_out(
     options: Options,
     progress: RunsProgress,
     describe: bool = True,
+    executor: Executor | None = None,
 ) -> Outcome:
-    """Write study.yaml and the plan (unless the study is part of one described there), then execute the runs."""
+    """Write study.yaml and the plan (unless the study is part of one described there), then execute the runs.
+
+    executor: who executes them; by default `jobs` worker processes.
+    """
     if describe:
         content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
         write_text(folder / "study.yaml", content)
         write_plan(folder, runs)
     options = replace(options, trust=trusted())
-    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, progress=progress)
+    outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, progress=progress, executor=executor)
     if study.corruptions:
-        outcome.unmeasured = _corrupt(study, runs, folder, outcome, jobs, progress)
+        outcome.unmeasured = _corrupt(study, runs, folder, outcome, executor or WorkerProcesses(jobs), progress)
     return outcome
 
 
 def _corrupt(
-    study: Study, runs: list[PlannedRun], folder: Path, outcome: Outcome, jobs: int, progress: RunsProgress
+    study: Study,
+    runs: list[PlannedRun],
+    folder: Path,
+    outcome: Outcome,
+    executor: Executor,
+    progress: RunsProgress,
 ) -> dict[int, str]:
     """Evaluate every finished run on corrupted test images; returns the failed runs, with the reason."""
     metrics = [name for name in ranking(study.metrics) if parse(name).kind == "retrieval"] or ranking(study.metrics)[:1]
     places = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
     done = {place: number for place, number in places.items() if (place / "items.csv").exists()}  # with test images
-    failed = record_all(
-        list(done),
-        study.corruptions,
-        metrics,
-        jobs=jobs,
-        progress={place: progress.of_run(number) for place, number in done.items()},
-    )
+    shown = {place: progress.of_run(number) for place, number in done.items()}
+    failed = executor.record(list(done), study.corruptions, metrics, shown)
     reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
         told = f"on corrupted images: {reasons[number]}" if number in reasons else ""
@@ -151,7 +155,7 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
     if not method.trains or run.spec.joined:
         return
     try:
-        check_accumulation(method, conditions)
+        check_division(method, conditions)
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout, drawn = conditions.batches(method)

@@ -12,7 +12,10 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.randomness import stream
 
-CLASSES, DIM = 4, 8  # laws call factories for this many classes and dimensions
+CLASSES = 4
+"""Number of classes for which laws call factories."""
+DIM = 8
+"""Dimension for which laws call factories."""
 _made_for = ContextVar("made_for", default=(CLASSES, DIM))
 
 

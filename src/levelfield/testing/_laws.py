@@ -16,6 +16,7 @@ from torch import Tensor
 from levelfield.objectives._given import Given
 from levelfield.randomness import stream
 from levelfield.testing._batches import CLASSES, classes_made_for, degenerate, layouts, ordinary
+from levelfield.testing._divided_law import a_divided_batch_has_the_gradients_of_the_whole
 from levelfield.testing._measuring import Factory, Law, check_finite, close, make, measure, per_class, without_chance
 
 _NO_CLOSED_FORM = "it has no closed form beside its definition"
@@ -324,4 +325,6 @@ LAWS: list[Law] = [
     loss_is_linear_in_the_weights,
     a_separable_loss_is_the_mean_of_its_parts,
     learning_rates_name_own_parameters,
+    a_divided_batch_has_the_gradients_of_the_whole,
 ]
+"""Every law, in the order in which `levelfield check` runs them."""

@@ -16,7 +16,9 @@ from levelfield.randomness import stream
 from levelfield.testing._batches import classes_made_for
 
 Factory = Callable[..., nn.Module]
-Law = Callable[[Factory], str | None]  # returns the reason why the law does not apply, or None
+"""Makes a new objective; takes keywords such as `miner`."""
+Law = Callable[[Factory], str | None]
+"""Raises AssertionError if the law is broken; returns the reason why it does not apply, or None."""
 
 
 def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> Objective:

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from levelfield.training.conditions import Conditions
+    from levelfield.training.divided import Divided
     from levelfield.training.loop import Observer, Pace, train
     from levelfield.training.state import TrainingState
 
-_HOMES = {"Conditions": "conditions", "Observer": "loop", "Pace": "loop", "TrainingState": "state", "train": "loop"}
+_HOMES = {
+    "Conditions": "conditions",
+    "Divided": "divided",
+    "Observer": "loop",
+    "Pace": "loop",
+    "TrainingState": "state",
+    "train": "loop",
+}
 
-__all__ = ["Conditions", "Observer", "Pace", "TrainingState", "train"]
+__all__ = ["Conditions", "Divided", "Observer", "Pace", "TrainingState", "train"]
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from levelfield.errors import Damaged
-from levelfield.files import write_whole
+from levelfield.files.writing import write_whole
 
 CHECKPOINT = "checkpoint"  # the file in a run's folder, while it trains
 _FORM = b"levelfield checkpoint 1 "

@@ -1,4 +1,4 @@
-"""Checks of the loop: gradient accumulation, the terms of a loss, and missing gradients."""
+"""Checks of the loop: divided batches, the terms of a loss, and missing gradients."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.state import TrainingState
 
 
-def check_accumulation(method: Method, conditions: Conditions) -> None:
-    """Refuse gradient accumulation unless the loss is a mean over independent images."""
-    if conditions.accumulate > 1 and not method.separable:
+def check_division(method: Method, conditions: Conditions) -> None:
+    """Refuse to divide a batch (`accumulate`, `processes`) if an image's row depends on the other images."""
+    if conditions.accumulate > 1 and not method.divisible:
         raise BadSpecification(
-            f"accumulate: {conditions.accumulate} needs an objective whose loss is a mean over independent images; "
-            "this objective compares images of a batch with each other. Set accumulate: 1."
+            f"accumulate: {conditions.accumulate} embeds a batch in pieces, but this method mixes hidden states of the "
+            "whole batch. Set accumulate: 1."
         )
-    if conditions.accumulate > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} cannot be combined with batch_norm: train, which computes statistics "
-            "over all images of a batch. Set batch_norm: statistics."
-        )
+    for name, count in (("accumulate", conditions.accumulate), ("processes", conditions.processes)):
+        if count > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
+            raise BadSpecification(
+                f"{name}: {count} cannot be combined with batch_norm: train, which computes statistics over all images "
+                "of a batch. Set batch_norm: statistics."
+            )
 
 
 def check_terms(terms: dict[str, Tensor]) -> None:

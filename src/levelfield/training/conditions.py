@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from levelfield.batch_layout import Layout
+from levelfield.batch_layout import Layout, nearest_divisor
 from levelfield.errors import LevelfieldError
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ class Conditions(BaseModel):
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
     taps: tuple[str, ...] = Field(("final",), description="stages whose outputs are concatenated")
-    pooling: Literal["average", "max", "average+max", "grid"] = Field(
-        "average", description="how a tap's map is pooled to a row; grid keeps the layout"
+    pooling: Literal["average", "max", "average+max", "grid", "token", "own"] = Field(
+        "average",
+        description="how a tap's map is pooled to a row; grid keeps the layout, token reads the class token (or the "
+        "attention pooling) of a vision transformer, own is token for networks that have one and average for others",
     )
     normalize_taps: bool = Field(True, description="normalise each tap to unit length before concatenation")
     batch_norm: Literal["frozen", "statistics", "train"] = Field(
@@ -87,7 +89,7 @@ class Conditions(BaseModel):
         None, description="default: training images / batch size"
     )
     accumulate: Annotated[int, Field(ge=1)] = Field(
-        1, description="number of parts for gradient accumulation (separable objectives only)"
+        1, description="number of pieces in which a batch is embedded, if it does not fit into memory at once"
     )
     tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
     # optimiser
@@ -138,7 +140,8 @@ class Conditions(BaseModel):
         None, description="evaluations without improvement before training stops; or steps, e.g. '900 steps'"
     )
     # machine
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads per run")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads per process")
+    processes: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="processes per run, which divide each batch")
 
     @property
     def layout(self) -> Layout:
@@ -214,7 +217,7 @@ class Conditions(BaseModel):
     def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
         unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
-        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0, "rates": "relative"}
+        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0, "rates": "relative"} | {"processes": 1}
         return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
 
     @field_validator("batching", mode="before")
@@ -262,6 +265,11 @@ class Conditions(BaseModel):
             raise ValueError("schedule: plateau needs validation: set select to a metric, e.g. map@r")
         if self.layout.batch_size % self.accumulate:
             raise ValueError(f"accumulate: {self.accumulate} does not divide the batch of {self.layout.batch_size}")
+        if self.layout.batch_size % self.processes:
+            raise ValueError(
+                f"processes: {self.processes} does not divide the batch of {self.layout.batch_size} ({self.batch}); "
+                f"the nearest that does is {nearest_divisor(self.layout.batch_size, self.processes)}"
+            )
         return self
 
     def _check_views(self) -> None:

@@ -21,6 +21,7 @@ from levelfield.batching.drawing import occurrences
 from levelfield.methods import Batch, Inputs
 from levelfield.processes import end_with_parent
 from levelfield.randomness import numpy_stream
+from levelfield.ranks import ALONE, Ranks
 from levelfield.training.memory import Filler
 
 
@@ -40,7 +41,11 @@ class Source(Protocol):
 
 
 class Feed:
-    """Batches of a run, from any step."""
+    """Batches of a run, from any step.
+
+    ranks: the processes that share the run. Every process plans the same batches and gets the inputs of its own share
+    of each; labels, indices and roles are those of the whole batch.
+    """
 
     def __init__(
         self,
@@ -52,12 +57,14 @@ class Feed:
         names: Sequence[str] = (),
         embed: Callable[[], np.ndarray] | None = None,
         unit_rows: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.source = source
         self.batching = batching
         self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64))
         self.device = torch.device(device)
         self._names = names
+        self._ranks = ranks
         self._filler = Filler(batching, embed, unit=unit_rows)
         self.planning = 0.0  # seconds, including filling a memory
         self._planned: np.ndarray | None = None
@@ -71,12 +78,20 @@ class Feed:
 
     def _fed(self, plans: Iterator[PlannedBatch]) -> Iterator[Batch]:
         plans, ahead = tee(plans)  # a source with workers requests plans ahead of their batches
-        for planned, inputs in zip(plans, self.source.batches(ahead), strict=True):
+        shares = (self._share(planned) for planned in ahead)
+        for planned, inputs in zip(plans, self.source.batches(shares), strict=True):
             epoch, step, positions, _ = planned
             labels = self.labels.index_select(0, torch.from_numpy(positions))
             if self.device.type != "cpu":
                 inputs, labels = _to(inputs, self.device), labels.to(self.device)
             yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
+
+    def _share(self, planned: PlannedBatch) -> PlannedBatch:
+        """The images of a batch that this process embeds."""
+        if self._ranks.size == 1:
+            return planned
+        own = self._ranks.share(len(planned.positions))
+        return planned._replace(positions=planned.positions[own], occurrences=planned.occurrences[own])
 
     def epoch_facts(self, step: int) -> dict[str, float]:
         """Statistics (classes, coverage) of the last planned epoch, or of the epoch of `step` if none was planned."""

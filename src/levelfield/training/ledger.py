@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,7 @@ class Measured:
     memory_rows: int = 0
     rows_changed: int = 0
     steps: int = 0
+    processes: int = 1
     dim: int = 0
     bits: int = 32  # per value of the compared embeddings
     refined: str = ""  # the refinement; empty: none
@@ -183,9 +184,10 @@ def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:
     return list(dict.fromkeys(name.removesuffix("_biases_and_gains") for name in left))
 
 
-def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:
-    """Check that every trainable tensor the loss depends on is in an optimiser group."""
-    known = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
+def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer], known: Iterable[Tensor] = ()) -> None:
+    """Check that every trainable tensor the loss depends on is in an optimiser group, or among the `known`."""
+    own = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
+    own |= {id(tensor) for tensor in known}
     waiting, seen = [loss.grad_fn], set()
     while waiting:
         node = waiting.pop()
@@ -193,7 +195,7 @@ def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer]) -> None:
             continue
         seen.add(node)
         leaf = getattr(node, "variable", None)
-        if leaf is not None and id(leaf) not in known:
+        if leaf is not None and id(leaf) not in own:
             raise Unfair(
                 f"The loss depends on a trainable tensor {tuple(leaf.shape)} that is in no optimiser group: "
                 "a hidden extra parameter. Return it from `groups()`."

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from levelfield.contents import MEGABYTE, read_bytes
-from levelfield.files import write_text
+from levelfield.files.reading import MEGABYTE, read_bytes
+from levelfield.files.writing import write_text
 
 MOST = 1_000 * MEGABYTE  # bytes; a million steps need a tenth of that
 
@@ -34,6 +34,19 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+class SilentLog(Log):
+    """The log of a process that writes no files: another one of the same run does."""
+
+    def __init__(self) -> None:
+        pass
+
+    def write(self, **entry: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def numbers(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,16 @@ from levelfield.errors import RunFailed
 from levelfield.methods import Method
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import is_chosen, isolated, reseed, seed_globals
+from levelfield.ranks import ALONE, Ranks
 from levelfield.training.checkpoint import CHECKPOINT
-from levelfield.training.checks import check_accumulation, check_terms, check_trained
+from levelfield.training.checks import check_division, check_terms, check_trained
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.guard import Guard
-from levelfield.training.ledger import check_leaves, forbid_other_optimisers
-from levelfield.training.log import Log, numbers
+from levelfield.training.ledger import forbid_other_optimisers
+from levelfield.training.log import Log, SilentLog, numbers
 from levelfield.training.optimisers import clip, factor, freeze_trunk, set_rates
+from levelfield.training.passes import passes_for
 from levelfield.training.peak import Peak
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
 from levelfield.training.state import Checkpointer, TrainingState
@@ -79,15 +81,21 @@ def train(
     pace: Pace | None = None,
     observer: Observer | None = None,
     guard: Guard | None = None,
+    ranks: Ranks = ALONE,
 ) -> TrainingState:
-    """Train until the budget is spent or validation stops the run. Resumes from the folder's checkpoint."""
-    check_accumulation(method, conditions)
+    """Train until the budget is spent or validation stops the run. Resumes from the folder's checkpoint.
+
+    ranks: the processes that train together; all of them call this function, and the first one writes the files.
+    """
+    check_division(method, conditions)
     pace, observer = pace or Pace(), observer or Observer()
-    validate, watch = observer.validate, observer.watch
-    checkpointer = Checkpointer(embedder, method, optimisers)
+    validate = None if observer.validate is None else partial(ranks.from_first, observer.validate)
+    watch = observer.watch if ranks.first else None
+    passes = passes_for(embedder, method, conditions, optimisers, ranks)
+    checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks)
     state, planned = checkpointer.resume(folder / CHECKPOINT)
     feed.load_state_dict(planned)
-    log = Log.resume(folder / "log.jsonl", state.step)
+    log = Log.resume(folder / "log.jsonl", state.step) if ranks.first else SilentLog()
     batches = feed.batches(state.step)
     peak = Peak()
     saved = time.perf_counter()
@@ -95,7 +103,7 @@ def train(
     frozen: bool | None = None
     generator, guard = torch.Generator(), guard or Guard(embedder, optimisers)
     stage = observer.progress.stage("training", conditions.steps)
-    with forbid_other_optimisers(optimisers), isolated(seed, "training"), latest_rows(embedder) as latest:
+    with forbid_other_optimisers(optimisers), isolated(seed, "training"), latest_rows(passes.embedder) as latest:
         guard.begin(resumed=state.step > 0)
         network = places_in(embedder)
         at_start = validate if conditions.validate_start and not state.step else None
@@ -106,13 +114,13 @@ def train(
             began += state.monitor(watch)
             peak.begin()
         while state.step < conditions.steps and not state.finished:
-            step, passes, planning, asked = state.step, embedder.passes, feed.planning, time.perf_counter()
+            step, embedded, planning, asked = state.step, embedder.passes, feed.planning, time.perf_counter()
             unchanged = embedder.trunk.changed
             batch = next(batches)
             state.waiting += time.perf_counter() - asked
             state.planning += feed.planning - planning
-            if embedder.passes > passes:  # the memory of a batching was filled
-                state.memory_rows += embedder.passes - passes
+            if embedder.passes > embedded:  # the memory of a batching was filled
+                state.memory_rows += embedder.passes - embedded
                 frozen = None  # back to training mode
             if frozen != (step < conditions.trunk_warmup):
                 frozen = step < conditions.trunk_warmup
@@ -128,15 +136,15 @@ def train(
             seen: list[torch.Tensor] = []
             reseed(generator, seed, "step", step)
             seed_globals(seed, "global", step)  # for dropout and third-party modules
-            for place, part in enumerate(batch.parts(conditions.accumulate)):
+            for place, part in enumerate(passes.parts(batch)):
                 with Used(known_to(method, part), network) if inspect else nullcontext() as used:
-                    terms = method.step(embedder, part, generator)
+                    terms = method.step(passes.embedder, part, generator)
                 seen += latest
                 latest.clear()
                 check_terms(terms)
                 loss = reduce(torch.add, terms.values())
-                if conditions.accumulate > 1:
-                    loss = loss / conditions.accumulate
+                if passes.count > 1:
+                    loss = loss / passes.count
                 value = loss.item()
                 if not math.isfinite(value):
                     raise RunFailed(
@@ -145,18 +153,19 @@ def train(
                     )
                 if used is not None:
                     used.check(method, part)
-                    check_leaves(loss, optimisers)
+                    passes.check_leaves(loss)
                 if place == 0:
                     guard.check_gradients()
                 if loss.requires_grad:  # a user's loss may be constant if a batch has no pair
-                    loss.backward()
+                    passes.backward(loss)
                     idle = False
                 found = method.active()
                 active = found if active is None or found is None else active + found
                 total += value
                 for name, term in (terms if len(terms) > 1 else method.shown).items():
-                    share = term.detach() / conditions.accumulate  # copied to the host only when logged
+                    share = term.detach() / passes.count  # copied to the host only when logged
                     shown[name] = shown[name] + share if name in shown else share
+            passes.finish()
             guard.before_update()
             if inspect and is_time_to_inspect():  # rarely: compare the saved model with the trained one
                 guard.check_frozen()
@@ -172,10 +181,11 @@ def train(
             state.images += len(batch.labels)
             state.idle_batches += idle or active == 0
             state.without_gradient += idle
-            state.rows_through_trunk += embedder.passes - passes
+            state.rows_through_trunk += embedder.passes - embedded
             state.rows_changed += embedder.trunk.changed - unchanged
             last = state.step == conditions.steps
             if step % pace.log_every == 0 or last:
+                ranks.check_equal(f"the loss of step {step}", total)
                 spread = spread_of(rows)
                 state.collapsed = spread < COLLAPSE
                 entry: dict[str, Any] = {

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from levelfield.embedder import Embedder
 from levelfield.evaluation import spectral_decay
 
 COLLAPSE = 1e-4  # a spread below this means that all rows point in the same direction or are zero; the maximum is 1
 
 
 @contextmanager
-def latest_rows(embedder: Embedder) -> Iterator[deque[Tensor]]:
+def latest_rows(embedder: nn.Module) -> Iterator[deque[Tensor]]:
     """Context whose list holds the last output of the embedder; the reader may clear it."""
     latest: deque[Tensor] = deque(maxlen=1)
     hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))

@@ -13,9 +13,12 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from levelfield.embedder import Embedder
+from levelfield.errors import BadInput
 from levelfield.methods import Method
+from levelfield.ranks import ALONE, Ranks
 from levelfield.training import checkpoint
 from levelfield.training.conditions import Conditions
+from levelfield.wording import plural
 
 
 @dataclass
@@ -88,25 +91,35 @@ class Checkpointer:
     method: Method
     optimisers: list[Optimizer]
     best: dict[str, Any] | None = None
+    ranks: Ranks = ALONE
 
     def save(self, path: Path, state: TrainingState, feed: dict[str, Any]) -> None:
+        """Write the checkpoint; the first of several processes does, for all of them."""
+        if not self.ranks.first:
+            return
         optimisers = [optimiser.state_dict() for optimiser in self.optimisers]
-        checkpoint.save(
-            path,
-            {
-                "progress": asdict(state),
-                "best": self.best,
-                "weights": self._weights(copy=False),
-                "optimisers": optimisers,
-                "feed": feed,
-            },
-        )
+        content = {
+            "progress": asdict(state),
+            "best": self.best,
+            "weights": self._weights(copy=False),
+            "optimisers": optimisers,
+            "feed": feed,
+        }
+        checkpoint.save(path, content | ({"processes": self.ranks.size} if self.ranks.size > 1 else {}))
 
     def resume(self, path: Path) -> tuple[TrainingState, dict[str, Any]]:
         """Resume from a checkpoint, or start from scratch if there is no valid one."""
-        saved = checkpoint.load_or_begin(path)
+        with self.ranks.in_turn():  # the first process removes a damaged checkpoint
+            saved = checkpoint.load_or_begin(path)
+        self.ranks.check_equal("the step of the checkpoint", -1 if saved is None else saved["progress"]["step"])
         if saved is None:
             return TrainingState(), {}
+        if saved.get("processes", 1) != self.ranks.size:
+            raise BadInput(
+                f"{path} was written by {plural(saved.get('processes', 1), 'process', 'processes')}, but this run has "
+                f"{self.ranks.size}, whose sums differ in their last digits. Continue with processes: "
+                f"{saved.get('processes', 1)}, or remove the checkpoint to start again."
+            )
         self._restore(saved["weights"])
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(content)

@@ -84,6 +84,14 @@ class Spent:
         return (self.images / self.full_trial if self.pruning else self.trials) / self.budget.trials
 
     @property
+    def left(self) -> float:
+        """The full trials that are left, as many as one likes of a budget in seconds that is not spent."""
+        if self.budget.seconds is not None:
+            return 0.0 if self.over else float("inf")
+        whole = self.budget.trials or (self.budget.images or 0) / self.full_trial
+        return max(0.0, (1 - self.share) * whole)
+
+    @property
     def over(self) -> bool:
         return self.share >= 1 - 1e-9 or self.trials >= MOST_TRIALS
 

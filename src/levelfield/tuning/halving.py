@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from levelfield.errors import BadSpecification
 from levelfield.studies import Study
 from levelfield.tuning.trials import How, Trial
 
+_log = logging.getLogger(__name__)
 BRACKET = 9  # settings that compete; a third of them survives each of the two shorter trainings
 SHARES = (1 / 9, 1 / 3)  # of the steps, in these shorter trainings
 FEWEST_STEPS = 5  # below that a shorter training says nothing
@@ -18,6 +20,16 @@ def rungs_of(full: int) -> list[int]:
     """The steps of the shorter trainings."""
     rungs = [max(1, round(full * share)) for share in SHARES]
     return [steps for steps in rungs if steps >= FEWEST_STEPS]
+
+
+def bracket_cost(full: int) -> float:
+    """What a bracket trains, in trainings of `full` steps.
+
+    >>> round(bracket_cost(400), 2)
+    2.99
+    """
+    settings = (BRACKET, BRACKET // 3, 1)  # that are left in each training
+    return sum(left * steps for left, steps in zip(settings, [*rungs_of(full), full], strict=False)) / full
 
 
 def check_bracket(study: Study, how: How, full_trial: int) -> None:
@@ -32,7 +44,14 @@ def check_bracket(study: Study, how: How, full_trial: int) -> None:
     if not rungs:
         least = math.ceil((FEWEST_STEPS - 0.5) / SHARES[-1])
         raise BadSpecification(f"--prune shortens trainings of at least {least} steps; the study has {steps}.")
-    cost = sum(max(1, BRACKET // 3**place) * each / steps for place, each in enumerate([*rungs, steps]))
+    cost = bracket_cost(steps)
+    if rungs[0] <= study.conditions.warmup:
+        _log.warning(
+            "--prune drops two thirds of the settings after %d steps, all of them in the warm-up of %d: too early. "
+            "Use more steps or a shorter warm-up.",
+            rungs[0],
+            study.conditions.warmup,
+        )
     full = how.budget.trials if how.budget.images is None else how.budget.images / full_trial
     if full is not None and full < math.floor(cost):
         raise BadSpecification(

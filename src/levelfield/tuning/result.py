@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from levelfield import methods
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord

@@ -15,6 +15,7 @@ from typing import Any
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.studies import Study
+from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.inputs import open_catalog
 from levelfield.studies.runs.run import Options
@@ -24,7 +25,7 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
-from levelfield.tuning.halving import BRACKET, best_third, rungs_of, with_rung
+from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, rungs_of, with_rung
 from levelfield.tuning.outline import full_trial, is_searched, outline, prepared
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
@@ -75,15 +76,17 @@ def tune(
     jobs: int = 1,
     options: Options | None = None,
     progress: TuningProgress = SILENT_TUNING,
+    executor: Executor | None = None,
 ) -> Tuned:
     """Search the settings of every method of `study`; write trials and `tuned.yaml` into `folder`.
 
     Started again, it continues; with a larger budget, it goes on where the smaller one ended.
+    executor: who executes the trials; by default `jobs` worker processes.
     """
     options = options or Options()
     with trusting(*named_by(study), *(trusted() or ())):
         how = outline(study, how).how
-        work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress)
+        work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
         work.check()
         how = work.how
         common = work.search_common()
@@ -117,6 +120,7 @@ class _Work:
     jobs: int
     options: Options
     progress: TuningProgress
+    executor: Executor | None = None
     _digest: str = ""
     _charged: set[tuple[str, str]] = field(default_factory=set)  # see `judged`
 
@@ -168,12 +172,18 @@ class _Work:
 
     def carry_out(self, searches: list[_Search]) -> None:
         """Rounds of all methods side by side, until every budget is spent."""
-        while open_ones := [search for search in searches if not search.spent.over]:
+        while open_ones := [search for search in searches if self._goes_on(search)]:
             if self.how.prune:
                 self._bracket(open_ones)
             else:
                 self._round(open_ones)
             write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], **self.how.plain)
+
+    def _goes_on(self, search: _Search) -> bool:
+        """Whether the budget allows another round. A bracket is begun only if all of it fits, except the first one."""
+        if search.spent.over or not (self.how.prune and search.trials and self._can_be_shorter(search)):
+            return not search.spent.over
+        return search.spent.left >= bracket_cost(self.study.conditions.steps) - 1e-9
 
     def _round(self, searches: list[_Search]) -> None:
         proposed = [(search, trial) for search in searches for trial in search.propose(self._count(search))]
@@ -270,7 +280,13 @@ class _Work:
         runs = list({(run.label, run.spec.folder_name): run for one in attempts for run in one.runs}.values())
         self.progress.on_round([run.title for run in runs])
         outcome = run_all(
-            runs, self.folder, (self.how.metric,), jobs=self.jobs, options=self.options, progress=self.progress
+            runs,
+            self.folder,
+            (self.how.metric,),
+            jobs=self.jobs,
+            options=self.options,
+            progress=self.progress,
+            executor=self.executor,
         )
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
         return [judged(one, self.folder, self.how.metric, failed, self._charged) for one in attempts]

@@ -26,13 +26,15 @@ _OF_NAMED_PART = ("miner", "batching")  # written as {name: {setting: value}}
 
 
 def space_of(study: Study, method: MethodSpec) -> Space:
-    """The settings to search for `method`. `study.search` narrows or adds ranges and has the last word."""
+    """The settings to search for `method`. `study.search` narrows, adds or removes (null) ranges, and decides."""
     own = methods.search_ranges(method.name, method.settings)
     ranges = {key: Range.parse(f"{method.name}.{key}", span, whole=_is_whole(method, key)) for key, span in own.items()}
     given = {}
     for key, written in study.search.items():
         setting = _setting_of(key, study, method)
-        if setting is not None:
+        if setting is not None and written is None:
+            ranges.pop(setting, None)
+        elif setting is not None:
             given[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
     for key in list(ranges):  # `miner` as a whole leaves nothing of `miner.lower`; `vary` sets a varied setting
         if key not in given and (key.partition(".")[0] in given or f"methods.{method.label}.{key}" in study.vary):
@@ -42,8 +44,8 @@ def space_of(study: Study, method: MethodSpec) -> Space:
 
 def common_space(study: Study) -> Space:
     """The conditions that are searched once for all methods: `common.lr`."""
-    named = {key: key.removeprefix(f"{COMMON}.") for key in study.search if key.startswith(f"{COMMON}.")}
-    return {name: Range.parse(key, study.search[key], whole=_whole_condition(name)) for key, name in named.items()}
+    written = {key.removeprefix(f"{COMMON}."): key for key in study.search if key.startswith(f"{COMMON}.")}
+    return {name: Range.parse(key, study.search[key], whole=_whole_condition(name)) for name, key in written.items()}
 
 
 def check_search(study: Study) -> None:

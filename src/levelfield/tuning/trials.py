@@ -13,8 +13,8 @@ import numpy as np
 from levelfield import methods
 from levelfield.data import Catalog
 from levelfield.data.protocols import Fold
-from levelfield.errors import LevelfieldError
-from levelfield.files import write_json
+from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.files.writing import write_json
 from levelfield.studies import PlannedRun, Study, plan
 from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.runs.folder.store import read_result
@@ -48,6 +48,8 @@ class Judge:
 
     validation: float = 0.25
     folds: int = 1
+    asked: bool = False
+    """Whether the user asked for this share, so that it must not be ignored."""
 
     @property
     def text(self) -> str:
@@ -65,6 +67,11 @@ class Judge:
         what = "images" if fold.closed else "classes"
         judging, training = (_count(catalog, fold.closed, part) for part in (fold.validation, fold.train))
         if catalog.parts is not None and (catalog.parts == "validation").any():
+            if self.asked:
+                raise BadSpecification(
+                    f"--validation {self.validation:g} would be ignored: '{catalog.name}' defines {judging:,} "
+                    f"validation {what}, which judge. Leave it out."
+                )
             return f"the {judging:,} validation {what} that '{catalog.name}' defines"
         share = judging / (judging + training)
         return f"{judging:,} validation {what} ({share:.0%} of the training {what})"

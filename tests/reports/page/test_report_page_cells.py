@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from levelfield.embedder import Head
 from levelfield.embedder.trunk.pooling import join
-from levelfield.reports.page.cells import Linear, enlarged, explain
+from levelfield.reports.page.sections.cells import Linear, enlarged, explain
 
 
 def taps(seed: int) -> list[Tensor]:

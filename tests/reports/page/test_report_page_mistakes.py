@@ -11,10 +11,10 @@ from PIL import Image
 from test_report_page_search import LABELS, images
 
 from levelfield.data.checks.leaks import Leaks, Pair
-from levelfield.reports.page import chosen
 from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.search import Found, search
+from levelfield.reports.page.sections import chosen
+from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.sections.search import Found, search
 from levelfield.reports.page.thumbnails import thumbnails_of
 
 

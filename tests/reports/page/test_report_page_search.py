@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from looked_at import embeddings
 
-from levelfield.reports.page import search as page_search
+from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.search import Found, search
+from levelfield.reports.page.sections import search as page_search
+from levelfield.reports.page.sections.search import Found, search
+from levelfield.reports.tsne import nearest
 
 LABELS = np.repeat(np.arange(7), 4)
 
@@ -71,6 +73,36 @@ def test_one_class_and_one_image() -> None:
     assert found is not None
     assert found.first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("asked", [None, np.arange(len(LABELS)) % 4 == 0])
+def test_the_compiled_loop_finds_what_torch_finds(
+    distance: str, asked: np.ndarray | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = embeddings(LABELS, noise=1.5).round(1)
+    rows[[3, 9, 20]] = rows[5]  # ties
+    compiled = search(rows, images(asked=asked), distance=distance)
+    monkeypatch.setattr(page_search.importlib.util, "find_spec", lambda name: None)
+    plain = search(rows, images(asked=asked), distance=distance)
+    assert compiled is not None
+    assert plain is not None
+    for name in ("queries", "neighbours", "similarity", "first_right", "edges", "same", "other", "pairs"):
+        np.testing.assert_array_equal(getattr(compiled, name), getattr(plain, name), err_msg=name)
+    assert (compiled.mapped is not None) == (distance == "cosine" and asked is None)
+    assert plain.mapped is None
+
+
+def test_the_neighbours_for_a_map_are_those_of_a_search_of_unit_rows() -> None:
+    labels = np.arange(200) % 9
+    rows = embeddings(labels, noise=1.0)
+    found = search(rows, images(labels))
+    assert found is not None
+    assert found.mapped is not None
+    assert found.neighbours.shape[1] == page_search.NEAREST
+    known = nearest(unit_rows(rows.astype(np.float64)))
+    np.testing.assert_array_equal(found.mapped.positions, known.positions)
+    np.testing.assert_allclose(found.mapped.squares, known.squares, atol=1e-6)
 
 
 def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:

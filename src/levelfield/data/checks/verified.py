@@ -22,7 +22,7 @@ from levelfield.data.catalog import Catalog, file_digest
 from levelfield.data.checks.readable import keep_readable
 from levelfield.data.files.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.files import locked, write_whole
+from levelfield.files.writing import locked, write_whole
 from levelfield.progress import SILENT, SILENT_STAGE, Progress
 
 MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet

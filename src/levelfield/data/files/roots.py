@@ -11,7 +11,7 @@ from levelfield.data._registry import names as every
 from levelfield.data.files.archives import is_archive, unpacked
 from levelfield.data.files.elsewhere import hint
 from levelfield.errors import BadInput, MissingData, nearest
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 
 VARIABLE = "LEVELFIELD_DATA"
 

@@ -34,7 +34,12 @@ class Fold:
 
 
 registry: Registry[list[Fold]] = Registry("protocol", "protocols", home="levelfield.data.protocols")
-register, names, describe = registry.register, registry.names, registry.facts
+register = registry.register
+"""Decorator: register a function from a `Catalog` to folds under a name, with its facts."""
+names = registry.names
+"""The names of all protocols."""
+describe = registry.facts
+"""The facts of a protocol, by its name."""
 
 
 def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any) -> list[Fold]:

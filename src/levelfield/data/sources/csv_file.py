@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.contents import MEGABYTE, read_text
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
-from levelfield.files import expanded
+from levelfield.files.reading import MEGABYTE, read_text
+from levelfield.files.writing import expanded
 from levelfield.wording import plural
 
 ROLES = ("train", "query", "gallery")

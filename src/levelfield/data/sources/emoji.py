@@ -24,7 +24,7 @@ from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.catalog import Catalog
 from levelfield.data.files.images import read_image
 from levelfield.errors import BadInput, MissingExtra
-from levelfield.files import expanded, write_json
+from levelfield.files.writing import expanded, write_json
 
 Codes = tuple[int, ...]
 

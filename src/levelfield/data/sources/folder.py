@@ -15,7 +15,7 @@ from levelfield.data.files.images import is_image
 from levelfield.data.files.walking import files_below, hidden, leads_up
 from levelfield.data.sources._ordering import natural
 from levelfield.errors import BadInput, nearest
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 from levelfield.wording import plural
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."

@@ -86,7 +86,7 @@ class Branches(nn.Module):
         """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without computing A_a(x_a)."""
         weights = torch.stack((self.sender_weight @ score, self.receiver_weight @ score), 1)
         biases = torch.stack((self.sender_bias @ score, self.receiver_bias @ score), 1)
-        return torch.baddbmm(biases, weights, blocks.detach().mT)
+        return torch.baddbmm(biases, weights, blocks.detach().transpose(1, 2))
 
 
 class RelationHead(nn.Module):
@@ -173,9 +173,8 @@ class RelationHead(nn.Module):
     def _blocks(self, features: Tensor) -> list[tuple[Branches, Tensor]]:
         """The branches with their blocks (branches, rows, width)."""
         ends = self._ends()
-        rows = len(features)
         return [
-            (part, features[:, start:end].view(rows, part.count, part.width).transpose(0, 1))
+            (part, features[:, start:end].view(-1, part.count, part.width).transpose(0, 1))
             for part, start, end in zip(self.parts, ends, ends[1:], strict=False)
         ]
 
@@ -192,7 +191,7 @@ class RelationHead(nn.Module):
         size = nodes.shape[2]
         both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * size)
         own, heard = both.split(size, 2)  # (rows, K, e) each
-        joined = torch.baddbmm(own + self.integrator_bias, edges.mT, heard)
+        joined = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), heard)
         return joined.flatten(1)
 
 

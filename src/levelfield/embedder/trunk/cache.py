@@ -15,15 +15,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from levelfield.data.cache_folder import default_cache_folder
-from levelfield.embedder.trunk.blocks import COMPUTED_BY
 from levelfield.embedder.trunk.chunks import Chunk, Damaged, Rows, open_chunk, read_arrays, write_arrays, write_chunk
 from levelfield.errors import LevelfieldError
-from levelfield.files import locked, write_json
+from levelfield.files.writing import locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 
 CHUNK = 512  # rows per file, and at most lost by a killed process
@@ -51,6 +51,8 @@ def default_folder() -> Path:
 class FeatureCache:
     """A content-addressed store of rows, and of arrays derived from them.
 
+    computed_by: what besides the key affects bits; by default the versions of torch, timm and Pillow, and the CPU.
+
     >>> import tempfile
     >>> cache = FeatureCache(tempfile.mkdtemp())
     >>> rows = cache.rows("halves", ["a1", "b2", "c3"], lambda positions: (np.float32(positions) / 2,))
@@ -58,8 +60,17 @@ class FeatureCache:
     (tensor([1., 0.]),)
     """
 
-    def __init__(self, folder: Path | str | None = None) -> None:
+    def __init__(self, folder: Path | str | None = None, *, computed_by: str | None = None) -> None:
         self.folder = default_folder() if folder is None else Path(folder)
+        self._given = computed_by
+
+    @cached_property
+    def _computed_by(self) -> str:
+        if self._given is not None:
+            return self._given
+        from levelfield.embedder.trunk.blocks import COMPUTED_BY  # imports torch
+
+        return COMPUTED_BY
 
     def rows(
         self,
@@ -106,9 +117,13 @@ class FeatureCache:
 
     def missing(self, key: str, digests: Sequence[str]) -> int:
         """The number of distinct rows that are not stored yet."""
+        return len(self.absent(key, digests))
+
+    def absent(self, key: str, digests: Sequence[str]) -> set[str]:
+        """The digests whose rows are not stored yet."""
         home = self._place("rows", key)
         there = {digest for path in home.glob("*.safetensors") for digest in _digests(path)}
-        return len(set(digests) - there)
+        return set(digests) - there
 
     def array(
         self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, description: str = ""
@@ -149,13 +164,13 @@ class FeatureCache:
         home = self._place(kind, key)
         note = home / "key.json"
         if not note.exists():
-            write_json(note, {"key": key, "description": description or key, "computed_by": COMPUTED_BY})
+            write_json(note, {"key": key, "description": description or key, "computed_by": self._computed_by})
         with contextlib.suppress(OSError):  # allow a read-only store
             os.utime(note)
         return home
 
     def _place(self, kind: str, key: str) -> Path:
-        return self.folder / kind / hashlib.blake2b(f"{key} {COMPUTED_BY}".encode(), digest_size=16).hexdigest()
+        return self.folder / kind / hashlib.blake2b(f"{key} {self._computed_by}".encode(), digest_size=16).hexdigest()
 
     def _stored(self) -> Iterator[tuple[Path, Entry]]:
         for note in sorted([*self.folder.glob("rows/*/key.json"), *self.folder.glob("arrays/*/key.json")]):

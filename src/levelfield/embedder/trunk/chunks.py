@@ -6,15 +6,18 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import safetensors.numpy
-import torch
-from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.files import write_whole
+from levelfield.files.writing import write_whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
 
@@ -90,8 +93,8 @@ class Rows:
         self._places = np.array([place[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
         self._chunks = list(chunks)
         self._checked = np.full(len(digests), in_memory)
-        self._tensors = self._gather(np.arange(len(digests))) if in_memory and chunks else None
-        if self._tensors is not None:
+        self._arrays = self._gathered(np.arange(len(digests))) if in_memory and chunks else None
+        if self._arrays is not None:
             self._chunks = []  # release them: they also contain rows of other images
 
     def __len__(self) -> int:
@@ -99,17 +102,25 @@ class Rows:
 
     def __getitem__(self, indices: Sequence[int] | np.ndarray | Tensor) -> tuple[Tensor, ...]:
         chosen = np.asarray(indices, dtype=np.int64)
-        if self._tensors is None:
-            return self._gather(chosen)
-        index = torch.from_numpy(chosen)
+        if self._arrays is None:
+            return _as_tensors(self._gathered(chosen))
+        [index] = _as_tensors((chosen,))
         # twice as fast as tensor[index], which reads element by element
         return tuple(tensor.index_select(0, index) for tensor in self._tensors)
 
     def tensors(self) -> tuple[Tensor, ...]:
         """All rows in memory, without a copy if they already are."""
-        return self._tensors if self._tensors is not None else self._gather(np.arange(len(self)))
+        return self._tensors if self._arrays is not None else _as_tensors(self.arrays())
 
-    def _gather(self, chosen: np.ndarray) -> tuple[Tensor, ...]:
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Like `tensors`, without importing torch."""
+        return self._arrays if self._arrays is not None else self._gathered(np.arange(len(self)))
+
+    @cached_property
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return _as_tensors(self._arrays or ())
+
+    def _gathered(self, chosen: np.ndarray) -> tuple[np.ndarray, ...]:
         places = self._places[chosen]
         first = self._chunks[0].arrays if self._chunks else ()
         gathered = [np.empty((len(chosen), *array.shape[1:]), dtype=array.dtype) for array in first]
@@ -118,7 +129,7 @@ class Rows:
             for target, array in zip(gathered, self._chunks[number].arrays, strict=True):
                 target[to] = array[places[to, 1]]
         self._check(chosen, gathered)
-        return tuple(torch.from_numpy(array) for array in gathered)
+        return tuple(gathered)
 
     def _check(self, chosen: np.ndarray, gathered: Sequence[np.ndarray]) -> None:
         """Refuse damaged rows, and remove their file so that they are computed again."""
@@ -132,6 +143,13 @@ class Rows:
                     "to recompute its content."
                 )
         self._checked[chosen] = True
+
+
+def _as_tensors(arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
+    """The same memory as tensors. Imports torch, which a reader of plain arrays does not need."""
+    import torch
+
+    return tuple(torch.from_numpy(array) for array in arrays)
 
 
 def _row_checksum(arrays: Sequence[np.ndarray], row: int) -> int:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.errors import unknown
+from levelfield.errors import BadSpecification, unknown
 
-POOLINGS = ("average", "max", "average+max", "grid")
+if TYPE_CHECKING:  # the page pools maps without timm
+    from levelfield.embedder.trunk.stages import Division
+
+POOLINGS = ("average", "max", "average+max", "grid", "token", "own")
 
 
 def pool(maps: Tensor, how: str) -> Tensor:
@@ -58,6 +63,37 @@ def squares(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
 
 
 def join(taps: list[Tensor], how: str, *, normalize: bool) -> Tensor:
+    """Pool the maps of taps and concatenate them."""
+    return side_by_side([pool(maps, how) for maps in taps], normalize=normalize)
+
+
+def side_by_side(pooled: list[Tensor], *, normalize: bool) -> Tensor:
     """Concatenate pooled taps, optionally at unit length each: otherwise the tap with the largest values dominates."""
-    pooled = [pool(maps, how) for maps in taps]
     return torch.cat([functional.normalize(rows, dim=1) for rows in pooled] if normalize else pooled, dim=1)
+
+
+def resolved(how: str, division: Division, read: Sequence[str], backbone: str) -> str:
+    """The pooling of a trunk that reads these pieces: `own` is `token` if the network has one, otherwise `average`."""
+    if how not in POOLINGS:
+        raise unknown("pooling", how, POOLINGS)
+    if how == "own" and (division.token is None or _without_token(division, read)):
+        return "average"
+    if how not in ("token", "own"):
+        return how
+    if division.token is None:
+        raise BadSpecification(
+            f"'{backbone}' has no token to read: `pooling: token` needs a vision transformer with a class token or "
+            "attention pooling. Use average, or own (the token of networks that have one, the average of others)."
+        )
+    if earlier := _without_token(division, read):
+        raise BadSpecification(
+            f"'{backbone}' makes its token after the last block, so `pooling: token` cannot read the tap "
+            f"{earlier[0]}: use taps: [final], or pooling: average."
+        )
+    return "token"
+
+
+def _without_token(division: Division, read: Sequence[str]) -> list[str]:
+    """The pieces that have no token: all but the last one, if the network makes its token by attention pooling."""
+    last = division.pieces()[-1][0]
+    return [name for name in read if name != last] if not division.prefix_tokens else []

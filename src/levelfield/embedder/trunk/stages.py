@@ -10,11 +10,15 @@ from typing import Any
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.trunk.transformers import ClassToken, Patches, Rotary, token_of
 
 from timm.models.convnext import ConvNeXt  # isort: skip
 from timm.models.efficientnet import EfficientNet  # isort: skip
+from timm.models.eva import Eva  # isort: skip
 from timm.models.mobilenetv3 import MobileNetV3  # isort: skip
 from timm.models.resnet import ResNet  # isort: skip
+from timm.models.swin_transformer import SwinTransformer  # isort: skip
+from timm.models.swin_transformer_v2 import SwinTransformerV2  # isort: skip
 from timm.models.vision_transformer import VisionTransformer  # isort: skip
 
 WHOLE = "network"  # the one stage of a network that we do not know how to divide
@@ -22,13 +26,19 @@ WHOLE = "network"  # the one stage of a network that we do not know how to divid
 
 @dataclass(frozen=True)
 class Division:
-    """`entrance` and `exit` are None if the network has nothing before its first or after its last stage."""
+    """`entrance` and `exit` are None if the network has nothing before its first or after its last stage.
+
+    token: from the output of the last piece to the one vector of `pooling: token`; None if the network has none.
+    patch: the side of an image must be a multiple of it.
+    """
 
     entrance: nn.Module | None
     stages: tuple[tuple[str, nn.Module], ...]
     exit: nn.Module | None
     prefix_tokens: int = 0  # class and register tokens in front of the patches
     channels: str = "NCHW"
+    token: nn.Module | None = None
+    patch: int = 1
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -72,29 +82,33 @@ def divide(network: nn.Module) -> Division:
     if isinstance(network, ConvNeXt) and computes is ConvNeXt.forward_features:
         empty = isinstance(network.norm_pre, nn.Identity)
         return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)
-    if isinstance(network, VisionTransformer) and computes is VisionTransformer.forward_features:
-        blocks, norm = _children("blocks", network.blocks), network.norm
-        return Division(_Patches(network), blocks, norm, prefix_tokens=network.num_prefix_tokens)
+    if isinstance(network, VisionTransformer | Eva) and computes is _own_family(network).forward_features:
+        return _transformer(network)
+    if isinstance(network, SwinTransformer | SwinTransformerV2) and computes is _own_family(network).forward_features:
+        embed: Any = network.patch_embed
+        layers = _children("layers", network.layers)
+        return Division(embed, layers, network.norm, channels="NHWC", patch=int(embed.patch_size[0]))
     prefix = int(getattr(network, "num_prefix_tokens", 0))
-    fmt = str(getattr(network, "output_fmt", "NCHW"))  # timm's Swin and friends keep their channels last
-    return Division(None, ((WHOLE, _Features(network)),), None, prefix_tokens=prefix, channels=fmt)
+    fmt = str(getattr(network, "output_fmt", "NCHW"))  # some networks keep their channels last
+    token = ClassToken() if prefix else None
+    return Division(None, ((WHOLE, _Features(network)),), None, prefix_tokens=prefix, channels=fmt, token=token)
 
 
-class _Patches(nn.Module):
-    """A vision transformer up to its first block. Keeps only what it needs of the network."""
+def _own_family(network: nn.Module) -> Any:
+    families = (VisionTransformer, Eva, SwinTransformer, SwinTransformerV2)
+    return next(family for family in families if isinstance(network, family))
 
-    kept = ("patch_embed", "pos_drop", "patch_drop", "norm_pre", "rope")
 
-    def __init__(self, network: VisionTransformer) -> None:
-        super().__init__()
-        shell = copy.copy(network)  # shares parameters; dropping its blocks leaves the network as it was
-        shell._modules = {name: part for name, part in network._modules.items() if name in self.kept}
-        self.network = shell
-
-    def forward(self, images: Tensor) -> Tensor:
-        tokens = self.network.patch_drop(self.network._pos_embed(self.network.patch_embed(images)))
-        normed: Tensor = self.network.norm_pre(tokens)
-        return normed
+def _transformer(network: VisionTransformer | Eva) -> Division:
+    prefix, blocks = network.num_prefix_tokens, _children("blocks", network.blocks)
+    if isinstance(network, Eva):
+        mixed = bool(getattr(network, "rope_mixed", False))
+        blocks = tuple(
+            (name, Rotary(block, network.rope, number, prefix, mixed=mixed))
+            for number, (name, block) in enumerate(blocks)
+        )
+    patch = network.patch_embed.patch_size[0]
+    return Division(Patches(network), blocks, network.norm, prefix, token=token_of(network), patch=patch)
 
 
 class _Features(nn.Module):

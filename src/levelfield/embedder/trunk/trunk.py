@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from levelfield.embedder.trunk.backbones import Backbone
-from levelfield.embedder.trunk.cut import check_taps, first_trained
+from levelfield.embedder.trunk.cut import check_image, check_taps, first_trained
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
-from levelfield.embedder.trunk.pooling import POOLINGS, as_maps, join, squares
+from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, side_by_side, squares
 from levelfield.embedder.trunk.stages import copied, divide
 from levelfield.errors import BadSpecification, unknown
 
+_TOKEN = "token"  # the piece that makes the token of a vision transformer
 BATCH_NORMS = ("frozen", "statistics", "train")
 
 
@@ -46,8 +48,6 @@ class Trunk(nn.Module):
         image: int | None = None,
     ) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise unknown("pooling", pooling, POOLINGS)
         if batch_norm not in BATCH_NORMS:
             raise unknown("batch_norm", batch_norm, BATCH_NORMS)
         division = divide(backbone.network)
@@ -55,20 +55,27 @@ class Trunk(nn.Module):
         order = [name for name, _ in pieces]
         self.backbone_name = backbone.name
         self.weights_digest = backbone.weights_digest
-        self.cut, self.pooling, self.normalize_taps = cut, pooling, normalize_taps
+        self.cut, self.normalize_taps = cut, normalize_taps
         self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
         self.taps = tuple(taps)
         self._counter = _Counter()
         self._read = [order[-1] if tap == "final" else tap for tap in taps]  # without a final piece: the last stage
         check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
+        check_image(image, division.patch, backbone.name)
+        self.pooling = resolved(pooling, division, self._read, backbone.name)
         self._used = order[: max(order.index(tap) for tap in self._read) + 1]
         stages = [name for name in self._used if name in division.stage_names]
-        self._first = first_trained(cut, self._used, stages, whole=division.whole)
+        self._first = first_trained(cut, self._used, stages, whole=division.whole, backbone=backbone.name)
         self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
         self._image = backbone.image if image is None else image
-        self.pieces = copied(nn.ModuleDict({_key(name): piece for name, piece in pieces if name in self._used}))
-        for name in self._used[self._first :]:
-            with_quick_gradients(self.pieces[_key(name)])
+        kept = {_key(name): piece for name, piece in pieces if name in self._used}
+        if self.pooling == "token" and order[-1] in self._read and division.token is not None:
+            kept[_TOKEN] = division.token  # reads the last piece; trains with it
+        self.pieces = copied(nn.ModuleDict(kept))
+        above = {_key(name) for name in self._used[self._first :]} | ({_TOKEN} if cut != "frozen" else set())
+        self._above_cut = [name for name in kept if name in above]
+        for name in self._above_cut:
+            with_quick_gradients(self.pieces[name])
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(self._trains(name))
         if channels_last:
@@ -145,6 +152,18 @@ class Trunk(nn.Module):
         """Rows among `passes` whose hidden states were changed."""
         return self._counter.changed
 
+    def count(self, rows: int, *, changed: bool) -> None:
+        """Add rows that other processes passed through their copies of this trunk."""
+        self._counter.rows += rows
+        self._counter.changed += rows if changed else 0
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Context for rows that are computed again: they were counted the first time."""
+        before = self._counter.rows, self._counter.changed
+        yield
+        self._counter.rows, self._counter.changed = before
+
     @property
     def width(self) -> int:
         """Length of a feature row."""
@@ -194,8 +213,7 @@ class Trunk(nn.Module):
 
     @property
     def depths(self) -> tuple[str, ...]:
-        """Positions where `change` can be applied: "input" if all is tuned, pieces above the cut, and the
-        "features"."""
+        """Where `change` can be applied: "input" if all is tuned, pieces above the cut, and the "features"."""
         if self.cut == "frozen":
             return ("features",)
         return (*(("input",) if self.cut == "tuned" else ()), *self._used[max(self._first - 1, 0) :], "features")
@@ -203,7 +221,7 @@ class Trunk(nn.Module):
     @property
     def frozen_prefixes(self) -> tuple[str, ...]:
         """Prefixes in `state_dict` of everything below the cut."""
-        return tuple(f"pieces.{_key(name)}." for name in self._used[: self._first])
+        return tuple(f"pieces.{name}." for name in self.pieces if name not in self._above_cut)
 
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Parameters above the cut, by name."""
@@ -212,8 +230,8 @@ class Trunk(nn.Module):
     def train(self, mode: bool = True) -> Trunk:
         """Like `nn.Module.train`, but frozen parts stay in eval mode, and BatchNorm follows `batch_norm`."""
         self.training = mode
-        for name in self._used[self._first :]:
-            piece = self.pieces[_key(name)].train(mode)
+        for name in self._above_cut:
+            piece = self.pieces[name].train(mode)
             if self.batch_norm != "train":
                 for module in piece.modules():
                     if isinstance(module, _BatchNorm):
@@ -223,21 +241,29 @@ class Trunk(nn.Module):
     def _run(self, now: Tensor, seen: dict[str, Tensor], start: int, stop: int) -> tuple[Tensor, dict[str, Tensor]]:
         seen = dict(seen)
         for name in self._used[start:stop]:
-            now = self.pieces[_key(name)](self._laid_out(now))
+            now = self.pieces[_key(name)](self._laid_out(now, images=name == self._used[0]))
             if name in self._read:
                 seen[name] = now
         return now, seen
 
-    def _laid_out(self, maps: Tensor) -> Tensor:
+    def _laid_out(self, maps: Tensor, *, images: bool = False) -> Tensor:
         """In the trunk's memory layout. A 1x1 map is 'contiguous' in both layouts, so strides are compared."""
-        if not self.channels_last or maps.ndim != 4:
+        if not self.channels_last or maps.ndim != 4 or (self._channels == "NHWC" and not images):
             return maps.contiguous()
         wanted = torch.empty_like(maps, memory_format=torch.channels_last, device="meta").stride()
         return maps if maps.stride() == wanted else maps.clone(memory_format=torch.channels_last)
 
     def _join(self, seen: dict[str, Tensor]) -> Tensor:
-        maps = [as_maps(seen[name], prefix_tokens=self._prefix_tokens, channels=self._channels) for name in self._read]
-        return join([self._laid_out(one) for one in maps], self.pooling, normalize=self.normalize_taps)
+        pooled = [self._pooled(name, seen[name]) for name in self._read]
+        return side_by_side(pooled, normalize=self.normalize_taps)
+
+    def _pooled(self, name: str, output: Tensor) -> Tensor:
+        if self.pooling == "token" and not (name == self._used[-1] and _TOKEN in self.pieces):
+            return output[:, 0]
+        if self.pooling == "token":
+            return self.pieces[_TOKEN](output)  # type: ignore[no-any-return]
+        maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
+        return pool(self._laid_out(maps, images=True), self.pooling)
 
     def _kept(self) -> list[str]:
         """Taps below the cut, except the map at the cut itself."""
@@ -245,7 +271,7 @@ class Trunk(nn.Module):
 
     def _trains(self, parameter: str) -> bool:
         _, piece, *path = parameter.split(".")
-        if [_key(name) for name in self._used].index(piece) < self._first:
+        if piece not in self._above_cut:
             return False
         owner = self.pieces[piece].get_submodule(".".join(path[:-1]))
         return not (self.batch_norm == "frozen" and isinstance(owner, _BatchNorm))

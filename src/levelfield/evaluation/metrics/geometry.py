@@ -122,7 +122,7 @@ def measure(
         facts = metric.facts
         unit = facts.norm == "unit" or distance == "cosine"
         if unit not in found:
-            found[unit] = Points((rows > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
+            found[unit] = Points((rows[:] > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
         before = stage.done
         counted = {"stage": stage} if facts.all_pairs else {}
         result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **counted))

@@ -15,6 +15,7 @@ from levelfield.registry import Registry, is_file_reference
 
 _registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = _registry.register
+"""Decorator: register a function of ranks, clusters or points under a name, with its `Facts`."""
 _DIGITS = 20
 _MOST = 10**9  # neighbours: ranks are 64-bit integers
 

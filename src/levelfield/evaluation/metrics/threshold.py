@@ -18,6 +18,7 @@ from levelfield.evaluation.class_intervals import check_level
 from levelfield.evaluation.inputs import Array, Arrays, class_names, finite_rows
 from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
+from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
 from levelfield.progress import SILENT, Progress
 
@@ -99,6 +100,32 @@ class Threshold:
         pairs = pair_set(rows, codes, distance=self.distance, what="test embeddings")
         edge = np.array([self.similarity / pairs.scale**2])
         return ByClass(pairs, count_pairs(pairs, edge, fine=False, progress=progress)).rates(ci)
+
+    def unknowns(
+        self,
+        embeddings: Any,
+        labels: Any,
+        *,
+        gallery: Any = None,
+        gallery_labels: Any = None,
+        ci: float | None = 0.95,
+        progress: Progress = SILENT,
+    ) -> Unknowns:
+        """How many images of a test set are matched although their class is not in the gallery: each is searched
+        without its own class. The test classes must differ from the validation classes. See `unknowns`."""
+        self._check_columns(np.shape(embeddings)[-1], "test embeddings")
+        _refuse_common(self.classes, np.unique(class_names(labels, "test labels", len(embeddings), "test embeddings")))
+        return unknowns(
+            embeddings,
+            labels,
+            threshold=self.value,
+            gallery=gallery,
+            gallery_labels=gallery_labels,
+            distance=self.distance,
+            dim=self.dim,
+            ci=ci,
+            progress=progress,
+        )
 
 
 def same_or_not(

@@ -23,7 +23,7 @@ from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
 _WORTH = 2**20  # entries that make one more thread worthwhile
-_LINES = 2 * TILE  # queries whose positives are computed at a time
+LINES = 2 * TILE  # queries whose positives are computed at a time
 _STEP = 4 * TILE  # smaller blocks on the diagonal, where half of the entries are redundant
 
 
@@ -56,18 +56,18 @@ def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[
     for top in range(begin, end, size.height):
         bottom = min(top + size.height, end)
         if not arranged.symmetric:
-            yield from _strip(Block(top, bottom, 0, gallery), size)
+            yield from strips(Block(top, bottom, 0, gallery), size)
             continue
-        yield from _strip(Block(top, bottom, 0, begin), size)
+        yield from strips(Block(top, bottom, 0, begin), size)
         for inner in range(top, bottom, _STEP):
             stop = min(inner + _STEP, bottom)
             yield Block(inner, stop, inner, stop)
-            yield from _strip(Block(inner, stop, stop, bottom, both=True), size)
-        yield from _strip(Block(top, bottom, bottom, end, both=True), size)
-        yield from _strip(Block(top, bottom, end, gallery), size)
+            yield from strips(Block(inner, stop, stop, bottom, both=True), size)
+        yield from strips(Block(top, bottom, bottom, end, both=True), size)
+        yield from strips(Block(top, bottom, end, gallery), size)
 
 
-def _strip(whole: Block, size: Size) -> Iterator[Block]:
+def strips(whole: Block, size: Size) -> Iterator[Block]:
     for left in range(whole.left, whole.right, size.width):
         yield replace(whole, left=left, right=min(left + size.width, whole.right))
 
@@ -84,10 +84,10 @@ def walk(
 ) -> Counts:
     """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last rank that matters."""
     size = size or Size()
-    search = _Search(arranged, reach, empty_counts(arranged, begin, end, reach), size)
+    search = BlockSearch(arranged, reach, empty_counts(arranged, begin, end, reach), size)
     total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
     threads = min(threads, 1 + total // _WORTH)
-    deque(share(range(begin, end, _LINES), search.find_positives, threads), maxlen=0)
+    deque(share(range(begin, end, LINES), search.find_positives, threads), maxlen=0)
     before, entries = stage.done, (end - begin) * len(arranged.gallery_order)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
         done += block.entries
@@ -97,7 +97,7 @@ def walk(
     return counts
 
 
-class _Search:
+class BlockSearch:
     """Blocks of one search, shared by threads: each thread has its own buffers; a lock guards the counts of each
     strip."""
 
@@ -112,11 +112,20 @@ class _Search:
         self.buffers = threading.local()
 
     def find_positives(self, top: int) -> None:
-        """Similarities to positives from small products in whole tiles: the same bits as in large products."""
-        counts, arranged, bottom = self.counts, self.arranged, min(top + _LINES, self.counts.end)
+        """Find and sort the similarities of some queries to their positives."""
+        self.gather(top)
+        self.sort(top)
+
+    def gather(self, top: int) -> None:
+        """Similarities to positives from small products in whole tiles: the same bits as in large products.
+
+        Positives outside the arrangement's gallery (below 0, or beyond its end) are left for another arrangement.
+        """
+        counts, arranged, bottom = self.counts, self.arranged, min(top + LINES, self.counts.end)
         begin, buffer = counts.begin, self._buffers()[0]
-        left, right = arranged.first[top:bottom].min() // TILE * TILE, arranged.last[top:bottom].max()
-        for block in _strip(Block(top, bottom, int(left), int(right)), self.size):
+        left = max(arranged.first[top:bottom].min(), 0) // TILE * TILE
+        right = min(arranged.last[top:bottom].max(), len(arranged.gallery_order))
+        for block in strips(Block(top, bottom, int(left), int(right)), self.size):
             values = self._product(block, buffer)
             counting.gather(
                 values,
@@ -128,8 +137,12 @@ class _Search:
                 counts.starts,
                 counts.near,
             )
-        counting.sort_short(top - begin, bottom - begin, counts.starts, counts.near)
-        counting.sort_long(top - begin, bottom - begin, counts.starts, counts.near)
+
+    def sort(self, top: int) -> None:
+        """Sort the similarities of some queries, nearest first."""
+        counts, bottom = self.counts, min(top + LINES, self.counts.end)
+        counting.sort_short(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
+        counting.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""

@@ -76,29 +76,55 @@ def prepare(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
+    change = change_for(query, gallery, distance=distance)
+    ready = query.change(change, change.kind)
+    other = ready if query is gallery else gallery.change(change, change.kind)
+    return Prepared(ready, other, change.offset(other), change.scale)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a distance does to some rows in float64 before the product; the same for queries and gallery."""
+
+    distance: str
+    scale: float = 1.0
+    shift: Array | None = None
+
+    @property
+    def kind(self) -> type[np.generic] | None:
+        """Dtype of the changed rows; None: that of the rows."""
+        return np.float32 if self.distance == "hamming" else None
+
+    def __call__(self, part: Array) -> Array:
+        if self.distance == "cosine":
+            return _unit(part)
+        if self.distance == "hamming":
+            bits: Array = part > 0
+            return bits
+        scaled: Array = part / self.scale
+        return (scaled if self.shift is None else scaled - self.shift) + 0.0
+
+    def offset(self, gallery: Array) -> Array | None:
+        """What is subtracted from the products with changed gallery rows."""
+        # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
+        return half_squares(gallery) if self.distance in ("hamming", "euclidean") else None
+
+
+def change_for(query: Chosen, gallery: Chosen, *, distance: str) -> Change:
+    """The change of a distance, which depends on the numbers in the rows if their lengths matter."""
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
-
-    def both(change: Callable[[Array], Array], kind: type[np.generic] | None = None) -> tuple[Array, Array]:
-        ready = query.change(change, kind)
-        return ready, ready if query is gallery else gallery.change(change, kind)
-
-    if distance == "cosine":
-        return Prepared(*both(_unit), None)
-    if distance == "hamming":  # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
-        ready, other = both(lambda part: part > 0, np.float32)
-        return Prepared(ready, other, half_squares(other))
+    if distance in ("cosine", "hamming"):
+        return Change(distance)
     # Dividing by a power of two preserves order and ties and prevents overflow of squares.
     scale = max(scale_of(query.rows), scale_of(gallery.rows))
     if distance == "dot":
-        return Prepared(*both(lambda part: part / scale + 0.0), None, scale)
+        return Change(distance, scale)
     # |a|^2 + |b|^2 - 2ab loses small distances if all rows share a large offset, so centre the rows at the origin,
     # in multiples of a power of two: integers must stay integers to keep ties exact.
     mean, deviation = _moments(gallery, scale)
     step = _power_of_two_above(float(deviation.max()))
-    shift = np.rint(mean / step) * step
-    ready, other = both(lambda part: part / scale - shift + 0.0)
-    return Prepared(ready, other, half_squares(other), scale)
+    return Change(distance, scale, np.rint(mean / step) * step)
 
 
 def unit_rows(rows: Array) -> Array:

@@ -62,7 +62,7 @@ def panels_of(inputs: Inputs, *, distance: str) -> Iterator[tuple[Array, Tensor]
     back = torch.from_numpy(np.argsort(arranged.gallery_order)).to(panels.gallery.device)
     for top in range(0, len(inputs.query), lines(panels.columns)):
         queries = arranged.query_order[top : top + lines(panels.columns)]
-        yield queries, panels.of(top, top + len(queries))[:, back]
+        yield queries, panels.of(top, top + len(queries)).index_select(1, back)
 
 
 def largest(values: Tensor, k: int) -> Tensor:

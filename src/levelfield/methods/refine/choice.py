@@ -10,9 +10,9 @@ from torch import nn
 
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
+from levelfield.files.plain_yaml import read_yaml
 from levelfield.methods.refine.passing import check_settings, refine, settings_of, ways
 from levelfield.objectives.message_passing import MessagePassing
-from levelfield.plain_yaml import read_yaml
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, one_of, whole
 

@@ -49,7 +49,7 @@ def describe(name: str) -> FigureFacts:
     """The facts of the figure `name`.
 
     >>> describe("cost").what
-    'the first metric against training time, memory and rows through the trunk, with the front'
+    'the first metric against training time, memory, rows through the trunk and operations per image, with the front'
     """
     facts: FigureFacts | None = _FIGURES.facts(name)
     return facts or FigureFacts((create(name).__doc__ or name).partition("\n")[0])

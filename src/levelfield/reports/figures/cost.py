@@ -14,18 +14,19 @@ from levelfield.reports.figures._placing import Points, number_points
 from levelfield.reports.figures._possible import nothing_trains
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
-from levelfield.studies.leaderboard.rows import COSTS, front
+from levelfield.studies.leaderboard.rows import COSTS, OF_USE, front
 
 AXES = {
     "seconds": ("training, seconds", 1.0),
     "peak_bytes": ("peak memory, MB", 1e-6),
     "rows_through_trunk": ("rows through the trunk", 1.0),
+    "operations": ("operations per image, millions", 1e-6),
 }
 
 
 @register(
     "cost",
-    "the first metric against training time, memory and rows through the trunk, with the front",
+    "the first metric against training time, memory, rows through the trunk and operations per image, with the front",
     why_not=nothing_trains,
 )
 @plainly
@@ -143,7 +144,7 @@ def _name(row: Drawn) -> str:
 
 
 def _known(row: Drawn, cost: str) -> bool:
-    return row.row.trained and getattr(row.row, cost) is not None
+    return (row.row.trained or cost in OF_USE) and getattr(row.row, cost) is not None
 
 
 def _paid(row: Drawn, cost: str) -> float:

@@ -82,7 +82,7 @@ def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], pat
             for place, image in enumerate(found[label][number].tolist()):
                 _show(axis, shown, image, query, (left + aside + place, top + line), picture)
     axis.set_title("query, and its nearest images: ✓ same class, ✗ (dashed) another class", fontsize=8, loc="left")
-    return save(figure, path)
+    return save(figure, path, of_images=True)
 
 
 def _show(axis: Any, shown: Pictured, image: int, query: int | None, at: tuple[float, float], picture: Any) -> None:

@@ -72,7 +72,7 @@ def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
     note = landmark_note(len(shown.images))
     if note is not None:
         figure.supxlabel(note, fontsize=7)
-    return save(figure, path)
+    return save(figure, path, of_images=True)
 
 
 def _mistakes(shown: Pictured, label: str) -> np.ndarray:

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
 from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.comparisons import SEEN, difference_text
+from levelfield.reports.leaderboard.fine_tuning import fine_tuning_lines
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
 
 _SHOWN = 6  # maximum number of named rows
-_SEEN = 0.0005  # a difference below this is printed as 0.000
 
 
 def answer(board: Leaderboard) -> list[str]:
@@ -22,7 +23,8 @@ def answer(board: Leaderboard) -> list[str]:
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
-    return [line for line in (_use(board, best), _as_good(board, best), _training(board), _surer(board, best)) if line]
+    found = [_use(board, best), _as_good(board, best), _training(board), *fine_tuning_lines(board), _surer(board, best)]
+    return [line for line in found if line]
 
 
 def _use(board: Leaderboard, best: Row) -> str:
@@ -67,7 +69,7 @@ def _training(board: Leaderboard) -> str:
         return f"Training pays{these}: {told}"
     if gain.winner == gain.second:
         return f"Training does not pay here{these}: {told}"
-    if gain.classes < MIN_CLASSES or gain.difference >= _SEEN:
+    if gain.classes < MIN_CLASSES or gain.difference >= SEEN:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
         return f"{tested} cannot show whether training pays: {told}"
     return f"Training does not pay here (no significant difference): {told}"
@@ -75,11 +77,9 @@ def _training(board: Leaderboard) -> str:
 
 def _gained(gain: Comparison) -> str:
     """The difference between two rows in words."""
-    if abs(gain.difference) < _SEEN:
-        return f"{gain.first} and {gain.second} have the same score."
-    side = "above" if gain.difference > 0 else "below"
-    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if gain.low is not None else ""
-    return f"{gain.first} is {abs(gain.difference):.3f} {side} {gain.second}{within}."
+    known = gain.low is not None and abs(gain.difference) >= SEEN
+    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if known else ""
+    return f"{difference_text(gain)}{within}."
 
 
 def _surer(board: Leaderboard, best: Row) -> str:
@@ -95,7 +95,7 @@ def advice(board: Leaderboard, conditions: Conditions) -> str:
     gain = board.training_gain
     if gain is None or gain.winner == gain.first:
         return ""
-    if conditions.cut == "frozen":
+    if conditions.cut == "frozen" and all(row.cut in ("", "frozen") for row in board.rows):
         return (
             "To give training more capacity, train part of the network: conditions.cut=last-2 conditions.augment=light "
             "conditions.views=4. More classes help, too."

@@ -7,6 +7,7 @@ from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 
 HEAD = ("pair", "difference", "95 % interval", "t", "df", "p (Holm)", "verdict", "would resolve it")
+SEEN = 0.0005  # a difference below this is printed as 0.000
 MOST_PAIRS = 1000  # in leaderboard.md; leaderboard.json has all pairs
 
 
@@ -28,6 +29,18 @@ def how_compared(board: Leaderboard) -> str:
     number = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}"
     kind = "Crossed test" if tried else "Test"
     return f"{kind} of {board.metrics[0]} over {told}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
+
+
+def difference_text(one: Comparison, first: str = "", second: str = "") -> str:
+    """The difference between two rows in words. first, second: how to call them, by default their labels.
+
+    >>> difference_text(Comparison("a", "b", -0.1, None, None, None, None, None, None, 9, (1, 1), False), second="c")
+    'a is 0.100 below c'
+    """
+    first, second = first or one.first, second or one.second
+    if abs(one.difference) < SEEN:
+        return f"{first} and {second} have the same score"
+    return f"{first} is {abs(one.difference):.3f} {'above' if one.difference > 0 else 'below'} {second}"
 
 
 def comparisons_markdown(board: Leaderboard) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.rows import COSTS, Row
+from levelfield.studies.leaderboard.rows import COSTS, OF_USE, Row, networks_differ
 
 HEADINGS = ("train s", "peak MB", "images", "rows through trunk")
-COLUMNS = ("seconds", "peak_bytes", "images", "rows_through_trunk")
+NETWORK_HEADINGS = ("M weights", "MFLOP/image")  # of the network
+COLUMNS = ("seconds", "peak_bytes", "images", "rows_through_trunk", "weights", "operations")
 UNKNOWN = "not known"
 
 
@@ -19,9 +20,17 @@ def fields(row: Row) -> list[str]:
     return [f"{row.seconds:.1f}", peak, *counts]
 
 
+def network_fields(row: Row) -> list[str]:
+    """Formatted values for the columns NETWORK_HEADINGS: millions of weights, and of operations for one image."""
+    return [
+        UNKNOWN if count is None else f"{count / 1e6:,.{digits}f}"
+        for count, digits in ((row.weights, 1), (row.operations, 0))
+    ]
+
+
 def numbers(row: Row) -> list[str]:
     """Machine-readable values for the columns COLUMNS; empty if unknown."""
-    counts = (row.peak_bytes, row.images, row.rows_through_trunk)
+    counts = (row.peak_bytes, row.images, row.rows_through_trunk, row.weights, row.operations)
     return [f"{row.seconds:.2f}", *("" if count is None else f"{count:.0f}" for count in counts)]
 
 
@@ -36,5 +45,6 @@ def front_lines(board: Leaderboard) -> list[str]:
             f"{where} of {board.metrics[0]} against {COSTS[cost]}: {', '.join(labels)}."
             for cost, labels in fronts.items()
             if sum(getattr(row, cost) is not None for row in trained) >= 3
+            and (cost not in OF_USE or networks_differ(trained))
         ]
     return lines

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from levelfield.files import write_json, write_text
+from levelfield.files.writing import write_json, write_text
 from levelfield.reports.against_published import published_markdown, published_terminal
 from levelfield.reports.leaderboard import cells, costs
 from levelfield.reports.leaderboard.answer import answer
@@ -18,7 +18,7 @@ from levelfield.reports.leaderboard.terminal import board_tables
 from levelfield.reports.leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
-from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.leaderboard.rows import Row, networks_differ
 
 _VERDICTS = "Comparisons"
 _ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has everything
@@ -73,7 +73,8 @@ def explanation(board: Leaderboard) -> list[str]:
     again = " and retraining" if any(len(row.seeds) > 1 for row in board.rows) else ""
     lines = [
         f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
-        "sec: training time per run.",
+        "sec: training time per run."
+        + (" MFLOP: of the network for one image, in millions." if networks_differ(board.rows) else ""),
     ]
     for test_set, made in board.signatures.items():
         counted = board.facts.get("queries_that_count", {}).get(test_set)
@@ -86,6 +87,10 @@ def explanation(board: Leaderboard) -> list[str]:
         if row.planning > max(0.05 * row.seconds, 0.05)  # smaller values would be printed as 0.0
     ]
     lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
+    lines += [
+        f"Not all runs were computed alike ({text}), so they can differ in the last bits."
+        for text in board.facts.get("machines", [])
+    ]
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines
@@ -206,7 +211,8 @@ def _columns(board: Leaderboard) -> list[str]:
     names = ["#", "method"]
     for metric in board.metrics:
         names += [cells.heading(metric), *(["95 % interval"] if _has_interval(board, metric) else []), "sd"]
-    return [*names, *costs.HEADINGS, "deviations (conditions)"]
+    network = costs.NETWORK_HEADINGS if networks_differ(board.rows) else ()
+    return [*names, *costs.HEADINGS, *network, "deviations (conditions)"]
 
 
 def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
@@ -216,7 +222,8 @@ def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
         fields.append(cells.figure(cell))
         fields += [cells.interval(cell)] if _has_interval(board, metric) else []
         fields.append(cells.spread(cell))
-    return [*fields, *costs.fields(row), ", ".join(row.deviations) or "none"]
+    network = costs.network_fields(row) if networks_differ(board.rows) else []
+    return [*fields, *costs.fields(row), *network, ", ".join(row.deviations) or "none"]
 
 
 def _has_interval(board: Leaderboard, metric: str) -> bool:

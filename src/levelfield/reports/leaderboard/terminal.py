@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard import cells, costs
 from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.leaderboard.rows import Row, networks_differ
 
 _NAME = 20  # columns of a method's name before it is wrapped
 _LETTERS = 4  # columns of its deviations
@@ -30,6 +30,8 @@ def board_tables(board: Leaderboard, letters: dict[str, str], width: int) -> lis
         cells.heading(metric): [f"{row.cells[metric].mean:.3f}" for row in board.rows] for metric in board.metrics[1:]
     }
     paid = {"sec": [f"{row.seconds:.1f}" if row.trained else "-" for row in board.rows]}
+    if networks_differ(board.rows):
+        paid["MFLOP"] = [costs.network_fields(row)[1] for row in board.rows]
     names = min(_NAME, max(len("method"), *(len(row.label) for row in board.rows)))
     room = width - _MARGINS - len(ranks[-1]) - 1 - names
     taken = sum(_width(name, texts) + 1 for name, texts in {**main, **paid}.items())

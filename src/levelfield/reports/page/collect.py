@@ -13,16 +13,17 @@ from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.leaks import Crossing
-from levelfield.reports.page import board as of_board
-from levelfield.reports.page.curves import curves_of
 from levelfield.reports.page.data import Array, Page, Row, TestSet
 from levelfield.reports.page.images import ImageSet, image_set
 from levelfield.reports.page.looking import Method, look
-from levelfield.reports.page.tables import tables_of
-from levelfield.reports.page.validation import validation_threshold
+from levelfield.reports.page.sections import board as of_board
+from levelfield.reports.page.sections.curves import curves_of
+from levelfield.reports.page.sections.tables import tables_of
+from levelfield.reports.page.sections.validation import validation_threshold
 from levelfield.reports.robustness import Robustness
 from levelfield.reports.tuning import TuningTable
 from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
@@ -64,6 +65,7 @@ def collect(
     *,
     robust: Robustness | None = None,
     tuning: TuningTable | None = None,
+    compact: CompactTable | None = None,
     crossings: Sequence[Crossing] = (),
     progress: Progress = SILENT,
 ) -> Collected:
@@ -95,7 +97,7 @@ def collect(
         rows=[replace(row, embedded=_place(number, looked[row.test])) for number, row in enumerate(rows)],
         comparisons=of_board.comparisons_of(board),
         comparison_note=of_board.comparison_note(board),
-        tables=tables_of(study, board, runs, robust, tuning),
+        tables=tables_of(study, board, runs, robust, tuning, compact),
         curves=curves_of(board, runs, folder),
         missing=of_board.missing_of(board, runs),
         tests=looked,

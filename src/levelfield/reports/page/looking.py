@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +16,15 @@ from levelfield.errors import LevelfieldError
 from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.page import chosen
-from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold
+from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, Why
 from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.packing import smallest
-from levelfield.reports.page.search import MOST_SEARCHED, Found, search
-from levelfield.reports.page.threshold import threshold_of
+from levelfield.reports.page.sections import chosen
+from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.sections.search import MOST_SEARCHED, Found, search
+from levelfield.reports.page.sections.threshold import threshold_of
+from levelfield.reports.page.sections.why import Subject, why
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
-from levelfield.reports.page.why import Subject, why
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
 
@@ -59,17 +61,10 @@ def look(
     wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
     pictures = chosen.chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
-    maps, told = _maps({place: methods[place] for place in found}, progress)
+    (maps, told), regions = _maps_and_regions(methods, images, found, seen_images.lost, progress)
     listed = [
         _embedded(methods[place], images, one, kept, maps.get(place), thresholds[place]) for place, one in found.items()
     ]
-    subjects = [
-        Subject(number, methods[place].label, folder, methods[place].trained, found[place])
-        for number, place in enumerate(found)
-        if (folder := methods[place].folder) is not None
-    ]
-    with one_thread():  # many small products
-        regions = why(subjects, images, seen_images.lost) if subjects else None
     return TestSet(
         name=name,
         count=len(images),
@@ -115,15 +110,35 @@ def _searched(
     return dict(sorted(found.items())), thresholds, [reasons[place] for place in sorted(reasons)]
 
 
-def _maps(methods: dict[int, Method], progress: Progress) -> tuple[dict[int, Array], list[str]]:
+def _maps_and_regions(
+    methods: Sequence[Method], images: ImageSet, found: dict[int, Found], lost: Sequence[int], progress: Progress
+) -> tuple[tuple[dict[int, Array], list[str]], Why | None]:
+    """The maps, and beside them the explained queries: models take long to load, with one thread."""
+    threads = torch.get_num_threads()
+    subjects = [
+        Subject(number, methods[place].label, folder, methods[place].trained, found[place])
+        for number, place in enumerate(found)
+        if (folder := methods[place].folder) is not None
+    ]
+    with one_thread(), ThreadPoolExecutor(1) as beside:
+        regions = beside.submit(copy_context().run, why, subjects, images, lost)
+        if threads == 1:
+            wait([regions])
+        return _maps(methods, found, threads, progress), regions.result()
+
+
+def _maps(
+    methods: Sequence[Method], searched: dict[int, Found], threads: int, progress: Progress
+) -> tuple[dict[int, Array], list[str]]:
     """The map of each method as 16-bit numbers, and notes."""
-    if not methods:
+    if not searched:
         return {}, []
-    rows = {str(place): one.rows for place, one in methods.items()}
+    rows = {str(place): methods[place].rows for place in searched}
+    near = {str(place): one.mapped for place, one in searched.items() if one.mapped is not None}
     note = landmark_note(len(next(iter(rows.values()))))
     stage = progress.stage("drawing maps", len(rows))
-    cosine = all(one.distance == "cosine" for one in methods.values())
-    found = embedding_maps(rows, normalize=cosine, threads=torch.get_num_threads(), stage=stage)
+    cosine = all(methods[place].distance == "cosine" for place in searched)
+    found = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
     packed = {int(place): np.rint(places * 65535).astype(np.uint16) for place, places in found.items()}
     return packed, [] if note is None else [note]
 

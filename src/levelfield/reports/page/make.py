@@ -30,11 +30,12 @@ def make_page(
 ) -> list[Path]:
     """Write report.html and report.json into `out`, and return their paths.
 
-    They are left alone if they were made from the same leaderboard, runs and version. again: make them anyway.
+    They are left alone if they were made from the same leaderboard, runs and version. again: make them anyway, as for a
+    report with a table of compact embeddings, which plain reports of the same runs then keep.
     """
     paths = [out / FILE, out / DATA]
     mark = made_of(report.leaderboard, study)
-    if not again and paths[1].is_file() and is_made_of(paths[0], mark):
+    if not (again or report.compact) and paths[1].is_file() and is_made_of(paths[0], mark):
         return paths
     from levelfield.reports.page.collect import collect
 
@@ -45,6 +46,7 @@ def make_page(
         folder,
         robust=report.robustness,
         tuning=report.tuning,
+        compact=report.compact,
         crossings=crossings,
         progress=progress,
     ).page

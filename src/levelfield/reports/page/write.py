@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from levelfield.contents import damaged
-from levelfield.files import write_text
+from levelfield.files.reading import damaged
+from levelfield.files.writing import write_text
 from levelfield.reports.page.data import Page
 from levelfield.reports.page.packing import to_json
 

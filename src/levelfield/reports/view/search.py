@@ -65,7 +65,7 @@ class Finder:
     def of_picture(self, within: Within, image: Image.Image, k: int) -> Found:
         """The k nearest images to any picture, embedded by the run's model."""
         with self._turn:
-            row = self._models(within.run).embed(image, normalize=False)[0]
+            row = self._models(within.run).embed(image, normalize=False, exact=False)[0]
         return self._tables(within.run).nearest(row, k, within)
 
 

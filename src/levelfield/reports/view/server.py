@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 _CONNECTIONS = 64
 _HEAD_SECONDS, _SECONDS = 5.0, 20.0  # for sending a request up to its body, and for the body
+_MOMENT = 1.0  # seconds for a connection to give up its place
 
 
 class Server(ThreadingHTTPServer):
@@ -40,7 +41,8 @@ class Server(ThreadingHTTPServer):
         self._seconds = seconds
         self._context = contextvars.copy_context()
         self._places = threading.BoundedSemaphore(connections)
-        self._deadlines: dict[socket.socket, float] = {}
+        self._heads: dict[socket.socket, float] = {}  # deadlines of connections without a request yet, oldest first
+        self._bodies: dict[socket.socket, float] = {}  # and of uploads
         self._ended = False
         try:
             super().__init__((HOST, port), Handler)
@@ -70,11 +72,11 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(blocking=False):
+        if not self._has_place():
             turned_away(request)
             self.shutdown_request(request)
             return
-        self._deadlines[request] = time.monotonic() + min(_HEAD_SECONDS, self._seconds)
+        self._heads[request] = time.monotonic() + min(_HEAD_SECONDS, self._seconds)
         try:
             super().process_request(request, client_address)
         except BaseException:  # no thread could be started
@@ -89,16 +91,18 @@ class Server(ThreadingHTTPServer):
 
     def expects_body(self, request: socket.socket) -> None:
         """The request may upload an image: it gets the time for that."""
-        self._deadlines[request] = time.monotonic() + self._seconds
+        self._heads.pop(request, None)
+        self._bodies[request] = time.monotonic() + self._seconds
 
     def is_read(self, request: socket.socket) -> None:
         """The whole request has arrived: its deadline no longer applies."""
-        self._deadlines.pop(request, None)
+        self._heads.pop(request, None)
+        self._bodies.pop(request, None)
 
     def service_actions(self) -> None:
         """End the requests that have not arrived in time."""
         now = time.monotonic()
-        for request, deadline in tuple(self._deadlines.items()):
+        for request, deadline in (*tuple(self._heads.items()), *tuple(self._bodies.items())):
             if now > deadline:
                 with suppress(OSError):  # closed meanwhile
                     request.shutdown(socket.SHUT_RD)
@@ -106,6 +110,17 @@ class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("A connection ended with an error.", exc_info=True)
 
+    def _has_place(self) -> bool:
+        """Take a place, if need be that of the oldest connection without a request: others must not wait for it."""
+        if self._places.acquire(blocking=False):
+            return True
+        oldest = next(iter(tuple(self._heads)), None)
+        if oldest is None or self._heads.pop(oldest, None) is None:  # it has asked meanwhile
+            return False
+        with suppress(OSError):  # closed meanwhile
+            oldest.shutdown(socket.SHUT_RDWR)
+        return self._places.acquire(timeout=_MOMENT)
+
     def _done(self, request: socket.socket) -> None:
-        self._deadlines.pop(request, None)
+        self.is_read(request)
         self._places.release()

@@ -31,10 +31,10 @@ def record_all(
     progress: Mapping[Path, Progress],
 ) -> dict[Path, str]:
     """Like `record`, with `jobs` processes; 0 or 1: in this process."""
-    missing = _missing(folders, names, metrics)
-    shares = [missing[k::jobs] for k in range(min(jobs, len(missing)))]
+    left = missing(folders, names, metrics)
+    shares = [left[k::jobs] for k in range(min(jobs, len(left)))]
     if len(shares) < 2:
-        return _record(folders, names, metrics, progress)
+        return record_here(folders, names, metrics, progress)
     threads = max(1, torch.get_num_threads() // len(shares))
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
@@ -50,7 +50,7 @@ def record_all(
                 except (EOFError, ConnectionError):
                     process, share = workers.pop(pipe)
                     process.join()
-                    failed = _lost(folders, share, metrics, processes.end_of(process.exitcode)) | failed
+                    failed = lost(folders, share, metrics, processes.end_of(process.exitcode)) | failed
                     continue
                 if isinstance(said, dict):
                     failed |= said
@@ -62,22 +62,23 @@ def record_all(
     return failed
 
 
-def _record(
+def record_here(
     folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
 ) -> dict[Path, str]:
     """Like `record`; an error that stops all runs at once is the reason for each unfinished run."""
     try:
         return record(folders, names, metrics, progress)
     except LevelfieldError as error:
-        return _lost(folders, names, metrics, str(error))
+        return lost(folders, names, metrics, str(error))
 
 
-def _lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
+def lost(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], reason: str) -> dict[Path, str]:
     """The runs that should have been evaluated but were not."""
-    return {folder: reason for folder in folders if _missing([folder], names, metrics)}
+    return {folder: reason for folder in folders if missing([folder], names, metrics)}
 
 
-def _missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+def missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """The corruptions under which a run has not been evaluated yet."""
     return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
 
 
@@ -100,6 +101,6 @@ def _work(
 
     with as_trusted(trust):
         progress = {folder: CallbackProgress(partial(send, folder)) for folder in folders}
-        failed = _record(folders, names, metrics, progress)
+        failed = record_here(folders, names, metrics, progress)
     with contextlib.suppress(ConnectionError):
         pipe.send(failed)

@@ -9,7 +9,8 @@ from levelfield.progress import SELDOM, CallbackProgress, Progress
 
 @dataclass(frozen=True)
 class Event:
-    """A message to the parent; `kind` is start, progress, done, failed or busy."""
+    """A message to the parent; `kind` is start, progress, done, failed, busy (another command does the run) or lost
+    (its node or process is gone; it is started again)."""
 
     kind: str
     run: int

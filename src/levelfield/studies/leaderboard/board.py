@@ -20,6 +20,7 @@ from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_cost
 from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
+from levelfield.studies.runs.machine import unlike
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.claims import Claim
 
@@ -183,6 +184,8 @@ def gather(
     judged = judge_claims(claims, parts, metrics[0], trials=trials)
     finished = [result for entries in found.values() for entry in entries for result in entry.results]
     facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
+    if named := unlike([result.summary.get("computed_by", ()) for result in finished]):
+        facts["machines"] = named
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 
@@ -209,9 +212,11 @@ def _row(
     idle = sum(result.summary["idle_batches"] for result in results)
     if idle:
         warnings.append(f"{idle} batch{'' if idle == 1 else 'es'} without an active tuple")
+    trained = results[0].summary["step"] > 0
+    joins = any(one["what"] == "members" for one in results[0].deviations)
     return Row(
         label,
-        results[0].summary["step"] > 0,
+        trained,
         [entry.seed for entry in entries],
         cells,
         float(np.mean([entry.seconds for entry in entries])),
@@ -223,6 +228,10 @@ def _row(
         peak_bytes=mean_cost(entries, "peak_bytes"),
         images=mean_cost(entries, "images"),
         rows_through_trunk=mean_cost(entries, "rows_through_trunk"),
+        weights=mean_cost(entries, "weights"),
+        operations=mean_cost(entries, "operations"),
+        backbone=(used := entries[0].run.spec.conditions).backbone,
+        cut="" if joins else used.cut if trained else "frozen",
         test_set=test_set,
         best_on_test=best_on_test(entries),
     )

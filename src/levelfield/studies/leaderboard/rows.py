@@ -41,17 +41,28 @@ class Row:
     peak_bytes: float | None = None  # of main memory during training
     images: float | None = None
     rows_through_trunk: float | None = None
+    weights: float | None = None  # of the network
+    operations: float | None = None  # of the network for one image, multiplications and additions
+    backbone: str = ""
+    cut: str = ""  # "frozen": the network did not train; "": several networks, joined
     test_set: str = ""  # its name in the leaderboard's signatures
     best_on_test: BestOnTest | None = None
 
 
-COSTS = {"seconds": "seconds", "peak_bytes": "peak memory", "rows_through_trunk": "rows through the trunk"}
+COSTS = {
+    "seconds": "seconds",
+    "peak_bytes": "peak memory",
+    "rows_through_trunk": "rows through the trunk",
+    "operations": "operations per image",
+}
+OF_USE = ("operations",)  # costs of the network itself, whether it trains or not
 
 
 def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
     """Labels of the rows on the Pareto front, cheapest first.
 
-    All rows must have the same test set. Untrained rows cost nothing here. Rows of unknown cost are excluded.
+    All rows must have the same test set. Rows that train nothing pay only for the use of the network. Rows of unknown
+    cost are excluded.
 
     >>> from levelfield.studies.leaderboard.rows import Cell
     >>> row = lambda label, value, seconds: Row(label, seconds > 0, [0], {"nmi": Cell(value)}, seconds, [], [], {}, "")
@@ -69,9 +80,14 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
 
 
 def paid_for(row: Row, cost: str) -> float | None:
-    """The training cost of the row; None if unknown."""
+    """The cost of the row; None if unknown."""
     paid: float | None = getattr(row, cost)
-    return paid if row.trained else 0.0
+    return paid if row.trained or cost in OF_USE else 0.0
+
+
+def networks_differ(rows: Sequence[Row]) -> bool:
+    """Whether rows differ in what the use of their network costs."""
+    return len({row.operations for row in rows}) > 1
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Set
 from pathlib import Path
@@ -14,6 +15,7 @@ from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
 from levelfield.data.checks.verified import verify_once
 from levelfield.progress import SILENT, Progress
+from levelfield.studies.planning.own_backbones import VARIED, fit_networks
 from levelfield.studies.planning.stopping import choose_stopping
 from levelfield.studies.runs.inputs import check_trunk
 from levelfield.studies.specification.choices import ProtocolChoice
@@ -32,23 +34,28 @@ def fit_to(
     wished: Study | None = None,
     fixed: Set[str] = frozenset(),
     trial_share: float = 0.0,
+    content: dict[str, Any] | None = None,
     progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str], int]:
     """A study for the photos under `path`, and sentences on what was found and chosen.
 
     root: root folder, if `path` names a benchmark. wished: the user's study; its keys in `fixed` are not changed.
-    trial_share: share of the training classes that trials of settings hold back. progress: progress of the images that
-    are checked for the first time.
+    trial_share: share of the training classes that trials of settings hold back. content: the study before fitting, by
+    default six losses. progress: progress of the images that are checked for the first time.
     """
-    content = photos_content()
+    content = copy.deepcopy(content) if content else photos_content()
     wished = wished or parse_study(content)
+    networks = VARIED in content.get("vary", {})
+    if networks:  # which name their stages differently; the study has its own patience
+        fixed = {*fixed, VARIED, "conditions.validate_every", "conditions.patience"}
     settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
     settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
     catalog = verify_once(catalog, skip_unreadable=skip_unreadable, progress=progress)
     settings |= {"skip_unreadable": True} if skip_unreadable else {}
     content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
-    content["about"] = f"Six losses with their default settings on {path}."
+    compared = f"{len(content['vary'][VARIED])} networks" if networks else "Six losses with their default settings"
+    content["about"] = f"{compared} on {path}."
     facts = survey(catalog)
     changes = [f"{path}: {facts}.", *catalog.notes]
     conditions = content["conditions"]
@@ -62,7 +69,7 @@ def fit_to(
             content["protocol"] = stopping.protocol
             protocol = ProtocolChoice(**stopping.protocol)
         if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
-            content["figures"] = ["curves"]  # of the metric that selects
+            content["figures"] = [*content.get("figures", []), "curves"]  # of the metric that selects
     fold = protocol.divide(catalog)[0]
     trains = fold.train
     if trial_share and not len(fold.validation):  # trials hold classes back, and batches must fit what is left
@@ -71,7 +78,7 @@ def fit_to(
         )
         trains = trial.divide(catalog)[0].train
     changes += _fit_batch(conditions, catalog.labels[trains], fixed)
-    changes += _fit_dim(conditions, wished.conditions, fixed)
+    changes += fit_networks(conditions, wished, fixed) if networks else _fit_dim(conditions, wished.conditions, fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
     told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
     changes.append(", ".join(told) + ".")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 from levelfield.registry import references_in
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing

@@ -14,8 +14,6 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
-from levelfield.arrays import read_array
-from levelfield.contents import checksum, read_json
 from levelfield.data import corruptions
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.corrupted import CorruptedView
@@ -26,7 +24,9 @@ from levelfield.embedder.model import Model
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate
-from levelfield.files import write_json, write_whole
+from levelfield.files.arrays import read_array
+from levelfield.files.reading import checksum, read_json
+from levelfield.files.writing import write_json, write_whole
 from levelfield.progress import SILENT, Progress
 from levelfield.registry import short_name
 from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test

@@ -15,6 +15,7 @@ from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
 from levelfield.progress import SILENT
+from levelfield.studies.runs.given import file_of, readable
 from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.training import Trained
 from levelfield.training.guard import may_change
@@ -63,10 +64,11 @@ def _check_frozen(trunk: Trunk, inputs: RunInputs, *, trains: bool) -> None:
 
 def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     """Embed some random images with the whole stored model, as a user would, and compare."""
-    parts = [part for part in (inputs.fold.test, inputs.fold.train) if len(part)]
+    data, fold = inputs.data_digest, inputs.fold
+    parts = [part for part in (readable(data, fold.test), readable(data, fold.train)) if len(part)]
     chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
     ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
-    pictures = Pictures([inputs.catalog.paths[i] for i in chosen], (model.view,), model.device)
+    pictures = Pictures([file_of(data, inputs.catalog, i) for i in chosen], (model.view,), model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():

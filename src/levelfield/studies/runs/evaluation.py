@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation import evaluate
-from levelfield.files import write_whole
+from levelfield.files.writing import write_whole
 from levelfield.progress import Progress
 from levelfield.studies.runs.folder.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
 from levelfield.studies.runs.folder.items import Items

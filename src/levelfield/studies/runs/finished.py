@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.embedder import load
+from levelfield import embedder as networks
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
@@ -95,6 +95,9 @@ def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple
             "with validation classes (levelfield compare STUDY protocol.validation=0.2), or use --choose-on training: "
             "the network has seen those classes, so the threshold will look better there than it is."
         )
-    catalog = inputs.catalog
-    rows = load(folder).embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
+    catalog, model = inputs.catalog, networks.load(folder)
+    if isinstance(model, networks.Model):  # from stored features where there are some: the same bits
+        rows = inputs.embed(model.embedder, indices, progress)
+    else:
+        rows = model.embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
     return rows, np.array(catalog.class_names)[catalog.labels[indices]]

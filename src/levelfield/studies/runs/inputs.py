@@ -7,29 +7,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from levelfield import data
+from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
 from levelfield.data.checks.verified import verify_once, with_known_digests
 from levelfield.data.files.images import read_image
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
-from levelfield.embedder import Embedder, Trunk
-from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
+from levelfield.studies.runs.given import given_for
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import EMBEDDED, Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, view_stream
+
+if TYPE_CHECKING:  # a report reads data and needs no network: timm takes seconds to import
+    from levelfield.embedder import Embedder, Trunk
+    from levelfield.embedder.trunk.backbones import Backbone
+    from levelfield.embedder.trunk.cost import NetworkCost
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
     "backbone",
@@ -71,6 +76,8 @@ class RunInputs:
     @cached_property
     def catalog(self) -> Catalog:
         """The catalog of the plan; raises if its images have changed since."""
+        if (given := given_for(self.data_digest)) is not None:
+            return given.catalog
         catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
         if self.data_digest and catalog.digest != self.data_digest:
             raise BadInput(
@@ -114,11 +121,12 @@ class RunInputs:
 
     @cached_property
     def cache(self) -> FeatureCache:
-        return FeatureCache(self.cache_folder)
+        given = given_for(self.data_digest)
+        return FeatureCache(self.cache_folder) if given is None else given.cache
 
     @cached_property
-    def _backbone(self) -> backbones.Backbone:
-        return backbones.create(self.conditions.backbone, weights=self.conditions.weights)
+    def _backbone(self) -> Backbone:
+        return networks.backbones.create(self.conditions.backbone, weights=self.conditions.weights)
 
     @cached_property
     def still_trunk(self) -> Trunk:
@@ -144,6 +152,13 @@ class RunInputs:
             return steps_view(c.train_view, **shared), test
         return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
 
+    @cached_property
+    def network_cost(self) -> NetworkCost:
+        """Weights of the network, and its operations for one image."""
+        from levelfield.embedder.trunk.cost import network_cost
+
+        return network_cost(self.still_trunk, self.conditions.image)
+
     @property
     def is_cached(self) -> bool:
         return self.conditions.cache and self.conditions.cut != "tuned"
@@ -151,7 +166,7 @@ class RunInputs:
     def new_trunk(self) -> Trunk:
         """A new trunk with the start weights, to be trained."""
         c = self.conditions
-        return Trunk(
+        return networks.Trunk(
             self._backbone,
             cut=c.cut,
             taps=c.taps,
@@ -165,7 +180,7 @@ class RunInputs:
     def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
         """Features below the cut of these images under one view, cached or computed now."""
         digests = [self.catalog.digests[i] for i in indices]
-        known = f"{self._key(view, number)} {_digest(digests)}"
+        known = f"{self.key_of(view, number)} {_digest(digests)}"
         if known in self._opened:
             return self._opened[known]
 
@@ -176,14 +191,15 @@ class RunInputs:
             parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
-        self._opened[known] = self.cache.rows(self._key(view, number), digests, compute, stage=stage)
+        self._opened[known] = self.cache.rows(self.key_of(view, number), digests, compute, stage=stage)
         return self._opened[known]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
         """How many of these images have no stored features under one view."""
-        return self.cache.missing(self._key(view, number), [self.catalog.digests[i] for i in indices])
+        return self.cache.missing(self.key_of(view, number), [self.catalog.digests[i] for i in indices])
 
-    def _key(self, view: View, number: int) -> str:
+    def key_of(self, view: View, number: int) -> str:
+        """The key of the stored features under one view."""
         return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
 
     @cached_property
@@ -229,7 +245,7 @@ class RunInputs:
         return embedder.embed(rows, from_images=not self.is_cached, coded=coded, stage=stage).cpu().numpy()
 
     def start_features(self, progress: Progress) -> StartFeatures:
-        still = Embedder(self.still_trunk, torch.nn.Identity())
+        still = networks.Embedder(self.still_trunk, torch.nn.Identity())
         embed, train = self.embed, self.fold.train
         return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, progress, "start features"))
 

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,9 +22,9 @@ import torch
 
 from levelfield import errors, processes
 from levelfield.errors import LevelfieldError, RunFailed
-from levelfield.files import locked
+from levelfield.files.writing import locked
 from levelfield.progress import SELDOM, CallbackProgress, Progress
-from levelfield.studies.runs.inputs import forget_inputs, inputs_for
+from levelfield.studies.runs.inputs import RunInputs, forget_inputs, inputs_for
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
 from levelfield.trust import as_trusted
@@ -78,10 +78,17 @@ class TrainedApart:
 
 @contextmanager
 def trained_apart(
-    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress, *, tested: bool
+    spec: RunSpec,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+    *,
+    tested: bool,
+    work: Callable[..., None] | None = None,
 ) -> Iterator[TrainedApart]:
-    """Like `train_here`, in a new process that lives until the block ends."""
-    process, pipe = processes.start(_work, spec, folder, metrics, options, tested)
+    """Like `train_here`, in a new process that lives until the block ends. work: its main function, if another one."""
+    process, pipe = processes.start(work or _work, spec, folder, metrics, options, tested)
     try:
         yield TrainedApart(process, pipe, progress)
     finally:
@@ -110,41 +117,56 @@ def _work(
 ) -> None:
     """Main function of the process: train, write the model, answer requests, exit."""
 
-    def say(kind: str, **more: Any) -> None:
-        pipe.send_bytes(json.dumps({"kind": kind, **more}, default=str).encode())
-
-    def answer(content: bytes) -> None:
-        say("answer")
-        pipe.send_bytes(content)
-
-    def report(text: str, done: int, total: int) -> None:
-        say("progress", text=text, done=done, total=total)
+    def train(progress: Progress) -> TrainedHere:
+        return train_here(spec, inputs_of(spec, options), folder, metrics, options, progress, tested=tested)
 
     try:
         # locked: the process of an earlier attempt, whose worker was killed, may still be ending
         with as_trusted(options.trust), locked(folder / LOCK):
-            trained = _train(spec, folder, metrics, options, CallbackProgress(report, pause=SELDOM), tested=tested)
-            answer(json.dumps(trained.facts.as_data(), default=str).encode())
-            while True:
-                what, arguments = pipe.recv()
-                answer(_as_bytes(getattr(trained, what)(*arguments)))
+            train_and_answer(pipe, train)
     except (EOFError, ConnectionError):  # the parent is gone
         pass
     except BaseException as error:  # user code may raise anything, including SystemExit
         with suppress(ConnectionError):
-            say("failed", error=type(error).__name__, text=_told(error), trace=traceback.format_exc())
+            say(pipe, "failed", **failure_of(error))
     os._exit(0)  # skip threads and exit handlers of user code
 
 
-def _train(
-    spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress, *, tested: bool
-) -> TrainedHere:
+def train_and_answer(pipe: Connection, train: Callable[[Progress], TrainedHere]) -> None:
+    """Train, report the facts, and answer requests until the parent closes its end (EOFError)."""
+
+    def answer(content: bytes) -> None:
+        say(pipe, "answer")
+        pipe.send_bytes(content)
+
+    def report(text: str, done: int, total: int) -> None:
+        say(pipe, "progress", text=text, done=done, total=total)
+
+    trained = train(CallbackProgress(report, pause=SELDOM))
+    answer(json.dumps(trained.facts.as_data(), default=str).encode())
+    while True:
+        what, arguments = pipe.recv()
+        answer(_as_bytes(getattr(trained, what)(*arguments)))
+
+
+def say(pipe: Connection, kind: str, **more: Any) -> None:
+    """Send a message to the parent."""
+    pipe.send_bytes(json.dumps({"kind": kind, **more}, default=str).encode())
+
+
+def failure_of(error: BaseException) -> dict[str, Any]:
+    """The error of this process, as plain data."""
+    return {"error": type(error).__name__, "text": _told(error), "trace": traceback.format_exc()}
+
+
+def inputs_of(spec: RunSpec, options: Options) -> RunInputs:
+    """The inputs of a training process: without test images, unless the conditions monitor them."""
     torch.set_num_threads(spec.conditions.threads)
     inputs = inputs_for(spec, options.cache_folder, options.device)
     if spec.conditions.monitor != "test":
         inputs = inputs.without_test()
         forget_inputs()
-    return train_here(spec, inputs, folder, metrics, options, progress, tested=tested)
+    return inputs
 
 
 def _told(error: BaseException) -> str:

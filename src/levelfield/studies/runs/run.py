@@ -11,15 +11,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from levelfield.contents import checksum
 from levelfield.embedder.model_files import WEIGHTS
 from levelfield.errors import Unfair
-from levelfield.files import write_whole
-from levelfield.methods import Deviation
+from levelfield.files.reading import checksum
+from levelfield.files.writing import write_whole
+from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.delivered import delivered
 from levelfield.studies.runs.evaluation import measure
@@ -29,8 +30,10 @@ from levelfield.studies.runs.folder.items import test_items
 from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart
+from levelfield.studies.runs.several_processes import trained_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
 from levelfield.studies.runs.training import Facts, Options, Trained, train_here
 from levelfield.training.checkpoint import CHECKPOINT
@@ -38,6 +41,8 @@ from levelfield.training.ledger import settled
 from levelfield.trust import as_trusted
 
 __all__ = ["Options", "execute", "versions"]
+
+LIBRARIES = ("levelfield", "torch", "torchvision", "timm", "numpy", "pillow")  # that affect bits
 
 
 def execute(
@@ -54,7 +59,7 @@ def execute(
 
 
 def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress) -> None:
-    claim(folder, spec, versions())
+    claim(folder, spec, described_machine(), home=options.home)
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]
         join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, progress=progress)
@@ -73,6 +78,8 @@ def _trained(
     spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress
 ) -> AbstractContextManager[Trained]:
     tested = len(inputs.fold.test) > 0
+    if spec.conditions.processes > 1 and trains(spec.method.name):
+        return trained_together(spec, inputs, folder, metrics, options, progress, tested=tested)
     if trains_own_code(spec, folder):
         return trained_apart(spec, folder, metrics, options, progress, tested=tested)
     return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested))
@@ -107,7 +114,7 @@ def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress)
 def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
     """Settle the ledger and write the results; training.json last."""
     facts, rows = tested.facts, tested.rows
-    measured, summary = facts.measured, dict(facts.summary)
+    measured, summary = facts.measured, {**facts.summary, **vars(inputs.network_cost)}
     if checksum(folder / WEIGHTS) != tested.model:
         raise Unfair(f"{folder / WEIGHTS} was changed after training.")
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
@@ -119,14 +126,20 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
     if tested.training_rows is not None:
         summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
+    summary["computed_by"] = list(bits(described_machine()))
     told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
     (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model; nothing resumes a complete training
+
+
+def described_machine() -> dict[str, Any]:
+    """Versions and machine, as run.yaml records them."""
+    return {"versions": versions(), "machine": machine()}
 
 
 def versions() -> dict[str, str]:
     """Versions of the software that computed the scores."""
     return {
         "python": platform.python_version(),
-        **{name: version(name) for name in ("levelfield", "torch", "timm", "numpy")},
+        **{name: version(name) for name in LIBRARIES},
     }

@@ -15,12 +15,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from levelfield import methods
-from levelfield.contents import damaged
 from levelfield.data.views.named import parse_steps
 from levelfield.errors import BadInput
-from levelfield.files import expanded
+from levelfield.files.plain_yaml import read_written
+from levelfield.files.reading import damaged
+from levelfield.files.writing import expanded
 from levelfield.methods import Deviation
-from levelfield.plain_yaml import read_written
 from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.files import explain_first, of_a_run
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from levelfield.arrays import read_array
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.evaluation import joined
-from levelfield.files import write_whole
+from levelfield.files.arrays import read_array
+from levelfield.files.writing import write_whole
 from levelfield.methods import Method
 from levelfield.methods.refine.groups import Groups
 from levelfield.methods.refine.passing import cluster_groups

@@ -20,7 +20,8 @@ from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
-from levelfield.progress import Progress
+from levelfield.progress import SILENT, Progress
+from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import save_method
 from levelfield.studies.runs.inputs import RunInputs, forget_inputs
@@ -29,7 +30,7 @@ from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planne
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
-from levelfield.training.feed import Feed
+from levelfield.training.feed import Feed, Source
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.memory import sees_unit_rows
 
@@ -47,6 +48,8 @@ class Options:
     pace: Pace = field(default_factory=Pace)
     trust: tuple[str, ...] | None = None
     """Files that runs may execute, see `levelfield.trust.trusted`; None: any file they name."""
+    home: Path | None = None
+    """Where the folder of the run will be, if it is made elsewhere (on a node of a cluster)."""
 
 
 @dataclass(frozen=True)
@@ -112,17 +115,15 @@ def train_here(
     progress: Progress,
     *,
     tested: bool,
+    ranks: Ranks = ALONE,
 ) -> TrainedHere:
     """Train, and write the model and the method. Continues an interrupted attempt.
 
     tested: whether there are test images; the inputs need not contain them.
+    ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
-    setup = set_up(spec, inputs, options.device, progress)
+    setup, state, taught = _trained(spec, inputs, folder, metrics, options, progress, ranks)
     method = setup.method
-    taught = teach(method, spec, inputs, folder, progress)
-    if not len(inputs.fold.test):
-        forget_inputs()  # the inputs of a teacher contain the test images
-    state = _train(spec, setup, inputs, folder, metrics, options, progress) if method.trains else TrainingState()
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
     setup.guard.check_saved(read_weights(folder))
@@ -130,6 +131,7 @@ def train_here(
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
     measured.memory_rows, measured.monitored = state.memory_rows, len(state.monitored)
+    measured.processes = ranks.size
     if state.images != state.step * setup.layout.batch_size:  # the images seen count, not the declared layout
         measured.layout = f"{state.images / state.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
@@ -146,6 +148,34 @@ def train_here(
     return TrainedHere(facts, setup)
 
 
+def take_part(
+    spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, ranks: Ranks
+) -> None:
+    """Train together with the first process, which calls `train_here`; writes no file."""
+    _trained(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
+
+
+def _trained(
+    spec: RunSpec,
+    inputs: RunInputs,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+    ranks: Ranks,
+) -> tuple[Setup, TrainingState, bool]:
+    """The parts after training, its state, and whether a teacher took part."""
+    with ranks.in_turn():  # the first process computes and stores what the others then read
+        setup = set_up(spec, inputs, options.device, progress)
+        taught = teach(setup.method, spec, inputs, folder, progress)
+        source = inputs.source(spec.draws, options.workers, progress) if setup.method.trains else None
+    if not len(inputs.fold.test):
+        forget_inputs()  # the inputs of a teacher contain the test images
+    if source is None:
+        return setup, TrainingState(), taught
+    return setup, _train(spec, setup, inputs, source, folder, metrics, options, progress, ranks), taught
+
+
 def _refines(method: Method, tested: bool) -> bool:
     own = type(method).refine is not Method.refine or "refine" in vars(method)
     return own or (tested and method.refinement is not None)
@@ -155,20 +185,23 @@ def _train(
     spec: RunSpec,
     setup: Setup,
     inputs: RunInputs,
+    source: Source,
     folder: Path,
     metrics: tuple[str, ...],
     options: Options,
     progress: Progress,
+    ranks: Ranks,
 ) -> TrainingState:
     conditions = spec.conditions
     feed = Feed(
-        inputs.source(spec.draws, options.workers, progress),
+        source,
         planner(setup, inputs, conditions, spec.draws),
         own_labels(spec, setup.method, inputs),
         device=options.device,
         names=[str(inputs.catalog.paths[i]) for i in inputs.fold.train],
         embed=lambda: inputs.embed(setup.embedder, inputs.fold.train, progress, "memory of embeddings", coded=False),
         unit_rows=sees_unit_rows(setup.method.objective),
+        ranks=ranks,
     )
     monitored = conditions.monitor == "test"
     watch = watcher(inputs, setup.embedder, ranking(metrics)[0], progress) if monitored else None
@@ -185,6 +218,7 @@ def _train(
             pace=options.pace,
             observer=Observer(validate, watch, progress, tensorboard),
             guard=setup.guard,
+            ranks=ranks,
         )
     setup.measured.epoch = feed.epoch_facts(max(0, state.step - 1))
     return state

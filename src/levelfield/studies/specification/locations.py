@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from levelfield.errors import MissingData
-from levelfield.files import expanded
+from levelfield.files.writing import expanded
 from levelfield.registry import is_file_reference
 from levelfield.studies.specification.choices import Data
 

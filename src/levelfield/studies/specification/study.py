@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from levelfield.errors import BadSpecification, LevelfieldError, nearest
-from levelfield.plain_yaml import read_yaml
+from levelfield.files.plain_yaml import read_yaml
 from levelfield.ranges import Range
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.claims import Claim
@@ -119,6 +119,8 @@ class Study(BaseModel):
         for key, written in value.items():
             if "." not in key:
                 raise ValueError(f"'{key}' is not a setting: write METHOD.SETTING, conditions.NAME or common.NAME")
+            if written is None and not key.startswith("common."):  # this setting is not searched
+                continue
             try:
                 Range.parse(key, written)
             except LevelfieldError as error:

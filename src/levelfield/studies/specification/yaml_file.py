@@ -10,8 +10,8 @@ from typing import Any
 
 from levelfield import library
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData, UnknownName, nearest, unknown
-from levelfield.files import expanded
-from levelfield.plain_yaml import read_yaml_file
+from levelfield.files.plain_yaml import read_yaml_file
+from levelfield.files.writing import expanded
 from levelfield.studies.specification.locations import placed
 from levelfield.studies.specification.study import Study, assign, owner, parse_study
 from levelfield.studies.specification.variations import check_methods

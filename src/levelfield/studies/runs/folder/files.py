@@ -21,11 +21,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from levelfield.arrays import read_array, read_arrays
-from levelfield.contents import MEGABYTE, checksum, damaged, read_json, read_text
 from levelfield.errors import Damaged
 from levelfield.evaluation import Signature
-from levelfield.files import write_json
+from levelfield.files.arrays import read_array, read_arrays
+from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
+from levelfield.files.writing import write_json
 
 TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
     "training.json",
@@ -85,10 +85,13 @@ class _Summary(_Form):
     peak_bytes: Cost | None = None
     images: Cost | None = None
     rows_through_trunk: Cost | None = None
+    weights: Cost | None = None
+    operations: Cost | None = None
     rho_train: Amount | None = None
     monitored: list[_Watched] = []
     history: list[_Judged] = []
     best_step: Count | None = None
+    computed_by: list[str] = []
 
     @model_validator(mode="after")
     def _has_a_best_step(self) -> _Summary:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadSpecification
-from levelfield.files import write_text
+from levelfield.files.writing import write_text
 from levelfield.methods import Method
 from levelfield.studies.runs.folder.files import ITEMS, checksums_of, read_items
 from levelfield.studies.runs.inputs import RunInputs

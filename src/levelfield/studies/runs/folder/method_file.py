@@ -12,7 +12,7 @@ from torch import Tensor
 
 from levelfield import methods
 from levelfield.errors import BadInput, Damaged, LevelfieldError
-from levelfield.files import write_whole
+from levelfield.files.writing import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
 from levelfield.settings import number, whole

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.arrays import read_arrays
-from levelfield.contents import damaged
 from levelfield.errors import BadInput
 from levelfield.evaluation import class_spectrum, spectral_decay, spectrum
-from levelfield.files import write_whole
+from levelfield.files.arrays import read_arrays
+from levelfield.files.reading import damaged
+from levelfield.files.writing import write_whole
 from levelfield.studies.runs.folder.files import of_a_run
 
 FILE = "training_spectra.npz"

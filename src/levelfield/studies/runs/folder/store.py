@@ -15,10 +15,10 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
 from levelfield import methods
-from levelfield.contents import MEGABYTE, checksum, damaged, read_json, read_text
 from levelfield.errors import BadInput, Damaged, LevelfieldError
-from levelfield.files import write_json, write_text
-from levelfield.plain_yaml import read_written
+from levelfield.files.plain_yaml import read_written
+from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
+from levelfield.files.writing import write_json, write_text
 from levelfield.registry import is_file_reference
 from levelfield.studies.runs.folder.files import (
     DESCRIBED,
@@ -114,8 +114,10 @@ def _coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return (labels, counts) if present.all() else ((np.cumsum(present) - 1)[labels], counts[present])
 
 
-def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
+def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | None = None) -> None:
     """Write the run's description, or refuse a folder made with another specification.
+
+    made_by: versions and machine. home: where the folder will be, if it is not there yet.
 
     Damaged files are removed, with all files made from them, and made again; intact files are kept.
     """
@@ -133,8 +135,8 @@ def claim(folder: Path, spec: RunSpec, versions: dict[str, str]) -> None:
     _discard_damaged(folder)
     if described.exists():
         return  # keep the versions that the run began with
-    content = {"identity": spec.identity, "versions": versions, **spec.model_dump(mode="json")}
-    if (place := place_of(spec.data, folder)) is not None:
+    content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
+    if (place := place_of(spec.data, home or folder)) is not None:
         content["place"] = place.model_dump()
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 

@@ -14,7 +14,7 @@ import yaml
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
-from levelfield.files import link_whole, write_text, write_whole
+from levelfield.files.writing import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
@@ -141,6 +141,8 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
     summary |= {
         "peak_bytes": _largest(each.get("peak_bytes") for each in summaries),  # members train one after another
+        "weights": _sum(each.get("weights") for each in summaries),
+        "operations": _sum(each.get("operations") for each in summaries),
         "collapsed": any(each["collapsed"] for each in summaries),
         "finished": any(each.get("finished", False) for each in summaries),
         "best": None,
@@ -174,6 +176,13 @@ def _largest(counts: Iterable[int | None]) -> int | None:
     counts = list(counts)
     known = [count for count in counts if count is not None]
     return max(known) if len(known) == len(counts) else None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if a member of an earlier version did not record its count."""
+    counts = list(counts)
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -> list[Deviation]:

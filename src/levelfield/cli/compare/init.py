@@ -1,0 +1,68 @@
+"""`levelfield init`: write a study file to edit."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from levelfield.cli.console import console, looking
+from levelfield.errors import BadInput
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("init", epilog="Example: levelfield init --from demo my.yaml", rich_help_panel=panel)(init)
+
+
+def init(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Your photos (one sub-folder per class, or a CSV), or a benchmark; with --from, the file to write."
+        ),
+    ] = None,
+    source: Annotated[str | None, typer.Option("--from", help="Copy a built-in study, such as demo.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Study file to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    skip_unreadable: Annotated[
+        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
+    ] = False,
+    root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
+) -> None:
+    """Write a study file: for your photos, or from a built-in study."""
+    from levelfield import library
+    from levelfield.files.writing import write_text
+
+    changes: list[str] = []
+    if source is not None:
+        text = library.copy(source)
+        target = out or folder or Path(f"{source.replace('/', '-')}.yaml")
+    elif folder is None:
+        raise BadInput("Name your photos (levelfield init FOLDER), or a study to copy (levelfield init --from demo).")
+    else:
+        text, name, changes = _fitted(folder, root, skip_unreadable)
+        target = out or Path(f"{name}.yaml")
+    if target.exists() and not force:
+        raise BadInput(f"{target} already exists: choose another name, or replace it with --force.")
+    write_text(target, text)
+    for change in changes:
+        console.print(f"- {change}", highlight=False)
+    command = f"levelfield compare {shlex.quote(str(target))}"
+    console.print(f"Written: {target}. Review it, then run: {command}", highlight=False, soft_wrap=True)
+
+
+def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str, str, list[str]]:
+    """A study for the user's photos: its text, its name, and the changes that fit it to them."""
+    import yaml
+
+    from levelfield.registry import references_in
+    from levelfield.studies.planning.own_photos import fit_to
+    from levelfield.trust import trust
+
+    trust(*references_in(str(folder)))
+    with looking() as progress:
+        content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
+    remarks = "".join(f"# {line}\n" for line in changes)
+    return remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), content["name"], changes

@@ -1,0 +1,1 @@
+"""Commands that show results, ours and the papers'."""

@@ -1,0 +1,118 @@
+"""`levelfield view`: a study's page from a server on this machine, with live search."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield.cli.console import bar, console, error_console, is_quiet
+from levelfield.cli.options import ImagesOption, TrustOption
+
+if TYPE_CHECKING:
+    from levelfield.reports.view.server import Server
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("view", epilog="Example: levelfield view runs/demo --open", rich_help_panel=panel)(view)
+
+
+def view(
+    folder: Annotated[Path, typer.Argument(help="Folder of a study, such as runs/demo.")],
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 0,
+    root: ImagesOption = None,
+    trust_files: TrustOption = None,
+) -> None:
+    """Look at a study, and search with your own photos.
+
+    Shows the page of `report --page` with full-size images, any query, and search with photos that you drop onto it.
+    Only this machine can open it; photos are not stored. Ctrl-C ends it.
+    """
+    from levelfield.reports.view.server import Server
+    from levelfield.reports.view.study import read_site
+    from levelfield.studies.specification.locations import images_in
+
+    with images_in(root), Server(port=port) as server:  # a port in use is known before the page is made
+        with bar("making the page") as progress:
+            server.site = read_site(folder, server.token, progress=progress)
+        with _private_folder(folder) if open_browser else nullcontext() as private:
+            _serve(server, private)
+    _leave()
+
+
+def _serve(server: Server, private: Path | None) -> None:
+    """Serve until Ctrl-C or SIGTERM. private: open the browser, with a file in this folder."""
+    # no exceptions: one that is raised while Python collects garbage would be lost
+    before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        console.print(server.address, soft_wrap=True)
+        if not is_quiet():
+            error_console.print("Open this address in a browser on this machine. Ctrl-C ends the server.")
+        if private is not None:
+            _open(_redirect_to(server.address, private))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as Pillow's about large images; errors reach the page
+            server.serve()
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _leave() -> None:
+    """End the process at once. Ending Python takes seconds when torch is imported, and aborts if a thread is inside it;
+    there is nothing to save."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _redirect_to(address: str, folder: Path) -> str:
+    """The URI of a new file in `folder` that leads to the address.
+
+    A browser's command line is visible to all users of the machine, and the address holds the token.
+    """
+    path = folder / "open.html"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open</a>')
+    return path.resolve().as_uri()
+
+
+@contextmanager
+def _private_folder(study: Path) -> Iterator[Path]:
+    """A folder that only this user can read, removed afterwards.
+
+    It is in the study's folder if that can be written: browsers installed as snaps cannot read the system's own
+    temporary folder.
+    """
+    home = study if os.access(study, os.W_OK) else None
+    with TemporaryDirectory(prefix="view-", dir=home, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _open(address: str) -> None:
+    """Open the address in a browser, without waiting for it."""
+    import threading
+    import webbrowser
+
+    def opened() -> None:
+        if not webbrowser.open(address):
+            error_console.print("The browser could not be started: open the address yourself.")
+
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        error_console.print("No browser was found: open the address yourself.")
+        return
+    if type(found) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:  # lynx, w3m: needs this terminal
+        error_console.print("No graphical browser was found: open the address yourself.")
+        return
+    threading.Thread(target=opened, daemon=True).start()

@@ -1,0 +1,1 @@
+"""Commands about the parts: list, check, datasets, cache."""

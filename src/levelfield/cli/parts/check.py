@@ -1,0 +1,108 @@
+"""`levelfield check`: test any loss with the laws that all built-in losses pass."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levelfield.cli.console import console
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.trust import trust
+from levelfield.wording import plural
+
+if TYPE_CHECKING:
+    from levelfield.objectives import Objective
+    from levelfield.testing import Verdict
+
+_MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("check", epilog="Example: levelfield check my_losses.py:MyLoss", rich_help_panel=panel)(check)
+
+
+def check(
+    name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
+    settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
+    num_classes: Annotated[
+        int, typer.Option("--num-classes", min=4, help="Number of classes the loss is built for; batches have 4.")
+    ] = 4,  # equal to CLASSES and DIM of levelfield.testing, which a test checks
+    dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Test a loss, yours or a built-in one, against every law.
+
+    The laws cover gradients, order and names, degenerate batches, precision, state and randomness.
+    The exit code is 1 if a law is broken.
+    """
+    from levelfield.registry import references_in
+
+    chosen = _read(settings or [])
+    trust(*references_in([name, chosen]))
+
+    from levelfield import objectives
+    from levelfield.randomness import isolated
+    from levelfield.testing import verdicts
+    from levelfield.testing._place import raised_at
+
+    def make(**extra: Any) -> Objective:
+        with isolated(
+            0, "check"
+        ):  # a loss may draw its parameters from the global generator; they must be the same each time
+            return objectives.create(name, num_classes=num_classes, dim=dim, **{**chosen, **extra})
+
+    try:
+        make()
+    except LevelfieldError:
+        raise
+    except Exception as error:  # user code may raise anything
+        where = f" ({place})" if (place := raised_at(error)) else ""
+        raise BadInput(f"Cannot create {name}: {type(error).__name__}: {error}{where}") from error
+    found = verdicts(make, classes=num_classes, dim=dim)
+    broken = [verdict for verdict in found if verdict.holds is False]
+    if as_json:
+        typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in found]}, indent=2))
+    else:
+        _show(name, found)
+    if broken:
+        raise typer.Exit(1)
+
+
+def _show(name: str, found: list[Verdict]) -> None:
+    """Print a table of the laws; an error that breaks several laws is printed once."""
+    from rich.table import Table
+
+    from levelfield.testing import findings
+    from levelfield.testing._check import first_line
+
+    table = Table(title=name, title_justify="left", pad_edge=False)
+    for column in ("law", "", "observed"):
+        table.add_column(column, overflow="fold")
+    broken = findings(found)
+    for laws, seen, where in broken:
+        more = f"\nand {plural(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
+        table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
+    for verdict in found:
+        if verdict.holds is not False:
+            table.add_row(verdict.law.replace("_", " "), _MARKS[verdict.holds], first_line(verdict.seen))
+    console.print(table)
+    touched, apart = sum(len(one.laws) for one in broken), sum(verdict.holds is None for verdict in found)
+    if not broken:
+        console.print(f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
+        return
+    causes = f" by {plural(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
+    console.print(f"{touched} of {len(found)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
+
+
+def _read(settings: list[str]) -> dict[str, Any]:
+    from levelfield.files.plain_yaml import read_yaml
+
+    found = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise BadSpecification(f"'{setting}' is not a setting: write KEY=VALUE, such as margin=0.1.")
+        found[key] = read_yaml(value, origin=f"'{setting}'")
+    return found

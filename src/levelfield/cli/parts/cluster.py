@@ -1,0 +1,87 @@
+"""`levelfield cluster check`: whether every node of a Ray cluster can do the runs of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield.cli.console import console
+from levelfield.cli.options import DeviceOption, OutOption, RootOption, root_override
+from levelfield.errors import LevelfieldError
+from levelfield.wording import plural
+
+if TYPE_CHECKING:
+    from levelfield.studies.execution.cluster.nodes import Answer, Found
+
+group = typer.Typer(no_args_is_help=True, help="Check a Ray cluster.")
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.add_typer(group, name="cluster", rich_help_panel=panel)
+    group.command("check", epilog="Example: levelfield cluster check 10.0.0.1:6379 --study demo")(check)
+
+
+@group.callback()
+def _cluster() -> None:
+    """Check a Ray cluster."""
+
+
+def check(
+    address: Annotated[str, typer.Argument(help="HOST:PORT of the head, or auto: the cluster of this machine.")],
+    study: Annotated[str | None, typer.Option("--study", help="Study whose data every node must have.")] = None,
+    root: RootOption = None,
+    out: OutOption = Path("runs"),
+    device: DeviceOption = "cpu",
+) -> None:
+    """Show what each node has: versions, CPU, device, data, folder.
+
+    One line per node. Exit code 1 if a node cannot do the runs.
+    """
+    from levelfield.studies.execution.cluster.connect import connected
+    from levelfield.studies.execution.cluster.nodes import Question, marked, survey
+    from levelfield.studies.runs.machine import bits, unlike
+    from levelfield.studies.specification.named_code import named_by
+    from levelfield.studies.specification.yaml_file import read_study
+    from levelfield.trust import trust, trusted
+
+    data = None
+    if study is not None:
+        trust(*named_by(study, []))
+        data = read_study(study, root_override(root)).data
+    with connected(address) as ray, marked(out.absolute()) as mark:
+        answers = survey(ray, Question(data, mark, device, trusted(), Path.cwd()))
+    for answer in answers:
+        console.print(line(answer, with_data=data is not None), soft_wrap=True)
+    found = [answer.found for answer in answers if answer.found is not None]
+    for told in unlike([bits(one.described) for one in found]):
+        console.print(f"Can differ in the last bits: {told}.", soft_wrap=True)
+    if not all(one.sees_folder for one in found):
+        console.print(f"Not every node sees {out.absolute()}: finished runs will be sent to this machine.")
+    bad = [one for one in answers if one.found is None or one.found.no_data or one.found.no_device]
+    if bad:
+        raise LevelfieldError(f"{plural(len(bad), 'node', 'nodes')} of {len(answers)} cannot do the runs.")
+
+
+def line(answer: Answer, *, with_data: bool) -> str:
+    """What a node has, on one line."""
+    node, found = answer.node, answer.found
+    has = f"{node.name}: {node.cpus:g} cores, {node.memory / 1e9:.1f} GB" + (
+        f", {node.gpus:g} GPU" if node.gpus else ""
+    )
+    if found is None:
+        return f"{has}, UNUSABLE: {answer.error}"
+    return ", ".join([has, *_facts(found, with_data)])
+
+
+def _facts(found: Found, with_data: bool) -> list[str]:
+    versions, machine = found.described["versions"], found.described["machine"]
+    told = [f"{name} {versions[name]}" for name in ("levelfield", "python", "torch")]
+    told.append(f"{machine['cpu']} {machine['capability']}")
+    told += [f"{name}={value}" for name, value in machine.get("settings", {}).items()]
+    told.append(f"NO DEVICE: {found.no_device}" if found.no_device else "device ok")
+    if with_data:
+        told.append(f"NO DATA: {found.no_data}" if found.no_data else f"{found.images:,} images")
+    told.append("sees the output folder" if found.sees_folder else "does not see the output folder")
+    return told

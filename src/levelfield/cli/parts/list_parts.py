@@ -1,0 +1,127 @@
+"""`levelfield list`: the names of all parts, and the facts about one."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from levelfield.cli.console import console
+
+
+class Kind(StrEnum):
+    """Kinds of parts that can be listed."""
+
+    objectives = "objectives"
+    miners = "miners"
+    batchings = "batchings"
+    datasets = "datasets"
+    metrics = "metrics"
+    backbones = "backbones"
+    methods = "methods"
+    protocols = "protocols"
+    corruptions = "corruptions"
+    figures = "figures"
+    studies = "studies"
+
+
+_ROOMS = {
+    Kind.objectives: "levelfield.objectives",
+    Kind.miners: "levelfield.miners",
+    Kind.batchings: "levelfield.batching",
+    Kind.datasets: "levelfield.data",
+    Kind.metrics: "levelfield.evaluation",
+    Kind.backbones: "levelfield.embedder.trunk.backbones",
+    Kind.protocols: "levelfield.data.protocols",
+    Kind.methods: "levelfield.methods",
+    Kind.corruptions: "levelfield.data.corruptions",
+    Kind.figures: "levelfield.reports.figures",
+    Kind.studies: "levelfield.library",
+}
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("list", epilog="Example: levelfield list objectives margin", rich_help_panel=panel)(list_names)
+
+
+def list_names(
+    kind: Annotated[Kind, typer.Argument(help="Kind of part.")],
+    name: Annotated[str | None, typer.Argument(help="Show all facts about this part.")] = None,
+) -> None:
+    """List parts by kind (objectives, miners ...), or the studies."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from levelfield.cli.parts.facts import all_facts, first_fact
+    from levelfield.wording import plural
+
+    room: Any = importlib.import_module(_ROOMS[kind])
+    if name is not None and name not in room.names() and (within := _with(name, room.names())):
+        names = plural(len(within), "name contains it", "names contain it")
+        console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
+        return
+    if name is not None:
+        console.print(all_facts(name, room.describe(name)), highlight=False)
+        return
+    if kind is Kind.backbones:
+        names = room.names()
+        console.print(
+            f"{len(names):,} backbones; weights that install with pip: {', '.join(room.installable())}. "
+            "`levelfield list backbones NAME` shows one backbone and its stages.",
+            highlight=False,
+        )
+        console.print("  ".join(names), highlight=False)
+        return
+    if kind is Kind.studies:
+        _print_studies(room)
+        return
+    table = Table(pad_edge=False)
+    table.add_column("name")
+    table.add_column("what")
+    for entry in room.names():
+        table.add_row(entry, Text(first_fact(room.describe, entry)))
+    console.print(table)
+
+
+def _print_studies(room: Any) -> None:
+    """Tables that fit 80 columns: studies on the embedded images, on other data, and the papers' tables."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    own = Table(title='On the embedded images (pip install "levelfield[demo]")')
+    other = Table(title="On your copy of the data (`levelfield datasets`)")
+    papers = Table(title="The papers' tables, on your copy of the data; with --mini on emoji")
+    for table in (own, other, papers):
+        table.box, table.padding, table.pad_edge, table.title_justify = SIMPLE_HEAD, (0, 0), False, "left"
+        table.add_column("name", no_wrap=True)
+        table.add_column("what", overflow="fold")
+    for table in (other, papers):
+        table.add_column("data", no_wrap=True)
+    for name in room.names():
+        facts, (paper, _, part) = room.describe(name), name.partition("/")
+        if not part and facts.data == ("emoji",):
+            own.add_row(name, Text(facts.what))
+            continue
+        if not part:
+            other.add_row(name, Text(facts.what), " ".join(facts.data))
+            continue
+        place = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
+        papers.add_row(name, Text(facts.what.removeprefix(f"{paper} {place}, ")), " ".join(facts.data))
+    for table in (own, other, papers):
+        console.print(table)
+    console.print("`levelfield list studies NAME` shows one study.", highlight=False)
+
+
+def _with(part: str, names: Iterable[str]) -> list[str]:
+    """The names that contain the words of `part`, in order.
+
+    >>> _with("vit dino", ["vit_base_patch14_dinov2", "resnet18"])
+    ['vit_base_patch14_dinov2']
+    """
+    words = [word for word in re.split(r"[\W_]+", part.lower()) if word]
+    return [name for name in names if words and all(word in name.lower() for word in words)]

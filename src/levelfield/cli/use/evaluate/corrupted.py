@@ -1,0 +1,115 @@
+"""`levelfield evaluate RUN --corrupt`: the drop on corrupted test images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from levelfield.cli.console import bar, console
+from levelfield.cli.use.evaluate.tables import Evaluated
+from levelfield.data import corruptions
+from levelfield.errors import BadInput
+from levelfield.files.writing import write_text
+from levelfield.registry import references_in
+from levelfield.reports.leaderboard.widths import divided
+from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
+from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
+from levelfield.trust import trust
+
+METRICS = ("recall@1", "map@r")  # default
+_NAMES = "test images"  # heading of the first column
+_MARGINS = 2
+
+
+def measure(
+    run: Path | None,
+    wanted: str,
+    settings: dict[str, Any],
+    distances: Sequence[str],
+    dims: list[int],
+    *,
+    out: Path | None,
+    as_json: bool,
+    signatures: bool,
+    unfit: dict[str, bool],
+) -> None:
+    """Print (or write) the scores and drops of a run under corruptions. unfit: given options that do not apply."""
+    if run is None:
+        raise BadInput("--corrupt needs a run folder: its model must embed the corrupted images.")
+    if len(distances) > 1 or len(dims) > 1:
+        raise BadInput("--corrupt takes one --distance and one --dim at a time.")
+    if other := [flag for flag, given in unfit.items() if given]:
+        raise BadInput(f"--corrupt and {other[0]} cannot be combined: run two commands.")
+    names, metrics = corruptions.chosen(wanted), settings["metrics"] or METRICS
+    trust(*references_in(names))
+    plain = {key: value for key, value in settings.items() if key not in ("metrics", "ci")}
+    with bar("embedding") as progress:
+        drops, results = evaluate_corrupted(
+            run,
+            names,
+            metrics=metrics,
+            progress=progress,
+            ci=None,
+            dim=dims[0] if dims else None,
+            distance=distances[0],
+            **plain,
+        )
+    clean = Evaluated(
+        results["clean"], distances[0], how_refined(run), models=how_many_models(run), bits=how_many_bits(run)
+    )
+    made = {metric: clean.signature(metric) for metric in clean.result}
+    text = json.dumps(as_data(drops) | {"signatures": made}, indent=2, allow_nan=False)
+    if out is not None:
+        write_text(out, text + "\n")
+    if as_json:
+        typer.echo(text)
+        return
+    console.print(*_tables(drops, console.width), sep="")
+    console.print("Drop: clean minus corrupted. One draw per image, the same for every run.")
+    for signature in made.values() if signatures else ():
+        console.print(signature, soft_wrap=True)
+
+
+def as_data(drops: Drops) -> dict[str, Any]:
+    """The scores as plain data."""
+    return {
+        "clean": drops.clean,
+        "corrupted": {
+            name: {metric: {"value": value, "drop": drops.drop(name, metric)} for metric, value in values.items()}
+            for name, values in drops.corrupted.items()
+        },
+        "mean_drop": {metric: drops.mean_drop(metric) for metric in drops.clean},
+    }
+
+
+def _tables(drops: Drops, width: int) -> Iterator[Table]:
+    """One table; metrics that do not fit follow in another."""
+    rows = ["clean", *drops.corrupted, "mean drop"]
+    names = max(map(len, [_NAMES, *rows]))
+    columns = {metric: _column(drops, metric) for metric in drops.clean}
+    widths = {
+        metric: max(len(metric), *(len(value) for value, _ in cells)) + 1 + max(len(drop) for _, drop in cells)
+        for metric, cells in columns.items()
+    }
+    for part in divided(widths, width - _MARGINS - names):
+        table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+        table.add_column(_NAMES, no_wrap=True)
+        for metric in part:
+            table.add_column(metric, justify="right", no_wrap=True)
+            table.add_column("drop", justify="right", no_wrap=True)
+        for k, name in enumerate(rows):
+            cells = [cell for metric in part for cell in columns[metric][k]]
+            table.add_row(name, *cells, end_section=k == len(drops.corrupted))
+        yield table
+
+
+def _column(drops: Drops, metric: str) -> list[tuple[str, str]]:
+    """Score and drop on clean images, under each corruption, and on average."""
+    under = [(f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}") for name, values in drops.corrupted.items()]
+    return [(f"{drops.clean[metric]:.4f}", ""), *under, ("", f"{drops.mean_drop(metric):+.4f}")]

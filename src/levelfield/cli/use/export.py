@@ -1,0 +1,79 @@
+"""`levelfield export`: the model of a run as one file for other programs, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield.cli.console import bar, console
+from levelfield.cli.options import ImagesOption, RunArgument, TrustOption
+from levelfield.errors import unknown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from levelfield.shipping import Exported
+    from levelfield.shipping.measuring import Measured
+
+
+FORMATS = ("onnx", "torchscript", "safetensors")  # those of levelfield.shipping.formats, known without torch
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("export", epilog="Example: levelfield export runs/demo/best --out exported", rich_help_panel=panel)(
+        export
+    )
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
+    to: Annotated[str, typer.Option("--to", help="Format: onnx, torchscript or safetensors.")] = "onnx",
+    int8: Annotated[bool, typer.Option("--int8", help="Store the weights in 8 bits (onnx).")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Measure the exported model on the run's test images.")
+    ] = True,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    root: ImagesOption = None,
+    trust_files: TrustOption = None,
+) -> None:
+    """Write a run's model for other programs; measure it again."""
+    if to not in FORMATS:
+        raise unknown("format", to, FORMATS)
+
+    from levelfield.shipping import export as export_run
+    from levelfield.studies.specification.locations import images_in
+
+    with bar("measuring") as progress, images_in(root):
+        done = export_run(run, out, to=to, int8=int8, measured=measured, force=force, progress=progress)
+    if done.measured is None:
+        console.print("Not measured: the figures of the exported model are not known.")
+    else:
+        console.print(_table(done.measured))
+        images = f"{done.measured.original.n_queries:,} test images"
+        console.print(f"{images}. {done.measured.difference_text}", soft_wrap=True)
+    console.print(f"Written: {_files(done)}", soft_wrap=True)
+
+
+def _table(measured: Measured) -> Table:
+    from rich.table import Table
+
+    table = Table("figure", "run", "exported", "difference")
+    for name, (before, now) in measured.figures.items():
+        table.add_row(name, f"{before:.4f}", f"{now:.4f}", f"{now - before:+.4f}")
+    return table
+
+
+def _files(done: Exported) -> str:
+    return ", ".join(f"{done.folder / name} ({_size(count)})" for name, count in done.files.items())
+
+
+def _size(count: int) -> str:
+    """Bytes for people.
+
+    >>> _size(800), _size(13_500_000)
+    ('1 kB', '13.5 MB')
+    """
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{max(1, round(count / 1e3))} kB"

@@ -1,0 +1,154 @@
+"""`levelfield index`: embed a folder of photos once, to be searched many times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from levelfield.cli.console import bar, console, error_console, is_quiet
+from levelfield.cli.options import ImagesOption, ModelArgument, SkipOption, TrustOption
+from levelfield.cli.use.use import readable
+from levelfield.errors import BadInput, UnreadableImage, unknown
+from levelfield.wording import plural
+
+if TYPE_CHECKING:
+    from levelfield.shipping import Index
+
+LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approximate, known without numpy
+
+
+def add_to(app: typer.Typer, panel: str) -> None:
+    app.command("index", epilog="Example: levelfield index runs/demo/best photos --out index", rich_help_panel=panel)(
+        index
+    )
+
+
+def index(
+    run: ModelArgument,
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of photos; the sub-folder of a photo is its class.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder of the index.")] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option("--add", help="Folder with photos to add to the index --out (or RUN); repeatable."),
+    ] = None,
+    approximate: Annotated[
+        str | None, typer.Option("--approximate", help="Search approximately with usearch or faiss; default: exactly.")
+    ] = None,
+    choose_on: Annotated[
+        str, typer.Option("--choose-on", help="Classes that choose the threshold: validation or training.")
+    ] = "validation",
+    skip_unreadable: SkipOption = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing index.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    root: ImagesOption = None,
+    trust_files: TrustOption = None,
+) -> None:
+    """Embed folders of photos once, for `levelfield search`."""
+    if approximate is not None and approximate not in LIBRARIES:
+        raise unknown("library for approximate search", approximate, LIBRARIES)
+    from levelfield.shipping.index.folder import is_index
+
+    given = run if is_index(run) else None
+    if add:
+        home = given or out
+        if folders or home is None or (given and out):
+            raise BadInput("To add photos: levelfield index INDEX --add FOLDER, or RUN --add FOLDER --out INDEX.")
+        _add(home, None if given else run, add, skip_unreadable, as_json)
+        return
+    if given:
+        raise BadInput(f"{run} is an index. Add photos to it with --add FOLDER, or give a run to make a new index.")
+    if not folders or out is None:
+        raise BadInput("Give folders of photos, and the folder of the index with --out.")
+    _build(run, folders, out, approximate, choose_on, skip_unreadable, force, as_json, root)
+
+
+def _build(
+    run: Path,
+    folders: list[Path],
+    out: Path,
+    approximate: str | None,
+    choose_on: str,
+    skip_unreadable: bool,
+    force: bool,
+    as_json: bool,
+    root: Path | None,
+) -> None:
+    from levelfield.shipping import OnnxModel, build_index, load
+    from levelfield.shipping.index import decision
+    from levelfield.shipping.index.approximate import check_library
+    from levelfield.shipping.index.index import check_out, photos_of
+
+    check_out(out, force=force)
+    if approximate is not None:
+        check_library(approximate)
+    skip = _unreadable(photos_of(folders), skip_unreadable)
+    model = load(run)
+    with bar("choosing the threshold") as progress:
+        if isinstance(model, OnnxModel):
+            chosen, note = decision.of_export(model)
+        else:
+            from levelfield.studies.specification.locations import images_in
+
+            with images_in(root):
+                chosen, note = decision.of_run(run, choose_on=choose_on, progress=progress)
+    settings: dict[str, Any] = {"approximate": approximate, "skip": skip, "force": force}
+    try:
+        with bar("embedding") as progress:
+            made = build_index(run, folders, out, decision=chosen, progress=progress, **settings)
+    except UnreadableImage as error:
+        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
+    if note and not is_quiet():
+        error_console.print(note, soft_wrap=True)
+    _tell(made, f"{plural(len(made), 'image', 'images')} of {_classes(made)}", as_json)
+
+
+def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, as_json: bool) -> None:
+    from levelfield.shipping import add_to_index
+    from levelfield.shipping.index.index import photos_of
+
+    skip = _unreadable(photos_of(more), skip_unreadable)
+    try:
+        with bar("embedding") as progress:
+            done = add_to_index(home, more, model=run, skip=skip, progress=progress)
+    except UnreadableImage as error:
+        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
+    changed = f", {plural(done.changed, 'changed image', 'changed images')} embedded again" if done.changed else ""
+    told = (
+        f"{plural(done.new, 'new image', 'new images')}{changed}, {done.known:,} already there. Now {len(done.index):,}"
+    )
+    _tell(done.index, f"{told} of {_classes(done.index)}", as_json)
+
+
+def _unreadable(paths: list[Path], skip: bool) -> list[Path]:
+    return sorted(set(paths) - set(readable(paths))) if skip else []
+
+
+def _classes(made: Index) -> str:
+    return plural(len(set(made.classes) - {""}), "class", "classes")
+
+
+def _tell(made: Index, what: str, as_json: bool) -> None:
+    """Print what was written, the threshold with its rate of matched unknowns, and what an approximate search loses."""
+    facts = made.content.facts
+    if as_json:
+        shown = ("images", "dim", "codes", "model", "threshold", "unknowns", "approximate")
+        typer.echo(json.dumps({"folder": str(made.folder), **{name: facts[name] for name in shown}}, indent=2))
+        return
+    from levelfield.shipping.index.decision import unknowns_text
+
+    lines = [f"{made.folder}: {what}, {made.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."]
+    if (graph := facts["approximate"]) is not None:
+        recalls = ", ".join(f"{name} {value:.4f}" for name, value in graph.items() if name.startswith("recall"))
+        lines.append(f"Approximate search ({graph['library']}) against exact: {recalls or 'not measured'}; ")
+        lines[-1] += f"{plural(graph['queries'], 'image', 'images')} of the index searched among the others."
+    if (chosen := facts["threshold"]) is not None:
+        lines.append(f"Same class: from a cosine of {chosen['value']:.3f}, chosen on {chosen['chosen_on']}.")
+    if facts["unknowns"] is not None:
+        lines.append(unknowns_text(facts["unknowns"]))
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False)

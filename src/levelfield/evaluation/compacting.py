@@ -1,0 +1,247 @@
+"""Compact embeddings: the same rows stored in fewer bytes, to compare their size with their score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.inputs import Array, Arrays, check_dim, finite_rows
+from levelfield.evaluation.search.distances import Distance, unit_rows
+
+LEAST = 16  # the smallest k that is tried by default
+_BLOCK = 4096  # rows converted at a time
+_HIGHEST = float(np.finfo(np.float16).max)
+_RANK = 1e-10  # a variance below this share of the largest one is rounding: rows of float32 have about 1e-14
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """Embeddings in a compact form.
+
+    name: "float32", "float16", "int8", "bits", "first 64", "whitened 64".
+    bytes: of one stored embedding.
+    distance: compares the `rows`; "hamming" for bits, otherwise that of the caller.
+    bits: per number.
+    """
+
+    name: str
+    dim: int
+    bits: int
+    bytes: int
+    distance: Distance
+    source: Array = field(repr=False)
+    encode: Callable[[Array], Array] = field(repr=False, compare=False)
+    decode: Callable[[Array], Array] = field(repr=False, compare=False)
+
+    @property
+    def rows(self) -> Array:
+        """(n, dim): the rows to compare, made anew at each access so that only one form is in memory."""
+        return self.of(self.source)
+
+    def stored(self, rows: Arrays) -> Array:
+        """(n, ...): what one would write to disk for other embeddings of the same network, `bytes` for each row."""
+        given = finite_rows(rows, "rows", None)
+        if given.shape[1] != self.source.shape[1]:
+            raise BadInput(f"rows has {given.shape[1]} columns; expected {self.source.shape[1]}, as in the test rows.")
+        return _in_blocks(self.encode, given)
+
+    def of(self, rows: Arrays) -> Array:
+        """(n, dim): the rows to compare of other embeddings, such as a gallery."""
+        return _in_blocks(self.decode, self.stored(rows))
+
+
+def compact(
+    train_rows: Arrays | None,
+    test_rows: Arrays,
+    *,
+    dims: Sequence[int] | None = None,
+    distance: Distance = "cosine",
+) -> dict[str, Compacted]:
+    """Compact forms of embeddings by name, float32 first. Under cosine every row is first divided by its length.
+
+    - `float32`, `float16`: each number in 4 or 2 bytes.
+    - `int8`: each number divided by (largest absolute value of its dimension in the training rows) / 127, rounded,
+      limited to -127..127.
+    - `bits`: 1 if a number is above the mean of its dimension in the training rows, otherwise 0; 8 numbers in a byte.
+      Compared by the number of different bits, which ranks like the cosine of rows of 1 and -1.
+    - `first k`: the first k numbers in float32.
+    - `whitened k`: the first k principal components of the training rows, each divided by its standard deviation
+      there, in float32.
+
+    Nothing is fitted on the test rows. Memory: one form at a time, and O(dim * dim) to fit the components.
+
+    Args:
+        train_rows: (m, dim) embeddings of training classes. None: only forms that need none. With fewer than k
+            independent rows there is no `whitened k`.
+        test_rows: (n, dim).
+        dims: each k of `first k` and `whitened k`. None: dim/2, dim/4, ... down to 16, and dim for `whitened`.
+        distance: compares rows, except bits.
+
+    >>> train, test = np.array([[3.0, 4.0], [4.0, -3.0], [-1.0, 0.0]]), np.array([[0.6, 0.8], [-0.6, 0.8]])
+    >>> forms = compact(train, test)
+    >>> {name: one.bytes for name, one in forms.items()}
+    {'float32': 8, 'float16': 4, 'int8': 2, 'bits': 1, 'whitened 2': 8}
+    >>> forms["bits"].rows
+    array([[ 1,  1],
+           [-1,  1]], dtype=int8)
+    >>> forms["int8"].stored(test)
+    array([[ 76, 127],
+           [-76, 127]], dtype=int8)
+    """
+    if distance == "hamming":
+        raise BadInput("distance='hamming' compares bits only; bits are one of the compact forms of other distances.")
+    test = finite_rows(test_rows, "test_rows", None)
+    dim = test.shape[1]
+    for k in dims or ():
+        check_dim(k, dim, "test_rows")
+    ready = _unit if distance == "cosine" else _as_float64
+    form = partial(_form, source=test, ready=ready, distance=distance)
+    found = [
+        form("float32", dim, 32, lambda part: part.astype(np.float32)),
+        form("float16", dim, 16, lambda part: part.clip(-_HIGHEST, _HIGHEST).astype(np.float16)),
+    ]
+    smaller = _smaller(dim, dims)
+    first = [form(f"first {k}", k, 32, partial(_first, k=k)) for k in smaller]
+    if train_rows is None:
+        return {one.name: one for one in [*found, *first]}
+    train = finite_rows(train_rows, "train_rows", None)
+    if train.shape[1] != dim:
+        raise BadInput(f"train_rows has {train.shape[1]} columns but test_rows has {dim}; both need the same number.")
+    fitted = _Fitted.of(train, ready)
+    found += [
+        form("int8", dim, 8, partial(_to_int8, scale=fitted.scale), partial(_from_int8, scale=fitted.scale)),
+        form("bits", dim, 1, partial(_to_bits, mean=fitted.mean), partial(_from_bits, dim=dim), distance="hamming"),
+    ]
+    white = [
+        form(f"whitened {k}", k, 32, partial(_whitened, mean=fitted.mean, weight=fitted.weight[:k]))
+        for k in ([dim, *smaller] if dims is None else smaller)
+        if k <= len(fitted.weight)
+    ]
+    return {one.name: one for one in [*found, *first, *white]}
+
+
+def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
+    """The names of all compact forms of embeddings with `dim` numbers, in the order of `compact`.
+
+    >>> form_names(32), form_names(32, [8])[4:]
+    (['float32', 'float16', 'int8', 'bits', 'first 16', 'whitened 32', 'whitened 16'], ['first 8', 'whitened 8'])
+    """
+    smaller = _smaller(dim, dims)
+    white = [dim, *smaller] if dims is None else smaller
+    return ["float32", "float16", "int8", "bits", *(f"first {k}" for k in smaller), *(f"whitened {k}" for k in white)]
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """Facts of the training rows: mean and largest absolute value of each dimension; whitening (rank, dim)."""
+
+    mean: Array
+    scale: Array
+    weight: Array
+
+    @classmethod
+    def of(cls, train: Array, ready: Callable[[Array], Array]) -> _Fitted:
+        from scipy.linalg import eigh
+        from threadpoolctl import threadpool_limits
+
+        count, dim = train.shape
+        starts = range(0, count, _BLOCK)
+        total, largest, products = np.zeros(dim), np.zeros(dim), np.zeros((dim, dim))
+        for start in starts:
+            part = ready(train[start : start + _BLOCK])
+            total += part.sum(axis=0)
+            np.maximum(largest, np.abs(part).max(axis=0), out=largest)
+        mean = total / count
+        with threadpool_limits(1, user_api="blas"):  # so that the number of threads does not change a bit
+            for start in starts:
+                part = ready(train[start : start + _BLOCK]) - mean
+                products += part.T @ part
+            values, vectors = eigh(products / max(count - 1, 1), overwrite_a=True, check_finite=False)
+        values, vectors = values[::-1], vectors[:, ::-1].T
+        real = int((values > _RANK * values[0]).sum()) if values[0] > 0 else 0
+        real = min(real, count - 1)
+        signs = np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1))
+        return cls(mean, largest, (vectors * signs)[:real] / np.sqrt(values[:real, None]))
+
+
+def _form(
+    name: str,
+    dim: int,
+    bits: int,
+    encode: Callable[[Array], Array],
+    decode: Callable[[Array], Array] | None = None,
+    *,
+    source: Array,
+    ready: Callable[[Array], Array],
+    distance: Distance,
+) -> Compacted:
+    size = (dim * bits + 7) // 8
+    return Compacted(
+        name, dim, bits, size, distance, source, lambda part: encode(ready(part)), decode or (lambda part: part)
+    )
+
+
+def _smaller(dim: int, dims: Sequence[int] | None) -> list[int]:
+    return _halves(dim) if dims is None else list(dict.fromkeys(dims))
+
+
+def _halves(dim: int) -> list[int]:
+    """dim/2, dim/4, ... down to 16.
+
+    >>> _halves(128), _halves(100), _halves(31)
+    ([64, 32, 16], [50, 25], [])
+    """
+    found = []
+    while (dim := dim // 2) >= LEAST:
+        found.append(dim)
+    return found
+
+
+def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
+    first = change(rows[:_BLOCK])
+    result = np.empty((len(rows), *first.shape[1:]), first.dtype)
+    result[:_BLOCK] = first
+    for start in range(_BLOCK, len(rows), _BLOCK):
+        result[start : start + _BLOCK] = change(rows[start : start + _BLOCK])
+    return result
+
+
+def _unit(part: Array) -> Array:
+    return unit_rows(part.astype(np.float64))
+
+
+def _as_float64(part: Array) -> Array:
+    return part.astype(np.float64)
+
+
+def _first(part: Array, *, k: int) -> Array:
+    return part[:, :k].astype(np.float32)
+
+
+def _to_int8(part: Array, *, scale: Array) -> Array:
+    steps: Array = part * (127 / np.where(scale > 0, scale, np.inf))
+    return np.rint(steps).clip(-127, 127).astype(np.int8)
+
+
+def _from_int8(codes: Array, *, scale: Array) -> Array:
+    return (codes * (scale / 127)).astype(np.float32)
+
+
+def _to_bits(part: Array, *, mean: Array) -> Array:
+    return np.packbits(part > mean, axis=1)
+
+
+def _from_bits(codes: Array, *, dim: int) -> Array:
+    ones: Array = np.unpackbits(codes, axis=1, count=dim).astype(np.int8)
+    return 2 * ones - 1
+
+
+def _whitened(part: Array, *, mean: Array, weight: Array) -> Array:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        return ((part - mean) @ weight.T).astype(np.float32)

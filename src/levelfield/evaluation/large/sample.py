@@ -1,0 +1,86 @@
+"""A random sample of the queries, searched in the whole gallery, and what it tells about all queries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation.extent import Sample
+from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.metrics.registry import Metric
+from levelfield.evaluation.statistics import Interval
+from levelfield.evaluation.statistics.intervals import largest_share
+from levelfield.randomness import numpy_stream
+
+
+def refuse_with_sample(wanted: Iterable[Metric], average: str) -> None:
+    """Refuse scores of whole sets: those of a sample would be other figures."""
+    if average != "query":
+        raise BadSpecification(
+            f"sample needs average='query': a sample of queries misses classes, so it has no mean over classes "
+            f"(average={average!r})."
+        )
+    for metric in wanted:
+        if metric.kind != "retrieval":
+            raise BadSpecification(
+                f"Metric '{metric.name}' describes all embeddings together and cannot be measured on a sample of the "
+                "queries. Evaluate it without sample, or use a retrieval metric such as recall@1."
+            )
+
+
+def draw(inputs: Inputs, size: int, *, seed: int) -> tuple[Inputs, Sample | None]:
+    """Inputs with a random sample of the queries, each still excluded by id; unchanged if there are not more queries.
+
+    The sample depends on the seed, the number of queries and their order.
+    """
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise BadSpecification(f"sample={size}: the number of queries must be a positive integer.")
+    count = len(inputs.query)
+    if size >= count:
+        return inputs, None
+    rows = np.sort(numpy_stream(seed, "evaluation", "sample of queries").choice(count, size, replace=False))
+    chosen = replace(
+        inputs,
+        query=inputs.query[rows],
+        query_codes=inputs.query_codes[rows],
+        query_ids=inputs.query_ids[rows],
+        self_search=False,
+    )
+    return chosen, Sample(rows, count, seed)
+
+
+def for_all_queries(
+    sample: Sample, per_query: Mapping[str, Array], counted: Array, population: int, *, level: float
+) -> Sample:
+    """The sample with an interval for the score of all `population` counted queries of the same file.
+
+    Student's t on the logit with the correction for a finite population; it is a point if all were measured.
+
+    >>> values, half = np.arange(100) % 2.0, np.ones(100, dtype=bool)
+    >>> found = for_all_queries(Sample(np.arange(100), 200, 0), {"recall@1": values}, half, 200, level=0.95)
+    >>> round(found.intervals["recall@1"].low, 3), round(found.intervals["recall@1"].high, 3)
+    (0.43, 0.57)
+    """
+    found = {name: _interval(values[counted], population, level) for name, values in per_query.items()}
+    return replace(sample, intervals=found)
+
+
+def _interval(values: Array, population: int, level: float) -> Interval:
+    from scipy.special import expit, logit, stdtrit
+
+    count = len(values)
+    if count < 2:
+        return Interval(math.nan, math.nan, math.nan, level)
+    mean, variance = math.fsum(values) / count, float(values.var(ddof=1))
+    if variance == 0:  # the others may differ: Clopper and Pearson's bound
+        room = largest_share(0.0, count, level) * max(1 - count / population, 0.0)
+        return Interval(mean, max(mean - room, 0.0), min(mean + room, 1.0), level)
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(variance / count * max(1 - count / population, 0.0))
+    if not 0 < mean < 1:
+        return Interval(mean, mean - half, mean + half, level)
+    low, high = (float(expit(logit(mean) + sign * half / (mean * (1 - mean)))) for sign in (-1, 1))
+    return Interval(mean, low, high, level)

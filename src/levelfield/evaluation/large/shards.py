@@ -1,0 +1,160 @@
+"""Who searches the blocks of queries: this process, worker processes or Ray. The results are the same bits."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+
+from levelfield import processes
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError, MissingExtra, RunFailed
+from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.large.blocks import QueryBlock
+from levelfield.evaluation.large.counting import Job, measure
+
+Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]
+ANSWER = 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class Shards:
+    """`map(job, blocks)` yields `measure(job, block)` of each block in order, from `workers` at a time.
+
+    >>> Shards(map=lambda job, blocks: (measure(job, block) for block in blocks)).workers
+    1
+    """
+
+    map: Map
+    workers: int = 1
+    threads: int | None = None  # of each worker; None: those of this process
+
+
+def in_processes(workers: int) -> Shards:
+    """Shards searched by worker processes, which share the threads of this process.
+
+    >>> in_processes(2).workers
+    2
+    """
+    if workers < 1:
+        raise BadSpecification(f"jobs={workers}: the number of processes must be at least 1.")
+    threads = max(torch.get_num_threads() // workers, 1)
+
+    def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+        started = [processes.start(_serve, job, threads) for _ in range(workers)]
+        try:
+            yield from _in_order({pipe: process for process, pipe in started}, iter(blocks))
+        finally:
+            for _, pipe in started:
+                pipe.close()
+            processes.stop(process for process, _ in started)
+
+    return Shards(run, workers, threads)
+
+
+def _in_order(pipes: dict[Connection, Any], blocks: Iterator[QueryBlock]) -> Iterator[Array]:
+    """Send each block to a free process; yield the results in the order of the blocks."""
+    done: dict[int, Array] = {}
+    busy: dict[Connection, int] = {}
+    sent = given = 0
+    free = list(pipes)
+    while True:
+        while free and (block := next(blocks, None)) is not None:
+            pipe = free.pop()
+            busy[pipe] = sent
+            pipe.send(block)
+            sent += 1
+        if not busy:
+            return
+        for pipe in (one for one in wait(list(busy)) if isinstance(one, Connection)):
+            try:
+                found = pipe.recv()
+            except (EOFError, OSError) as error:
+                pipes[pipe].join(processes.PATIENCE)
+                why = processes.end_of(pipes[pipe].exitcode)
+                raise RunFailed(f"A worker of the evaluation failed: {why}. Use fewer --jobs.") from error
+            if isinstance(found, LevelfieldError):
+                raise found
+            done[busy.pop(pipe)] = found
+            free.append(pipe)
+        while given in done:
+            yield done.pop(given)
+            given += 1
+
+
+def _serve(pipe: Connection, job: Job, threads: int) -> None:
+    """Search the blocks that arrive, until the pipe is closed."""
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            block = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(measure(job, block))
+        except LevelfieldError as error:
+            pipe.send(error)
+        except Exception as error:  # of a user's metric; its class may not exist in the other process
+            pipe.send(RunFailed(f"A worker of the evaluation failed: {type(error).__name__}: {error}"))
+
+
+@contextmanager
+def on_ray(address: str | None = None) -> Iterator[Shards]:
+    """Shards searched by Ray: a local one (None), or the cluster at an address. Each task has one core.
+
+    Every node opens the embeddings by their path; labels are shared through Ray's object store.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra("--ray needs Ray: pip install 'levelfield[ray]'.") from error
+    began = not ray.is_initialized()
+    if began:
+        _refuse_silent(address)
+        try:
+            quiet: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+            ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **quiet)
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise BadInput(f"Ray at '{address or 'this machine'}' does not answer: {error}") from error
+    resources: dict[str, float] = ray.cluster_resources()
+    workers = max(int(resources.get("CPU", 1)), 1)
+
+    def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+        shared, task = ray.put(job), ray.remote(num_cpus=1)(_on_one_core)
+        waiting: deque[Any] = deque()
+        for block in blocks:
+            waiting.append(task.remote(shared, block))
+            if len(waiting) > 2 * workers:
+                yield ray.get(waiting.popleft())
+        while waiting:
+            yield ray.get(waiting.popleft())
+
+    try:
+        yield Shards(run, workers, threads=1)
+    finally:
+        if began:
+            ray.shutdown()
+
+
+def _refuse_silent(address: str | None) -> None:
+    """Refuse a host that does not answer, within seconds; Ray itself would wait for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # "auto", or Ray's own words
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"Nothing answers at '{address}' ({error}). Start Ray there (ray start --head), or use --ray without an "
+            "address for a Ray on this machine."
+        ) from error
+
+
+def _on_one_core(job: Job, block: QueryBlock) -> Array:
+    torch.set_num_threads(1)
+    return measure(job, block)

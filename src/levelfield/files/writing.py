@@ -1,0 +1,190 @@
+"""Atomic file writes: write under a temporary name, flush, rename."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from levelfield.errors import BadInput
+
+LONGEST_NAME = 255  # bytes, the limit of common file systems
+
+
+def expanded(path: Path | str) -> Path:
+    """Expand `~` to the home folder and validate the path.
+
+    >>> expanded("~nobody-of-this-name/photos")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: Cannot expand '~nobody-of-this-name/photos': no home folder. Use an absolute path.
+    """
+    if not isinstance(path, str | Path):
+        raise BadInput(f"Expected a path, got {path!r}.")
+    if "\0" in str(path) or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(path).parts):
+        shown = f"{str(path)[:40]!a}{'...' if len(str(path)) > 40 else ''}"
+        raise BadInput(f"{shown} is not a valid path: a name in it contains NUL or has more than {LONGEST_NAME} bytes.")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise BadInput(f"Cannot expand '{path}': no home folder. Use an absolute path.") from error
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Call `write` with an open binary file, which becomes `path` only when it is complete and on disk.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> write_whole(target, lambda file: file.write(b"whole"))
+    >>> target.read_text()
+    'whole'
+    """
+    if not path.name:
+        raise BadInput(f"Cannot write {path}: this is not a file name.")
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return _write_to_device(path, write)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        with temporary.open("xb") as file:  # a new file: never follow an existing link
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise BadInput(
+            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
+            "or free some space, then run the command again."
+        ) from error
+    finally:
+        with suppress(OSError):  # if nothing could be written, there is nothing to remove
+            temporary.unlink(missing_ok=True)
+
+
+def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write into /dev/null or a terminal, which must not be replaced; refuse pipes and links to devices."""
+    if not stat.S_ISCHR(path.lstat().st_mode):
+        raise BadInput(f"Cannot write {path}: it is not a regular file.")
+    content = io.BytesIO()  # some formats seek backwards
+    write(content)
+    try:
+        with path.open("wb", buffering=0) as device:
+            device.write(content.getvalue())
+    except OSError as error:
+        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a parent of this path is a file, not a folder"
+    return error.strerror or str(error)
+
+
+def write_text(path: Path, text: str) -> None:
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
+    """Write indented JSON. in_lines: a key of `content` whose list is written one entry per line (indenting is slow).
+
+    >>> import tempfile
+    >>> written = Path(tempfile.mkdtemp()) / "pairs.json"
+    >>> write_json(written, {"study": "demo", "pairs": [{"a": 1}, {"a": 2}]}, in_lines="pairs")
+    >>> print(written.read_text(), end="")
+    {
+      "study": "demo",
+      "pairs": [
+        {"a": 1},
+        {"a": 2}
+      ]
+    }
+    """
+    if not in_lines or not content[in_lines]:
+        write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        return
+    rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
+    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # JSON strings have no raw line breaks
+    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {_lines(content[in_lines])}\n  ]{after}\n")
+
+
+def _lines(entries: list[Any]) -> str:
+    """The JSON of each entry on a line of its own. One call for all entries is faster, with a marker between them.
+
+    >>> print(_lines([{"a": 1}, ["b", "\\0", "c"]]))
+    {"a": 1},
+        ["b", "\\u0000", "c"]
+    """
+    marked = [part for one in entries for part in (one, "\0")]
+    lines = json.dumps(marked[:-1], ensure_ascii=False)[1:-1].split(', "\\u0000", ')
+    if len(lines) != len(entries):  # an entry contains the marker
+        lines = [json.dumps(one, ensure_ascii=False) for one in entries]
+    return ",\n    ".join(lines)
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock file `path`; yield False immediately if another process holds it and `wait` is False.
+
+    The kernel releases the lock whenever the process ends, even if it is killed.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a+b")
+    except OSError as error:
+        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def link_whole(source: Path, target: Path) -> None:
+    """Make `target` a hard link to `source`, or a copy if the file system does not support links.
+
+    Sharing a file is safe because files are never changed in place: a write always creates a new file.
+
+    >>> import tempfile
+    >>> home = Path(tempfile.mkdtemp())
+    >>> write_text(home / "a.txt", "first")
+    >>> link_whole(home / "a.txt", home / "copy" / "a.txt")
+    >>> write_text(home / "a.txt", "second")
+    >>> (home / "copy" / "a.txt").read_text()
+    'first'
+    """
+    if source.is_symlink():
+        raise BadInput(
+            f"{source} is a link to {source.resolve()}. All files to combine must be inside their own folder."
+        )
+    real = source.resolve()
+    if target.exists() and target.samefile(real):
+        return
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        os.link(real, temporary)
+        temporary.replace(target)
+    except OSError:  # another file system, or one without links
+        write_whole(target, lambda file: file.write(real.read_bytes()))
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def temporary_folder(folder: Path) -> Path:
+    """A free name on the file system of `folder`, from which a complete folder can be renamed to it."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    return there / f".{folder.name}.{os.getpid()}.tmp"

@@ -1,0 +1,100 @@
+"""Values of all processes, with gradient: rows for an objective, hidden states, and sums over divided classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from levelfield.ranks import Ranks, current
+
+
+def gather(
+    embeddings: Tensor, labels: Tensor, indices: Tensor, *, averaged: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The batch gathered from all processes in rank order, with gradient; with one process, the batch itself.
+
+    Every process then computes the loss of the whole batch, so that the gradient of the loss's own parameters is
+    complete on each of them, and each has the network's gradient for its own rows: sum the latter over the processes
+    and leave the former alone. Processes may have different numbers of rows.
+
+    averaged: for DistributedDataParallel around the network, which divides the sum by the number of processes.
+
+    >>> rows, labels = torch.eye(2), torch.tensor([0, 1])
+    >>> [torch.equal(*pair) for pair in zip(gather(rows, labels, labels), (rows, labels, labels), strict=True)]
+    [True, True, True]
+    """
+    ranks = current()
+    if ranks.size == 1:
+        return embeddings, labels, indices
+    sizes = ranks.counts(len(embeddings))
+    apply: Any = _Gathered.apply
+    rows: Tensor = apply(embeddings, ranks, sizes, float(ranks.size) if averaged else 1.0)
+    both = ranks.gathered(torch.stack([labels, indices.to(labels)], dim=1), sizes)  # one message
+    return rows, both[:, 0], both[:, 1].to(indices.dtype)
+
+
+def exchange(rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
+    """The rows of all ranks, of which each rank uses what it likes: their gradients are summed over the ranks."""
+    apply: Any = _Exchanged.apply
+    found: Tensor = rows if ranks.size == 1 else apply(rows, ranks, sizes)
+    return found
+
+
+def shared(rows: Tensor, ranks: Ranks) -> Tensor:
+    """The same rows, which every rank uses for its own part of the loss: their gradients are summed over the ranks."""
+    apply: Any = _Shared.apply
+    found: Tensor = rows if ranks.size == 1 else apply(rows, ranks)
+    return found
+
+
+def from_each(values: Tensor, ranks: Ranks) -> Tensor:
+    """The values of each rank (ranks, ...), for a loss that all ranks compute alike."""
+    apply: Any = _Gathered.apply
+    found: Tensor = values[None] if ranks.size == 1 else apply(values[None], ranks, [1] * ranks.size, 1.0)
+    return found
+
+
+class _Gathered(torch.autograd.Function):
+    """Backward: this rank's share of a gradient that all ranks have computed alike."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, ranks: Ranks, sizes: list[int], factor: float) -> Tensor:
+        ctx.start, ctx.size, ctx.factor = sum(sizes[: ranks.rank]), sizes[ranks.rank], factor
+        return ranks.gathered(rows, sizes)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        own = gradients[0].narrow(0, ctx.start, ctx.size)
+        return own if ctx.factor == 1.0 else own * ctx.factor, None, None, None
+
+
+class _Exchanged(torch.autograd.Function):
+    """Backward: the sum of the gradients that the ranks have for this rank's rows."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
+        ctx.start, ctx.size, ctx.ranks = sum(sizes[: ranks.rank]), sizes[ranks.rank], ranks
+        return ranks.gathered(rows, sizes)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        total = gradients[0].clone()
+        ctx.ranks.summed_([total])
+        return total.narrow(0, ctx.start, ctx.size), None, None
+
+
+class _Shared(torch.autograd.Function):
+    """Backward: the sum over the ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, ranks: Ranks) -> Tensor:
+        ctx.ranks = ranks
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        total = gradients[0].clone()
+        ctx.ranks.summed_([total])
+        return total, None

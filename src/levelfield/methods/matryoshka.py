@@ -1,0 +1,102 @@
+"""Matryoshka embeddings (Kusupati et al. 2022): the first k numbers of a row are an embedding, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from levelfield import objectives
+from levelfield.errors import BadSpecification
+from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods._parameters import Group, own_groups, put_proxies
+from levelfield.methods.deviations import Deviation
+from levelfield.objectives import Objective
+from levelfield.objectives._start import StartRows
+
+
+def nested_dims(said: Any, dim: int) -> tuple[int, ...]:
+    """The sizes of `matryoshka: [16, 32, 64, 128]`, smallest first; the largest is the embedding's.
+
+    >>> nested_dims([64, 16, 32], 64)
+    (16, 32, 64)
+    """
+    numbers = said if isinstance(said, list | tuple) else None
+    if not numbers or not all(isinstance(k, int) and not isinstance(k, bool) and k >= 1 for k in numbers):
+        raise BadSpecification(f"matryoshka: {said!r}; expected a list of sizes such as [16, 32, {max(dim, 33)}].")
+    found = tuple(sorted(set(numbers)))
+    if found[-1] != dim:
+        raise BadSpecification(
+            f"matryoshka: the largest size is {found[-1]}, but embeddings have {dim} numbers: the largest must be {dim}"
+            + (", since no loss would train the numbers after it." if found[-1] < dim else ".")
+        )
+    return found
+
+
+def nested(
+    name: str, sizes: Any, settings: Mapping[str, Any], shared: Mapping[str, Any], offered: Mapping[str, Any]
+) -> Matryoshka:
+    """One objective per size. The largest is created first, so that it starts like that of the plain method."""
+    wanted = nested_dims(sizes, offered["dim"])
+    made = {k: objectives.create(name, **{**offered, "dim": k}, **settings) for k in reversed(wanted)}
+    return Matryoshka(made, **shared)
+
+
+class Matryoshka(Method):
+    """The mean of an objective's losses on the first k numbers of each row, for several k with equal weights.
+
+    Each k has an objective with its own parameters (proxies, boundaries) of that size. The miner chooses anew for each.
+
+    by_size: an objective for each k; the largest is that of the whole rows.
+    """
+
+    def __init__(self, by_size: Mapping[int, nn.Module], **shared: Any) -> None:
+        *smaller, whole = sorted(by_size)
+        super().__init__(by_size[whole], **shared)
+        self._sizes: tuple[int, ...] = (*smaller, whole)
+        self.smaller = nn.ModuleList(by_size[k] for k in smaller)
+        if self.norm_rows:
+            raise BadSpecification(
+                "'matryoshka' cannot be combined with an objective that normalises the rows of the head, such as "
+                "'hist': the first numbers of a normalised row are not normalised."
+            )
+        if self.refinement is not None:
+            raise BadSpecification("'matryoshka' and 'refine' cannot be combined: messages need whole embeddings.")
+
+    def losses(self, rows: Tensor, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
+        """The losses by size, each divided by the number of sizes: their sum is the mean."""
+        found = {}
+        for k, objective in self._each():
+            part, more = rows[:, :k], {}
+            if isinstance(objective, Objective):
+                more = {"roles": self.told(batch), "generator": generator}
+            found[f"first {k}"] = objective(part, batch.labels, **more) / len(self._sizes)
+        return found
+
+    def groups(self) -> list[Group]:
+        """Own parameters of the whole rows under their usual names, those of smaller sizes with their size."""
+        found = super().groups()
+        for k, objective in zip(self._sizes, self.smaller, strict=False):
+            found += [replace(group, name=f"{group.name}_first_{k}") for group in own_groups(objective)]
+        return found
+
+    def start_from(self, start: StartRows) -> None:
+        super().start_from(start)
+        for k, objective in zip(self._sizes, self.smaller, strict=False):
+            part = StartRows(start.rows[:, :k], start.labels)
+            put_proxies(getattr(objective, "class_vectors", None), part.unit.means())
+            if isinstance(objective, Objective):
+                objective.start_from(part)
+
+    def deviations(self, setting: Setting) -> list[Deviation]:
+        declared = [one for one in super().deviations(setting) if one.what != "learned_buffers"]
+        if learned := sum(getattr(objective, "learned_buffers", 0) for _, objective in self._each()):
+            declared.append(Deviation("learned_buffers", None, learned))
+        return [*declared, Deviation("matryoshka", None, ", ".join(map(str, self._sizes)))]
+
+    def _each(self) -> Sequence[tuple[int, nn.Module]]:
+        assert self.objective is not None
+        return list(zip(self._sizes, [*self.smaller, self.objective], strict=True))

@@ -1,0 +1,200 @@
+"""The processes that train one run together: their shares of a batch, and what they exchange.
+
+A process is a *rank* in a group of several (`torch.distributed`). With one process nothing is exchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from levelfield.errors import BadSpecification, LostProcess, RunFailed
+
+BUCKET = 2**22  # numbers that are summed at once: large enough for the latency, small beside a network's activations
+
+PATIENCE = timedelta(hours=12)  # one rank validates while the others wait; a rank that ends is noticed at once
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """One of `size` processes.
+
+    >>> [Ranks(rank, 3).share(10) for rank in range(3)]
+    [slice(0, 4, None), slice(4, 7, None), slice(7, 10, None)]
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes the files of the run."""
+        return self.rank == 0
+
+    def sizes(self, count: int) -> list[int]:
+        """Rows of each rank among `count`; they differ by at most one, and nothing is padded or left out."""
+        each, more = divmod(count, self.size)
+        return [each + (rank < more) for rank in range(self.size)]
+
+    def share(self, count: int) -> slice:
+        """The rows of this rank among `count`."""
+        sizes = self.sizes(count)
+        start = sum(sizes[: self.rank])
+        return slice(start, start + sizes[self.rank])
+
+    def gathered(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        """The rows of all ranks in the order of the ranks, without gradient. sizes: rows of each rank."""
+        if self.size == 1:
+            return rows
+        if rows.dtype == torch.bfloat16:  # not every backend knows it
+            return self.gathered(rows.detach().view(torch.int16), sizes).view(torch.bfloat16)
+        rows = rows.detach().contiguous()
+        most = max(sizes)
+        if len(rows) < most:  # the messages of all ranks must have one size
+            rows = torch.cat([rows, rows.new_zeros(most - len(rows), *rows.shape[1:])])
+        found = rows.new_empty(self.size * most, *rows.shape[1:])
+        with _collective() as group:
+            group.all_gather(list(found.split(most)), rows)
+        if min(sizes) == most:
+            return found
+        return torch.cat([part[:size] for part, size in zip(found.split(most), sizes, strict=True)])
+
+    def summed_(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all ranks; all ranks get the same bits."""
+        if self.size == 1:
+            return
+        for bucket in _buckets(tensors):
+            flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            with _collective() as group:
+                group.all_reduce(flat)
+            for tensor, total in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
+                tensor.copy_(total.view_as(tensor))
+
+    def from_first(self, compute: Callable[[], float]) -> float:
+        """The number that rank 0 computes, on all ranks."""
+        if self.size == 1:
+            return compute()
+        told = torch.tensor([compute() if self.first else 0.0], dtype=torch.float64, device=_device())
+        with _collective() as group:
+            group.broadcast(told, src=0)
+        return float(told)
+
+    def check_equal(self, what: str, value: float) -> None:
+        """Raise if a number is not the same, bit for bit, on all ranks."""
+        if self.size == 1:
+            return
+        bits = torch.tensor([struct.unpack("<q", struct.pack("<d", value))[0]], device=_device())
+        found = self.gathered(bits, [1] * self.size).cpu()
+        if (found != found[0]).any():
+            values = [struct.unpack("<d", struct.pack("<q", int(one)))[0] for one in found]
+            told = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
+            raise RunFailed(
+                f"The processes of this run disagree on {what}: {told}. Use machines with equal CPUs and library "
+                "versions, and methods whose random numbers come from the generator they are given."
+            )
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Context that rank 0 executes first and the others afterwards, for files that rank 0 makes and all read."""
+        if self.size > 1 and not self.first:
+            self.wait()
+        yield
+        if self.size > 1 and self.first:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until all ranks are here."""
+        if self.size > 1:
+            with _collective() as group:
+                group.barrier()
+
+    def counts(self, count: int) -> list[int]:
+        """The `count` of each rank."""
+        if self.size == 1:
+            return [count]
+        return self.gathered(torch.tensor([count], device=_device()), [1] * self.size).tolist()
+
+
+ALONE = Ranks()
+
+
+def current() -> Ranks:
+    """The ranks of this process's group; `ALONE` without one."""
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return ALONE
+    return Ranks(distributed.get_rank(), distributed.get_world_size())
+
+
+@contextmanager
+def joined(device: str) -> Iterator[Ranks]:
+    """Context in which this process, started by torchrun, belongs to the group of all ranks."""
+    from torch import distributed
+
+    backend = backend_for(device, int(os.environ["LOCAL_WORLD_SIZE"]))
+    if backend == "nccl":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    distributed.init_process_group(backend, timeout=PATIENCE)
+    yield current()
+    distributed.destroy_process_group()  # not after an error: the other processes may not answer
+
+
+def backend_for(device: str, processes: int) -> str:
+    """The backend of torch.distributed for `processes` on one machine.
+
+    >>> backend_for("cpu", 2)
+    'gloo'
+    """
+    if torch.device(device).type != "cuda":
+        return "gloo"
+    there = torch.cuda.device_count()
+    if there < processes:
+        raise BadSpecification(
+            f"{processes} processes with --device {device} need {processes} GPUs (NCCL), but this machine has {there}. "
+            + (f"Use --processes {there}, or" if there > 1 else "Use")
+            + " --device cpu."
+        )
+    return "nccl"
+
+
+def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Tensors of one type and device together, up to `BUCKET` numbers."""
+    bucket: list[Tensor] = []
+    held = 0
+    for tensor in tensors:
+        fits = not bucket or (bucket[0].dtype, bucket[0].device) == (tensor.dtype, tensor.device)
+        if bucket and (not fits or held + tensor.numel() > BUCKET):
+            yield bucket
+            bucket, held = [], 0
+        bucket.append(tensor)
+        held += tensor.numel()
+    if bucket:
+        yield bucket
+
+
+def _device() -> str:
+    """Where the group's backend expects its tensors."""
+    from torch import distributed
+
+    return "cuda" if distributed.get_backend() == "nccl" else "cpu"
+
+
+@contextmanager
+def _collective() -> Iterator[Any]:
+    """Context with the functions of torch.distributed; the end of another process becomes `LostProcess`."""
+    from torch import distributed
+
+    try:
+        yield distributed
+    except RuntimeError as error:  # gloo reports a closed connection, NCCL a remote error
+        reason = str(error).strip().splitlines()[0]
+        raise LostProcess(f"Another process of this run has ended: {reason}") from error

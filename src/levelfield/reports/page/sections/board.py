@@ -1,0 +1,170 @@
+"""The leaderboard's part of the page: the answer, what speaks against it, the rows, and the tests between them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from levelfield.evaluation import describe, parse
+from levelfield.evaluation.statistics import Comparison
+from levelfield.reports.figures._style import COLOURS, styles
+from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.comparisons import how_compared
+from levelfield.reports.page.data import Cell, Compared, Deviation, Metric, Missing, Row
+from levelfield.reports.page.sections.letters import letter_groups
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Row as BoardRow
+from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.wording import first_few, plural
+
+_FEW = 20  # test classes; with fewer only large differences can be established
+MOST_PAIRS = 3_000  # comparisons on the page, those of the best rows first
+
+
+def metrics_of(board: Leaderboard) -> list[Metric]:
+    """The metrics of the leaderboard with their definitions."""
+    return [Metric(name, parse(name).kind != "geometry", describe(name).text) for name in board.metrics]
+
+
+def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests: dict[str, int]) -> list[Row]:
+    """All rows, best first. tests: the place of each row's test set, by the row's label."""
+    looks = styles(runs)
+    first_runs = {run.row: run for run in reversed(runs)}
+    signs = cells.letters(text for row in board.rows for text in row.deviations)
+    groups = _groups(board)
+    return [
+        Row(
+            label=row.label,
+            colour=_colour(looks[first_runs[row.label].label].colour),
+            method=first_runs[row.label].spec.method.name,
+            trained=row.trained,
+            seeds=len(row.seeds),
+            dim=_dim(row, board.metrics[0]),
+            cells={name: Cell(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
+            seconds=row.seconds if row.trained else None,
+            images_seen=row.images if row.trained else None,
+            peak_bytes=row.peak_bytes if row.trained else None,
+            passes=row.rows_through_trunk if row.trained else None,
+            group=groups.get(row.label, ""),
+            deviations=[Deviation(signs[text], text) for text in row.deviations],
+            test=tests[row.label],
+            run=os.path.relpath(row.first_run, folder),
+        )
+        for row in board.rows
+    ]
+
+
+def cost_of(board: Leaderboard) -> str:
+    """What the recommended row costs, in one sentence."""
+    best = board.answer
+    if not best.trained:
+        return f"{best.label} trains nothing."
+    told = [f"{best.seconds:,.1f} seconds of training per run"]
+    told += [f"{best.images:,.0f} images seen"] if best.images is not None else []
+    told += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
+    return f"{best.label} costs {', '.join(told)}."
+
+
+def comparisons_of(board: Leaderboard) -> list[Compared]:
+    """The tests between rows, in the order of the leaderboard; at most MOST_PAIRS."""
+    place = {row.label: number for number, row in enumerate(board.rows)}
+    found = []
+    for one in board.comparisons:
+        seen = one if place[one.first] < place[one.second] else one.seen_from(one.second)
+        better = None if seen.winner is None else "first" if seen.winner == seen.first else "second"
+        known = (seen.difference, seen.low, seen.high, seen.adjusted)
+        found.append(Compared(place[seen.first], place[seen.second], *known, better, _in_words(seen)))
+    found.sort(key=lambda one: (one.first, one.second))
+    return found[:MOST_PAIRS]
+
+
+def comparison_note(board: Leaderboard) -> str:
+    """How the rows were compared, and how many comparisons are left out."""
+    if not board.comparisons:
+        return "Nothing to compare: one row, or no metric with a value per query."
+    left = len(board.comparisons) - MOST_PAIRS
+    return how_compared(board) + (f" {left:,} more pairs are in leaderboard.json." if left > 0 else "")
+
+
+def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Missing]:
+    """The runs that are not on the leaderboard, with the reason where it is known."""
+    titles = sorted((run.title for run in runs), key=len, reverse=True)
+    found = []
+    for text in board.missing:
+        title = next((title for title in titles if text.startswith(title)), text)
+        found.append(Missing(title, text[len(title) :].lstrip(": ") or "not finished"))
+    return found
+
+
+def cautions_of(board: Leaderboard) -> list[str]:
+    """What speaks against trusting the answer, gravest first."""
+    leaks = [one["text"] for one in board.facts.get("leaks", []) if one.get("classes") or "LEAK" in one["text"]]
+    unknown = [one["text"] for one in board.facts.get("leaks", []) if "unknown" in one["text"]]
+    found = [text for text in leaks if text.startswith("LEAK")] + unknown
+    if board.missing:
+        found.append(f"{plural(len(board.missing), 'run is', 'runs are')} missing: {first_few(board.missing, '; ')}.")
+    return [*found, *_small_sample(board), *_one_seed(board), *_unlike_others(board), *_warnings(board)]
+
+
+def _small_sample(board: Leaderboard) -> list[str]:
+    classes = min((one.classes for one in board.comparisons), default=0)
+    if board.limit:
+        return [board.limit]
+    if not 0 < classes < _FEW:
+        return []
+    return [f"{plural(classes, 'test class', 'test classes')}: only large differences can be established."]
+
+
+def _one_seed(board: Leaderboard) -> list[str]:
+    trained = [row for row in board.rows if row.trained]
+    single = [row.label for row in trained if len(row.seeds) == 1]
+    if not single:
+        return []
+    who = "Every method was" if len(single) == len(trained) else f"{first_few(single)} {_were(single)}"
+    return [f"{who} trained once: how much another seed would change is unknown."]
+
+
+def _unlike_others(board: Leaderboard) -> list[str]:
+    best = board.answer
+    if not best.trained or not best.deviations:
+        return []
+    return [f"{best.label} departs from the conditions: {'; '.join(best.deviations)}."]
+
+
+def _warnings(board: Leaderboard) -> list[str]:
+    return [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
+
+
+def _were(labels: Sequence[str]) -> str:
+    return "was" if len(labels) == 1 else "were"
+
+
+def _groups(board: Leaderboard) -> dict[str, str]:
+    """The letters of the rows of each test set; none for rows that were not compared."""
+    found: dict[str, str] = {}
+    for test_set in board.signatures:
+        rows = [row.label for row in board.rows if row.test_set == test_set]
+        own = [one for one in board.comparisons if one.first in rows and one.second in rows]
+        if own:
+            found |= letter_groups(rows, [(one.first, one.second) for one in own if one.better()])
+    return found
+
+
+def _in_words(one: Comparison) -> str:
+    side = "above" if one.difference >= 0 else "below"
+    within = f" (95 % {one.low:+.3f} to {one.high:+.3f})" if one.low is not None and one.high is not None else ""
+    told = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
+    return f"{one.first} is {abs(one.difference):.3f} {side} {one.second}{within}: {told}."
+
+
+def _colour(colour: str) -> int:
+    return COLOURS.index(colour) if colour in COLOURS else -1
+
+
+def _dim(row: BoardRow, metric: str) -> int:
+    result = read_result(Path(row.first_run))
+    shown: dict[str, Any] = {} if result is None else result.signatures[metric]["representation"]
+    return int(shown.get("dim", 0))

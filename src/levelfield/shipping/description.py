@@ -1,0 +1,81 @@
+"""model.json: everything that somebody without levelfield needs to use an exported model, as plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import LARGEST, StepsView, described_view
+from levelfield.errors import BadInput, Damaged, LevelfieldError
+from levelfield.files.reading import MEGABYTE, read_json
+from levelfield.files.writing import write_json
+from levelfield.settings import number, whole
+
+DESCRIPTION = "model.json"
+FORMAT = 1
+INPUT, OUTPUT = "images", "rows"
+_KEYS = ("format", "file", "weights", "codes", "dim", "input", "output", "preprocessing", "about", "checksum")
+_ORDER = "decode, turn upright (EXIF), transparency on white, RGB; then resize, crop, divide by 255, (x - mean) / std"
+
+
+def describe(
+    file: str, *, weights: str, codes: str, dim: int, view: Mapping[str, Any], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The description of a model in `file`, without its checksum. view: `description` of the test view."""
+    side = int(view["image"])
+    return {
+        "format": FORMAT,
+        "file": file,
+        "weights": weights,
+        "codes": codes,
+        "dim": dim,
+        "input": {"name": INPUT, "shape": ["batch", 3, side, side], "dtype": "float32"},
+        "output": {"name": OUTPUT, "shape": ["batch", dim], "dtype": "float32", "normalized": False},
+        "preprocessing": {**view, "order": _ORDER},
+        "about": dict(about),
+    }
+
+
+def write_description(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write model.json with a checksum of the description and of the file that it names."""
+    content = (folder / facts["file"]).read_bytes()
+    write_json(folder / DESCRIPTION, {**facts, "checksum": _checksum(facts, content)})
+
+
+def read_description(path: Path, content: bytes) -> dict[str, Any]:
+    """The description beside the file `path` with this content, after checking that neither has changed."""
+    beside = path.with_name(DESCRIPTION)
+    if not beside.is_file():
+        raise BadInput(f"{beside} is missing: it says how images are prepared for {path.name}. Copy both files.")
+    facts = read_json(beside, most=MEGABYTE)
+    if not isinstance(facts, dict) or not set(_KEYS) <= set(facts):
+        raise Damaged(f"{beside} does not describe an exported model.")
+    if facts["format"] != FORMAT:
+        raise BadInput(f"{beside} has format {facts['format']}; this levelfield reads {FORMAT}.")
+    if facts["file"] != path.name:
+        raise BadInput(f"{beside} describes {facts['file']}, not {path.name}: do not rename exported files.")
+    if facts["checksum"] != _checksum(facts, content):
+        raise Damaged(
+            f"{path} or {DESCRIPTION} beside it was changed: the checksum does not match. Copy both files again, or "
+            "export the run again."
+        )
+    return facts
+
+
+def view_of(facts: Mapping[str, Any], path: Path) -> TestView | StepsView:
+    """The test view that a description names."""
+    try:
+        number("image", facts["preprocessing"]["image"], least=1, most=LARGEST)
+        whole("dim", facts["dim"], least=1)
+        return described_view({key: value for key, value in facts["preprocessing"].items() if key != "order"})
+    except (LevelfieldError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"{path.with_name(DESCRIPTION)} has invalid settings: {error}") from error
+
+
+def _checksum(facts: Mapping[str, Any], content: bytes) -> str:
+    plain = json.dumps({key: value for key, value in facts.items() if key != "checksum"}, sort_keys=True)
+    return hashlib.blake2b(plain.encode() + content, digest_size=16).hexdigest()

@@ -1,0 +1,189 @@
+"""Export the model of a run: one file in a common format, its description and a card, measured before it is there."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from levelfield.embedder import Ensemble, Model, load
+from levelfield.embedder.best import run_folder
+from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
+from levelfield.errors import BadInput, unknown
+from levelfield.files.writing import temporary_folder, write_text
+from levelfield.progress import SILENT, Progress
+from levelfield.shipping.card import CARD, card
+from levelfield.shipping.description import DESCRIPTION, describe, write_description
+from levelfield.shipping.formats import FORMATS, Format
+from levelfield.shipping.index.decision import plain
+from levelfield.shipping.measuring import Measured, TestImages, check_batches, measure
+from levelfield.shipping.pixels import check_view
+from levelfield.shipping.plain import PlainNetwork, common_view
+from levelfield.studies.runs.finished import how_refined
+from levelfield.studies.runs.folder.files import TRAINED
+from levelfield.trust import trusting
+from levelfield.wording import first_few
+
+_OURS = ("model.onnx", "model.pt", "model.safetensors", "model.yaml", MEMBERS, CARD, DESCRIPTION)
+_OF_RUNS = ("run.yaml", "ensemble.yaml", "runs.json")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The folder of an export, the bytes of its files, and its figures; None if it was not measured."""
+
+    folder: Path
+    files: Mapping[str, int]
+    measured: Measured | None
+
+
+@trusting()
+def export(
+    run: Path | str,
+    out: Path | str,
+    *,
+    to: str = "onnx",
+    int8: bool = False,
+    measured: bool = True,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> Exported:
+    """Write the model of a run into the folder `out`: all files, or none if something fails.
+
+    The written model is loaded again from its files and embeds the run's test images. If a number of an embedding, or
+    recall@1 or map@r, differs by more than the tolerance (`measuring.TOLERANCES`), the export fails.
+
+    Args:
+        run: folder of a run, or of a study, meaning its best run.
+        out: folder for the files; created if necessary.
+        to: "onnx", "torchscript" or "safetensors" (levelfield's own format, for `levelfield.load`).
+        int8: store the weights of an ONNX file in 8 bits.
+        measured: False to skip the measurement, for example if the test images are no longer there.
+        force: replace an earlier export in `out`.
+        progress: gets a stage whose steps are test images.
+    """
+    if to not in FORMATS:
+        raise unknown("format", to, FORMATS)
+    if int8 and to != "onnx":
+        raise BadInput(f"Weights in 8 bits need the format onnx, not {to}.")
+    chosen, home, out = FORMATS[to], run_folder(run), Path(out)
+    chosen.check_installed()
+    _check_run(home)
+    _check_out(out, home, force=force)
+    images = TestImages.of(home) if measured else None
+    model = load(home)
+    check_view(common_view(model))
+    made = temporary_folder(out)
+    try:
+        made.mkdir()
+        found = _written(home, model, chosen, made, images, int8=int8, progress=progress)
+        _place(made, out)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if _is_ours(path, out)}
+    return Exported(out, files, found)
+
+
+def _written(
+    home: Path,
+    model: Model | Ensemble,
+    chosen: Format,
+    made: Path,
+    images: TestImages | None,
+    *,
+    int8: bool,
+    progress: Progress,
+) -> Measured | None:
+    """Write all files into the folder `made`, and measure what was written."""
+    view, network = common_view(model), PlainNetwork(model)
+    weights, binary = "int8" if int8 else "float32", isinstance(model, Model) and model.embedder.codes == "binary"
+    facts = describe(
+        chosen.file,
+        weights=weights,
+        codes="binary" if binary else "float32",
+        dim=model.dim,
+        view=view.description,
+        about=model.about,
+    )
+    chosen.write(home, network, view, made, int8)
+    write_description(made, facts)
+    again = chosen.reread(made, view)
+    check_batches(network, again, view, weights=weights, binary=binary)
+    found = None
+    if images is not None:
+        found = measure(images, again, run=home, weights=weights, binary=binary, progress=progress)
+    write_description(made, {**facts, "measured": _as_data(found)})
+    write_text(made / CARD, card(home, facts, found))
+    return found
+
+
+def _as_data(found: Measured | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    figures = {name: {"run": _known(before), "exported": _known(now)} for name, (before, now) in found.figures.items()}
+    chosen = None if found.threshold is None else found.threshold.value
+    matched = None if found.unknowns is None else plain(found.unknowns)
+    size = {"largest_difference": found.difference, "limit": found.limit}
+    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched}
+
+
+def _known(figure: float) -> float | None:
+    """JSON has no NaN, the figure of no query."""
+    return figure if math.isfinite(figure) else None
+
+
+def _check_run(home: Path) -> None:
+    """Refuse a folder without a model, and models that are more than a network from images to rows."""
+    _refuse_custom_heads(home, home)
+    if not (home / TRAINED).is_file():
+        raise BadInput(f"{home} is not a finished run: it has no {TRAINED}. Pass the folder of a finished run.")
+    if refined := how_refined(home):
+        raise BadInput(
+            f"{home} cannot be exported: its method refines embeddings at test time ({refined}), so the row of an "
+            "image depends on the other images. Train without 'refine' to export it."
+        )
+
+
+def _refuse_custom_heads(home: Path, run: Path) -> None:
+    facts = read_description(home)
+    if MEMBERS in facts:
+        for place in member_folders(home, facts):
+            _refuse_custom_heads(place, run)
+    elif "own" in (facts.get("head") or {}):
+        raise BadInput(f"{run} cannot be exported: its head is code of your own ({facts['head']['own']}).")
+
+
+def _check_out(out: Path, home: Path, *, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out} is a file; give a folder.")
+    if out.exists() and out.samefile(home):
+        raise BadInput(f"--out {out} is the folder of the run itself. Give another folder, such as exported.")
+    if any((out / name).exists() for name in _OF_RUNS):
+        raise BadInput(f"--out {out} is the folder of a run or study. Give another folder, such as exported.")
+    there = [str(out / name) for name in _OURS if (out / name).exists()]
+    if there and not force:
+        raise BadInput(
+            f"{first_few(there)} already exists. Choose another folder with --out, or replace it with --force."
+        )
+
+
+def _place(made: Path, out: Path) -> None:
+    """Move the files of `made` to `out`, the description last: without it nothing else is read."""
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        made.rename(out)
+        return
+    for name in _OURS:
+        if name == MEMBERS and (out / name).is_dir() and not (out / name).is_symlink():
+            shutil.rmtree(out / name)
+        if (made / name).exists():
+            (made / name).replace(out / name)
+        else:
+            (out / name).unlink(missing_ok=True)
+
+
+def _is_ours(path: Path, out: Path) -> bool:
+    return path.is_file() and path.relative_to(out).parts[0] in _OURS

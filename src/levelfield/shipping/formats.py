@@ -1,0 +1,166 @@
+"""The formats of an exported model: how each is written, and how it is read again from its file alone."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from levelfield.data.files.pictures import Picture
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import StepsView
+from levelfield.embedder import in_blocks
+from levelfield.embedder import load as load_run
+from levelfield.embedder.ensemble import copy_model
+from levelfield.embedder.model import Pictures
+from levelfield.errors import BadInput, MissingExtra
+from levelfield.files.writing import write_whole
+from levelfield.progress import Progress
+from levelfield.shipping.description import INPUT, OUTPUT
+from levelfield.shipping.int8 import with_int8_weights
+from levelfield.shipping.onnx_model import EXTRA, load_onnx
+from levelfield.shipping.plain import PlainNetwork, noise
+
+OPSET = 17  # of September 2022: the first with a layer norm; onnxruntime 1.13 and later read it
+_EXAMPLES = 2  # images that a network is traced with
+
+Rows = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Reread:
+    """A written model, loaded again: raw rows of normalised images (images, 3, side, side), and of pictures."""
+
+    rows: Callable[[Rows], Rows]
+    embed: Callable[[Sequence[Picture], Progress], Rows]
+
+
+@dataclass(frozen=True)
+class Format:
+    """file: what model.json describes; write: of (run folder, network, view, folder, int8); reread: of the folder."""
+
+    file: str
+    write: Callable[[Path, PlainNetwork, TestView | StepsView, Path, bool], None]
+    reread: Callable[[Path, TestView | StepsView], Reread]
+    needs: tuple[str, ...] = ()
+
+    def check_installed(self) -> None:
+        """Raise if a package of the extra is missing."""
+        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        if missing:
+            raise MissingExtra(f"Exporting {self.file} needs {' and '.join(missing)}: {EXTRA}")
+
+
+def _write_onnx(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+    written = io.BytesIO()
+    with _tracing("ONNX"):
+        torch.onnx.export(
+            network,
+            (noise(view, _EXAMPLES),),
+            written,
+            dynamo=False,  # torch.export takes 20 times as long, and fixes the batch to that of the example
+            opset_version=OPSET,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_axes={INPUT: {0: "batch"}, OUTPUT: {0: "batch"}},
+        )
+    content = with_int8_weights(written.getvalue()) if int8 else written.getvalue()
+    write_whole(folder / "model.onnx", lambda file: file.write(content))
+
+
+def _reread_onnx(folder: Path, view: TestView | StepsView) -> Reread:
+    model = load_onnx(folder / "model.onnx")
+    return Reread(model.rows, lambda pictures, progress: model.embed(pictures, normalize=False, progress=progress))
+
+
+def _write_torchscript(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+    with _tracing("TorchScript"):
+        traced = torch.jit.trace(network, noise(view, _EXAMPLES), check_trace=False)
+        written = io.BytesIO()
+        torch.jit.save(traced, written)
+    write_whole(folder / "model.pt", lambda file: file.write(written.getvalue()))
+
+
+def _reread_torchscript(folder: Path, view: TestView | StepsView) -> Reread:
+    with _tracing("TorchScript"):
+        network = torch.jit.load(folder / "model.pt", map_location="cpu")
+
+    def embed(pictures: Sequence[Picture], progress: Progress) -> Rows:
+        chosen = Pictures(list(pictures), (view,), torch.device("cpu"))
+        stage = progress.stage("measuring", len(chosen))
+        with torch.no_grad():
+            found: Rows = in_blocks(network, chosen, padded=False, stage=stage)[0].numpy()
+        return found
+
+    return Reread(_rows_of(network), embed)
+
+
+def _write_safetensors(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+    copy_model(run, folder)
+
+
+def _reread_safetensors(folder: Path, view: TestView | StepsView) -> Reread:
+    model = load_run(folder)
+    return Reread(
+        _rows_of(PlainNetwork(model)),
+        lambda pictures, progress: model.embed(pictures, normalize=False, progress=progress),
+    )
+
+
+FORMATS = {
+    "onnx": Format("model.onnx", _write_onnx, _reread_onnx, needs=("onnx", "onnxruntime")),
+    "torchscript": Format("model.pt", _write_torchscript, _reread_torchscript),
+    "safetensors": Format("model.yaml", _write_safetensors, _reread_safetensors),
+}
+
+
+def _rows_of(network: Callable[[Tensor], Tensor]) -> Callable[[Rows], Rows]:
+    def rows(images: Rows) -> Rows:
+        with torch.no_grad():
+            found: Rows = network(torch.from_numpy(images)).numpy()
+        return found
+
+    return rows
+
+
+@contextlib.contextmanager
+def _tracing(name: str) -> Iterator[None]:
+    """Without the exporter's warnings (the result is checked with several batches), and with one sentence for an error
+    instead of the whole graph, which torch prints."""
+    with warnings.catch_warnings(), _printing_nothing(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except (RuntimeError, TypeError, ValueError) as error:  # torch.onnx.errors are RuntimeErrors
+            raise BadInput(f"This network cannot be written as {name}: {_first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _printing_nothing() -> Iterator[None]:
+    """Discard what C++ code prints: it does not know `sys.stdout`, only the file below."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _first_line(error: Exception) -> str:
+    lines: list[Any] = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return str(lines[0]) if lines else type(error).__name__

@@ -1,0 +1,124 @@
+"""Approximate search by a graph of neighbours (HNSW) from usearch or faiss, and what it loses against exact search."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import Damaged, MissingExtra, unknown
+from levelfield.shipping.index.exact import BINARY, Positions, Rows, Stored, nearest, ordered, packed
+
+LIBRARIES = ("usearch", "faiss")
+_LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
+_WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
+_QUERIES, _NEAREST = 1000, 10  # of the measurement
+
+Search = Callable[[Rows, int], Positions]
+"""Unit rows of queries and k to positions (queries, k); -1 where fewer were found."""
+
+
+def check_library(name: str) -> None:
+    """Refuse an unknown library, or one that is not installed."""
+    if name not in LIBRARIES:
+        raise unknown("library for approximate search", name, LIBRARIES)
+    _module(name)
+
+
+def file_of(library: str) -> str:
+    return f"graph.{library}"
+
+
+def write_graph(library: str, stored: Stored, path: Path) -> None:
+    """Build the graph of all rows and write it."""
+    module, values = _module(library), np.ascontiguousarray(stored.values)
+    if library == "usearch":
+        kind = {"metric": "hamming", "dtype": "b1"} if stored.codes == BINARY else {"metric": "ip", "dtype": "f32"}
+        graph = module.Index(ndim=_bits(stored), connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
+        graph.add(np.arange(len(values), dtype=np.uint64), values)
+        graph.save(str(path))
+        return
+    if stored.codes == BINARY:
+        graph = module.IndexBinaryHNSW(_bits(stored), _LINKS)
+    else:
+        graph = module.IndexHNSWFlat(stored.dim, _LINKS, module.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = _WHEN_BUILDING
+    graph.add(values)
+    (module.write_index_binary if stored.codes == BINARY else module.write_index)(graph, str(path))
+
+
+def open_graph(library: str, stored: Stored, path: Path) -> Search:
+    """The search in a written graph."""
+    module = _module(library)
+    try:
+        graph = _opened(module, library, stored, path)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise Damaged(f"{path} cannot be opened by {library}: {str(error).splitlines()[0]}") from error
+    held = len(graph) if library == "usearch" else graph.ntotal
+    if held != len(stored):
+        raise Damaged(f"{path} has {held:,} rows, but the index has {len(stored):,}.")
+
+    def search(queries: Rows, k: int) -> Positions:
+        asked = packed(queries, stored.codes)
+        if library == "faiss":
+            found: Positions = graph.search(asked, k)[1].astype(np.int64)
+            return found
+        # for a single query usearch returns an object of another kind
+        matches = graph.search(np.repeat(asked, 2, axis=0) if len(asked) == 1 else asked, k)
+        keys, counts = np.asarray(matches.keys).astype(np.int64), np.asarray(matches.counts)
+        return np.where(np.arange(keys.shape[1]) < counts[:, None], keys, -1)[: len(asked)]
+
+    return search
+
+
+def lost(search: Search, stored: Stored) -> dict[str, float | int]:
+    """Recall of the exact neighbours: up to 1,000 rows are searched among the others, exactly and approximately.
+
+    recall@K: share of the K nearest rows that the approximate search finds among its first K. A row that is as near as
+    the K-th exact one counts as found.
+    """
+    chosen = np.unique(np.linspace(0, len(stored) - 1, _QUERIES).astype(np.int64))
+    queries, near = stored.part(chosen), min(_NEAREST, len(stored) - 1)
+    if near < 1:
+        return {"queries": 0}
+    exact = _others(chosen, *nearest(stored, queries, near + 1))
+    found = _others(chosen, *ordered(stored, queries, search(queries, near + 1)))
+    recalls = {f"recall@{k}": float((found[:, :k] >= exact[:, k - 1 : k]).mean()) for k in sorted({1, near})}
+    return {"queries": len(chosen), **recalls}
+
+
+def _others(chosen: Positions, positions: Positions, cosine: Any) -> Any:
+    """Cosines without that of the query itself; of a query that was not found, without the last one."""
+    own = positions == chosen[:, None]
+    own[~own.any(axis=1), -1] = True
+    return cosine[~own].reshape(len(cosine), -1)
+
+
+def _opened(module: Any, library: str, stored: Stored, path: Path) -> Any:
+    if library == "usearch":
+        graph = module.Index.restore(str(path))
+        if graph is None:
+            raise ValueError("it is not a graph of usearch")
+        graph.expansion_search = _WHEN_SEARCHING
+        return graph
+    graph = (module.read_index_binary if stored.codes == BINARY else module.read_index)(str(path))
+    graph.hnsw.efSearch = _WHEN_SEARCHING
+    return graph
+
+
+def _bits(stored: Stored) -> int:
+    """Numbers of a row; packed bits fill whole bytes."""
+    return int(8 * stored.values.shape[1]) if stored.codes == BINARY else stored.dim
+
+
+def _module(library: str) -> Any:
+    try:
+        return importlib.import_module("usearch.index" if library == "usearch" else library)
+    except ImportError as error:
+        raise MissingExtra(
+            f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
+            "Without --approximate the search is exact and needs none."
+        ) from error

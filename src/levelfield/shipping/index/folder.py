@@ -1,0 +1,162 @@
+"""The folder of an index: rows, items and index.json, which names the model and has a checksum of every file.
+
+Data files are named after their content. index.json is replaced last, in one step, so the folder is always one whole
+index: the earlier or the new one.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput, Damaged
+from levelfield.files.arrays import read_array
+from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
+from levelfield.files.writing import temporary_folder, write_json, write_text, write_whole
+from levelfield.shipping.index.exact import BINARY, FLOAT, Stored
+
+INDEX = "index.json"
+FORMAT = 1
+_ROWS, _ITEMS = "rows", "items"
+_COLUMNS = ["path", "class", "folder", "digest"]
+_KEYS = {"format", "images", "dim", "codes", "model", "folders", "threshold", "unknowns", "approximate", "files"}
+_MOST_ITEMS = 2_000 * MEGABYTE
+
+
+@dataclass(frozen=True)
+class Item:
+    """An image of an index: its path below one of the index's folders, its class (the sub-folder, or empty), the number
+    of the folder, and a hash of the file's content."""
+
+    path: str
+    label: str
+    folder: int
+    digest: str
+
+    @property
+    def place(self) -> tuple[int, list[str]]:
+        """What items are sorted by."""
+        return self.folder, self.path.split("/")
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything in the folder of an index. facts: those of index.json without its checksums."""
+
+    facts: Mapping[str, Any]
+    items: list[Item]
+    stored: Stored
+    graph: Path | None = None
+
+
+def is_index(folder: Path) -> bool:
+    return (folder / INDEX).is_file()
+
+
+def relative(place: Path, folder: Path) -> str:
+    """A place as index.json of `folder` names it: relative to the folder, so that both can be moved together."""
+    return os.path.relpath(place.resolve(), folder.resolve())
+
+
+def write_folder(folder: Path, content: Content) -> None:
+    """Write or replace an index. `content.graph`: a file that is moved into the folder."""
+    earlier = set(read_facts(folder)["files"].values()) if is_index(folder) else set()
+    made = temporary_folder(folder)
+    try:
+        made.mkdir()
+        write_whole(made / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
+        write_text(made / f"{_ITEMS}.csv", _as_csv(content.items))
+        if content.graph is not None:
+            content.graph.replace(made / content.graph.name)
+        files = {}
+        for path in sorted(made.iterdir()):
+            files[path.stem] = f"{path.stem}-{checksum(path)}{path.suffix}"
+            path.rename(made / files[path.stem])
+        facts = {"format": FORMAT, **content.facts, "files": files}
+        write_json(made / INDEX, {**facts, "checksum": _checksum(facts)})
+        _place(made, folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    for name in earlier - set(files.values()):
+        (folder / name).unlink(missing_ok=True)
+
+
+def read_folder(folder: Path) -> Content:
+    """The index in a folder, after checking that no file was changed."""
+    facts = read_facts(folder)
+    for name in facts["files"].values():
+        path = folder / name
+        if not path.is_file():
+            raise Damaged(f"{path} is missing: the index is incomplete. Make it again with `levelfield index`.")
+        if checksum(path) not in name:
+            raise _changed(path)
+    items = _read_items(folder / facts["files"][_ITEMS], len(facts["folders"]))
+    values = read_array(folder / facts["files"][_ROWS])
+    dim, codes = int(facts["dim"]), str(facts["codes"])
+    shape, kind = (len(items), -(-dim // 8) if codes == BINARY else dim), np.uint8 if codes == BINARY else np.float32
+    if values.shape != shape or values.dtype != kind or codes not in (FLOAT, BINARY):
+        raise Damaged(f"{folder / INDEX} does not describe the rows beside it: {values.shape} {values.dtype}.")
+    graph = folder / facts["files"]["graph"] if facts["approximate"] else None
+    return Content(facts, items, Stored(values, dim, codes), graph)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """The content of index.json."""
+    if not is_index(folder):
+        raise BadInput(f"{folder} is not an index: it has no {INDEX}. Make one with `levelfield index RUN PHOTOS`.")
+    facts = read_json(folder / INDEX, most=MEGABYTE)
+    if not isinstance(facts, dict) or "format" not in facts:
+        raise Damaged(f"{folder / INDEX} does not describe an index.")
+    if facts["format"] != FORMAT:
+        raise BadInput(f"{folder / INDEX} has format {facts['format']}; this levelfield reads {FORMAT}.")
+    if facts.pop("checksum", None) != _checksum(facts):
+        raise _changed(folder / INDEX)
+    if set(facts) != _KEYS or not all(Path(name).name == name for name in facts["files"].values()):
+        raise Damaged(f"{folder / INDEX} does not describe an index.")
+    return facts
+
+
+def _changed(path: Path) -> Damaged:
+    return Damaged(f"{path} was changed: its checksum does not match. Make the index again with `levelfield index`.")
+
+
+def _checksum(facts: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def _as_csv(items: list[Item]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    writer.writerows((one.path, one.label, one.folder, one.digest) for one in items)
+    return text.getvalue()
+
+
+def _read_items(path: Path, folders: int) -> list[Item]:
+    header, *lines = csv.reader(io.StringIO(read_text(path, most=_MOST_ITEMS), newline=""))
+    try:
+        items = [Item(place, label, int(folder), digest) for place, label, folder, digest in lines]
+    except ValueError as error:
+        raise Damaged(f"{path} is not a list of images: {error}.") from error
+    if header != _COLUMNS or not all(0 <= one.folder < folders for one in items):
+        raise Damaged(f"{path} is not a list of images.")
+    return items
+
+
+def _place(made: Path, folder: Path) -> None:
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made.rename(folder)
+        return
+    for path in sorted(made.iterdir(), key=lambda path: path.name == INDEX):
+        path.replace(folder / path.name)

@@ -1,0 +1,196 @@
+"""An exported model is measured again: its own rows of the run's test images, beside those that the run stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import StepsView
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.evaluation import Evaluation, Threshold, Unknowns, evaluate, same_or_not
+from levelfield.progress import Progress
+from levelfield.shipping.formats import Reread
+from levelfield.shipping.onnx_model import unit
+from levelfield.shipping.plain import PlainNetwork, noise
+from levelfield.studies.runs.finished import how_many_models, stored_test
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.store import spec_at_its_place
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
+from levelfield.studies.runs.joined.members import spec_of
+
+METRICS = ("recall@1", "map@r")
+BATCHES = (1, 2, 17)  # one image, the traced number, more than a block
+
+Rows = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The largest allowed difference of a number of a unit row (or share of other bits, for binary codes), and of a
+    figure. One query more or less is always allowed."""
+
+    number: float
+    bits: float
+    figure: float
+
+
+# float32: onnxruntime and torch differ by 1e-7 to 1e-5, from the order of sums. int8: a weight is rounded by up to
+# 1/254 of the largest of its channel; the demo's rows differ by up to 0.03 in 665,856 numbers.
+TOLERANCES = {"float32": Tolerance(1e-4, 0.002, 0.002), "int8": Tolerance(0.05, 0.05, 0.02)}
+
+
+@dataclass(frozen=True)
+class TestImages:
+    """The test images of a run where they are now, and the rows that the run stored."""
+
+    __test__ = False  # not a test case, despite its name
+
+    inputs: RunInputs
+    items: Items
+    rows: Rows
+
+    @classmethod
+    def of(cls, run: Path) -> TestImages:
+        try:
+            rows, items = stored_test(run)
+            inputs = inputs_for(spec_at_its_place(run, spec_of(run, trained=False)), None, "cpu")
+            if len(inputs.fold.test) != len(rows):
+                raise BadInput(f"There are {len(inputs.fold.test):,} test images, but {len(rows):,} stored rows.")
+        except LevelfieldError as error:
+            raise BadInput(
+                f"The exported model cannot be measured on the run's test images. {error} To export without "
+                "measuring: --no-measure"
+            ) from error
+        return cls(inputs, items, rows)
+
+    def paths(self, indices: NDArray[np.int64]) -> list[Path]:
+        return [self.inputs.catalog.paths[i] for i in indices]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Figures of the run and of the exported model on the same images. `difference`: of the rows, see there."""
+
+    original: Evaluation
+    exported: Evaluation
+    difference: float
+    limit: float
+    binary: bool
+    threshold: Threshold | None
+    unknowns: Unknowns | None = None
+
+    @property
+    def difference_text(self) -> str:
+        what = "Share of bits that differ" if self.binary else "Largest difference of a number of the unit rows"
+        return f"{what}: {self.difference:.2g} (limit {self.limit:g})."
+
+    @property
+    def figures(self) -> dict[str, tuple[float, float]]:
+        """Each figure of the run and of the exported model."""
+        return {name: (self.original[name], self.exported[name]) for name in self.original}
+
+
+def check_batches(
+    network: PlainNetwork, again: Reread, view: TestView | StepsView, *, weights: str, binary: bool
+) -> None:
+    """Raise if rows depend on the size of the batch, or differ from those of the network (unless weights are rounded).
+
+    A traced network that keeps the batch of its example would otherwise return wrong rows without an error.
+    """
+    images = noise(view, max(BATCHES))
+    limit = limit_of(TOLERANCES["float32"], binary)
+    with torch.no_grad():
+        expected = network(images).numpy()
+    largest = again.rows(images.numpy())
+    for count in BATCHES:
+        found = again.rows(images[:count].numpy())
+        if found.shape != (count, expected.shape[1]) or difference(found, largest[:count], binary=binary) > limit:
+            raise BadInput(
+                f"This network cannot be exported: for a batch of {count} the exported model returns other rows than "
+                f"for a batch of {max(BATCHES)}."
+            )
+    if weights == "float32" and (away := difference(largest, expected, binary=binary)) > limit:
+        raise BadInput(
+            f"This network cannot be exported: rows of the exported model differ by {away:.2g} from its own; the limit "
+            f"is {limit:g}."
+        )
+
+
+def measure(
+    images: TestImages, again: Reread, *, run: Path, weights: str, binary: bool, progress: Progress
+) -> Measured:
+    """The figures of the exported model on the run's test images; raises if they differ by more than the tolerance."""
+    rows = again.embed(images.paths(images.inputs.fold.test), progress)
+    allowed = TOLERANCES[weights]
+    limit, away = limit_of(allowed, binary), difference(rows, images.rows, binary=binary)
+    if away > limit:
+        what = f"{away:.2g} of the bits" if binary else "numbers"
+        by = "" if binary else f" by up to {away:.2g}"
+        raise BadInput(
+            f"The exported model is not the run's: {what} of its embeddings differ{by}; the limit for {weights} "
+            f"weights is {limit:g}. Nothing was written."
+        )
+    original, exported = (evaluate(**images.items.arrays(one), metrics=METRICS, ci=0.95) for one in (images.rows, rows))
+    for name in METRICS if original.counted.any() else ():  # without a query that counts there is no figure
+        most = _allowed(allowed, int(original.counted.sum()))
+        if not abs(original[name] - exported[name]) <= most:
+            raise BadInput(
+                f"The exported model is not the run's: {name} is {exported[name]:.4f} instead of {original[name]:.4f}; "
+                f"the limit for {weights} weights is a difference of {most:.2g}. Nothing was written."
+            )
+    chosen = _threshold(images, again, run, progress)
+    matched = None if chosen is None or len(exported.classes) < 2 else _unknowns(chosen, images.items, rows, progress)
+    return Measured(original, exported, away, limit, binary, chosen, matched)
+
+
+def difference(found: Rows, expected: Rows, *, binary: bool) -> float:
+    """The largest difference of a number of the unit rows; for binary codes the share of bits that differ.
+
+    >>> difference(np.float32([[2, 0]]), np.float32([[1, 0]]), binary=False)
+    0.0
+    >>> difference(np.float32([[1, -1]]), np.float32([[1, 1]]), binary=True)
+    0.5
+    """
+    if found.shape != expected.shape or not len(found):
+        return 0.0 if found.shape == expected.shape else float("inf")
+    if binary:
+        return float(((found > 0) != (expected > 0)).mean())
+    away = float(np.abs(unit(np.asarray(found)) - unit(np.asarray(expected))).max())
+    return away if np.isfinite(away) else float("inf")
+
+
+def _allowed(allowed: Tolerance, queries: int) -> float:
+    """The largest allowed difference of a figure: at least one query, and a little more for rounding.
+
+    >>> _allowed(Tolerance(0.1, 0.1, 0.02), 10), _allowed(Tolerance(0.1, 0.1, 0.02), 1000)
+    (0.1001, 0.02)
+    """
+    return max(allowed.figure, 1.001 / max(1, queries))
+
+
+def limit_of(allowed: Tolerance, binary: bool) -> float:
+    return allowed.bits if binary else allowed.number
+
+
+def _threshold(images: TestImages, again: Reread, run: Path, progress: Progress) -> Threshold | None:
+    """The similarity from which two images count as one class, chosen on the validation classes if there are some."""
+    fold, catalog = images.inputs.fold, images.inputs.catalog
+    if not len(fold.validation) or how_many_models(run) > 1:
+        return None
+    labels = catalog.labels[fold.validation]
+    sizes = np.unique(labels, return_counts=True)[1]
+    if len(sizes) < 2 or sizes.max() < 2:  # no pair of one kind
+        return None
+    names = np.array(catalog.class_names)[labels]
+    return same_or_not(again.embed(images.paths(fold.validation), progress), names, progress=progress)
+
+
+def _unknowns(chosen: Threshold, items: Items, rows: Rows, progress: Progress) -> Unknowns:
+    """How many test images the threshold matches although their class is left out of the gallery."""
+    arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
+    return chosen.unknowns(**arrays, progress=progress)

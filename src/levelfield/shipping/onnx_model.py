@@ -1,0 +1,149 @@
+"""An exported ONNX file as a model: onnxruntime, Pillow and numpy, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from levelfield.data.files.pictures import Picture, listed, opened
+from levelfield.data.views.basic import TestView
+from levelfield.data.views.named import StepsView
+from levelfield.errors import BadInput, Damaged, MissingExtra
+from levelfield.files.reading import MEGABYTE, read_bytes
+from levelfield.notebook import html_table, one_line
+from levelfield.progress import SILENT, Progress
+from levelfield.shipping.description import DESCRIPTION, INPUT, OUTPUT, read_description, view_of
+from levelfield.shipping.pixels import check_view, pixels
+
+SUFFIX = ".onnx"
+EXTRA = 'pip install "levelfield[onnx]"'
+_BLOCK = 16  # images at a time
+_LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
+_TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    """An exported model with its test view. `about` holds the facts that its run stored, `checksum` that of its files,
+    `measured` what the export measured. It is used like a `levelfield.embedder.Model`."""
+
+    path: Path
+    session: Any = field(repr=False)
+    view: TestView | StepsView
+    dim: int
+    codes: str
+    weights: str
+    about: Mapping[str, Any]
+    checksum: str
+    measured: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return one_line("OnnxModel", self._facts())
+
+    def _repr_html_(self) -> str:
+        return html_table("OnnxModel", [], [[key, str(value)] for key, value in self._facts().items()])
+
+    def _facts(self) -> dict[str, Any]:
+        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        return {**told, "weights": self.weights, "dim": self.dim, "image": self.view.image}
+
+    def embed(
+        self,
+        images: Picture | Sequence[Picture],
+        *,
+        normalize: bool = True,
+        exact: bool = False,
+        progress: Progress = SILENT,
+    ) -> NDArray[np.float32]:
+        """The embeddings of images.
+
+        Args:
+            images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array
+                (images, height, width, 3).
+            normalize: divide each row by its length.
+            exact: fill the last block of 16 images, so that the bits of a row do not depend on the number of images.
+            progress: gets one stage, whose steps are images (`levelfield.progress`).
+
+        Returns:
+            float32 (images, dim); one image gives one row.
+        """
+        chosen = listed(images)
+        stage = progress.stage("embedding", len(chosen))
+        found = np.empty((len(chosen), self.dim), dtype=np.float32)
+        for start in range(0, len(chosen), _BLOCK):
+            block = np.stack([pixels(self.view, opened(each)) for each in chosen[start : start + _BLOCK]])
+            found[start : start + _BLOCK] = self.rows(_filled(block) if exact else block)[: len(block)]
+            stage.advance(len(block))
+        return unit(found) if normalize else found
+
+    def rows(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Raw rows (images, dim) of normalised images (images, 3, side, side)."""
+        [found] = self.session.run([OUTPUT], {INPUT: images})
+        rows: NDArray[np.float32] = found
+        return rows
+
+
+def load_onnx(path: Path) -> OnnxModel:
+    """The model in an exported file; refused if it or model.json beside it has changed."""
+    if not path.is_file():
+        raise BadInput(f"{path} does not exist: write it with `levelfield export RUN --to onnx --out DIR`.")
+    content = read_bytes(path, most=_LARGEST)
+    facts = read_description(path, content)
+    view = view_of(facts, path)
+    check_view(view)
+    session = opened_session(content, path)
+    _check_shapes(session, path, side=view.image, dim=facts["dim"])
+    about = facts["about"] if isinstance(facts["about"], dict) else {}
+    said = (int(facts["dim"]), str(facts["codes"]), str(facts["weights"]))
+    return OnnxModel(path, session, view, *said, about, facts["checksum"], facts.get("measured"))
+
+
+def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
+    """onnxruntime's session for the bytes of a file. threads: 0 for one per core."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtra(f"{path.name} is computed by onnxruntime, which is not installed: {EXTRA}") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3  # errors only
+    # weights in 8 bits become numbers once, when the file is opened, and not for every batch
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    # waiting threads sleep: other programs need the cores between two images
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common class of their own
+        raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
+
+
+def _check_shapes(session: Any, path: Path, *, side: int, dim: int) -> None:
+    """Refuse a network with another input or output than model.json says; a size left open is a name."""
+    found = {one.name: one.shape for one in (*session.get_inputs(), *session.get_outputs())}
+    for name, wanted in ((INPUT, [3, side, side]), (OUTPUT, [dim])):
+        sizes = found.get(name, [])[1:]
+        fits = all(isinstance(size, str) or size == one for size, one in zip(sizes, wanted, strict=False))
+        if len(sizes) != len(wanted) or not fits or len(found) != 2:
+            raise Damaged(f"{path} does not have the input and output that {DESCRIPTION} beside it describes.")
+
+
+def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row divided by its length; a zero row stays zero.
+
+    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32))
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    found: NDArray[np.float32] = rows / np.maximum(lengths, np.float32(_TINY))
+    return found
+
+
+def _filled(block: NDArray[np.float32]) -> NDArray[np.float32]:
+    missing = _BLOCK - len(block)
+    return np.concatenate([block, np.repeat(block[-1:], missing, axis=0)]) if missing else block

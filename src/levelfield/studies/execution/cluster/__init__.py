@@ -1,0 +1,1 @@
+"""The executor that gives runs to Ray: on this machine, or on a cluster."""

@@ -1,0 +1,136 @@
+"""Connect to Ray: start one on this machine, or join a running cluster. An address that does not answer is refused
+within seconds; Ray itself would try for minutes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra
+
+LOCAL = "local"
+OLDEST = (2, 50)
+PATIENCE = 5.0  # seconds for each of the two steps of the greeting
+STORE = 256 * 1024**2  # bytes of shared memory of a local Ray
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # how every gRPC client begins (RFC 9113)
+_SETTINGS = 0x04  # the frame with which a server answers
+_HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
+
+
+def import_ray() -> Any:
+    """The module `ray`, or an error that says what to install."""
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtra('Ray is not installed: pip install "levelfield[ray]"') from error
+    version = str(ray.__version__)
+    if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise MissingExtra(f'Ray {version} is too old, {needed} or newer is needed: pip install "levelfield[ray]"')
+    return ray
+
+
+def address_of(given: str) -> str:
+    """The address of a Ray: as given, or else of `RAY_ADDRESS`; `local` if there is none.
+
+    >>> address_of("10.0.0.1:6379")
+    '10.0.0.1:6379'
+    """
+    return given or os.environ.get("RAY_ADDRESS", "") or LOCAL
+
+
+@contextmanager
+def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
+    """Context in which this process uses the Ray at `address`; yields the module. A Ray in use stays connected.
+
+    cpus: of a local Ray, which ends with the context.
+    """
+    ray = import_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    address = address_of(address)
+    if address == LOCAL:
+        quiet |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": STORE}
+    else:
+        check_address(address)
+    try:
+        ray.init(address=address, **quiet)
+    except (RuntimeError, ConnectionError, ValueError) as error:
+        raise _explained(ray, address, error) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Refuse an address where no Ray answers.
+
+    >>> check_address("nowhere")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadInput: 'nowhere' is not the address of a Ray cluster. Give HOST:PORT, such as ...
+    """
+    if address == "auto":
+        return  # Ray knows the address of the cluster of this machine
+    if address.startswith("ray://"):
+        raise BadInput(
+            f"{address} is the address of a Ray Client, which cannot stream results. Run the command on a machine of "
+            "the cluster and give HOST:PORT of its head, such as 10.0.0.1:6379, or auto."
+        )
+    found = _HOST.fullmatch(address)
+    if found is None:
+        raise BadInput(
+            f"'{address}' is not the address of a Ray cluster. Give HOST:PORT, such as 10.0.0.1:6379, or auto for the "
+            "cluster of this machine."
+        )
+    try:
+        _greet(found["host"].strip("[]"), int(found["port"]))
+    except (OSError, OverflowError) as error:
+        reason = "it does not answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or error
+        raise BadInput(
+            f"No Ray at {address}: {str(reason).lower()}. Start a cluster with `ray start --head --port=6379`, or give "
+            "the address of its head."
+        ) from error
+
+
+def _greet(host: str, port: int) -> None:
+    """Raise OSError unless a gRPC server answers."""
+    with socket.create_connection((host, port), timeout=PATIENCE) as line:
+        if os.environ.get("RAY_USE_TLS", "0") == "1":
+            return  # an encrypted server answers only to its certificate
+        line.sendall(_PREFACE)
+        answer = b""
+        while len(answer) < 4:
+            part = line.recv(9)
+            if not part:
+                raise ConnectionError("what answers there is not Ray")
+            answer += part
+        if answer[3] != _SETTINGS:
+            raise ConnectionError("what answers there is not Ray")
+
+
+def _explained(ray: Any, address: str, error: Exception) -> LevelfieldError:
+    """What to do about an error of `ray.init`."""
+    told = " ".join(str(error).split())
+    if "ersion mismatch" in told:
+        theirs = re.search(r"Ray: (\S+) Python: (\S+)", told)
+        other = f"Ray {theirs[1]} with Python {theirs[2]}" if theirs else "another version of Ray or Python"
+        return BadInput(
+            f"The cluster at {address} runs {other}, this is Ray {ray.__version__} with Python "
+            f"{'.'.join(map(str, sys.version_info[:3]))}: install the same versions on all machines."
+        )
+    if address == "auto":
+        return BadInput(f"There is no Ray cluster on this machine: `ray start --head` starts one. ({told[:200]})")
+    return BadInput(
+        f"Cannot join the Ray at {address}: {told[:300]} The command has to run on a machine of the cluster: "
+        f"`ray start --address={address}` makes this machine one."
+    )

@@ -1,0 +1,178 @@
+"""What an executor gets and returns: the runs of a plan in their order, and what became of each.
+
+Three executors exist: this process and worker processes (`workers`), and Ray (`cluster`). All of them execute a
+run with `do_claimed`, so a run has the same bits wherever it is done.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from levelfield.errors import LevelfieldError
+from levelfield.files.writing import locked, write_text
+from levelfield.progress import Progress
+from levelfield.studies.execution.events import Event, RunsProgress
+from levelfield.studies.runs.folder.files import FAILED
+from levelfield.studies.runs.folder.store import is_finished
+from levelfield.studies.runs.run import Options, execute
+from levelfield.studies.runs.spec import PlannedRun
+
+
+class Executor(Protocol):
+    """Executes the unfinished runs of a plan."""
+
+    def execute(self, work: Work) -> None:
+        """Take runs from `work.agenda` and settle each of them; returns when none is left."""
+
+    def record(
+        self,
+        folders: Sequence[Path],
+        names: Sequence[str],
+        metrics: Sequence[str],
+        progress: Mapping[Path, Progress],
+    ) -> dict[Path, str]:
+        """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
+
+
+class Agenda:
+    """Chooses the next run: the first whose needed runs are finished."""
+
+    def __init__(self, runs: list[PlannedRun], unfinished: list[int]) -> None:
+        self.waiting = list(unfinished)
+        self._open = set(unfinished)
+        self._titles = [run.title for run in runs]
+        numbers: dict[str, set[int]] = {}  # a run may have several labels, and its folder may be under any of them
+        for k, run in enumerate(runs):
+            numbers.setdefault(run.spec.folder_name, set()).add(k)
+        self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needs)) for run in runs]
+
+    def next(self) -> int | None:
+        """Take a run; None if no run is left, or all others wait for active runs."""
+        found = next((k for k in self.waiting if not self._needs[k] & self._open), None)
+        if found is not None:
+            self.waiting.remove(found)
+        return found
+
+    def end(self, number: int, *, failed: bool) -> list[Event]:
+        """End a run. If it failed, the runs that need it fail, too; their events are returned."""
+        self._open.discard(number)
+        if not failed:
+            return []
+        lost = [k for k in self.waiting if number in self._needs[k]]
+        self.waiting = [k for k in self.waiting if k not in lost]
+        said = [Event("failed", k, f"it needs a run that failed: {self._titles[number]}") for k in lost]
+        return said + [event for k in lost for event in self.end(k, failed=True)]
+
+
+@dataclass
+class Outcome:
+    """The outcome of a study: failed runs by number, with the reason, and finished runs that could not be evaluated on
+    corrupted images."""
+
+    failed: dict[int, str] = field(default_factory=dict)
+    unmeasured: dict[int, str] = field(default_factory=dict)
+
+    def refuse_if_all_failed(self, runs: int) -> None:
+        """Raise if no run finished."""
+        if runs and len(self.failed) == runs:
+            raise LevelfieldError(f"All runs failed. The first error: {next(iter(self.failed.values()))}")
+
+
+@dataclass
+class Work:
+    """The runs of a plan and how to execute them; collects what became of each."""
+
+    runs: list[PlannedRun]
+    study_folder: Path
+    metrics: tuple[str, ...]
+    options: Options
+    progress: RunsProgress
+    agenda: Agenda
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @classmethod
+    def of(
+        cls,
+        runs: list[PlannedRun],
+        study_folder: Path,
+        metrics: tuple[str, ...],
+        options: Options,
+        progress: RunsProgress,
+    ) -> Work:
+        """The unfinished runs; the others are reported as done."""
+        unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
+        for done in sorted(set(range(len(runs))) - set(unfinished)):
+            progress.on_event(Event("done", done, "finished before"))
+        return cls(runs, study_folder, metrics, options, progress, Agenda(runs, unfinished))
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The runs that nobody has taken yet."""
+        return self.agenda.waiting
+
+    def folder(self, number: int) -> Path:
+        return self.runs[number].folder(self.study_folder)
+
+    def settle(self, event: Event) -> None:
+        """Record the end of a run; runs that need a failed run fail, too."""
+        for ended in [event, *self.agenda.end(event.run, failed=event.kind == "failed")]:
+            if ended.kind == "failed":
+                self.outcome.failed[ended.run] = ended.text
+            self.progress.on_event(ended)
+
+    def lose(self, number: int, reason: str) -> None:
+        """Settle a run whose process ended without a result."""
+        told = reason
+        try:
+            write_text(self.folder(number) / FAILED, reason + "\n")
+        except LevelfieldError as unwritable:
+            told = f"{reason} ({unwritable})"
+        self.settle(Event("failed", number, told))
+
+
+def do_one(
+    number: int,
+    run: PlannedRun,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    *,
+    patient: bool,
+    progress: RunsProgress,
+) -> Event:
+    """Execute one run under its lock. A failure is written to the run's folder and returned, never raised."""
+    try:
+        with locked(folder / "lock", wait=patient) as mine:
+            return do_claimed(number, run, folder, metrics, options, progress) if mine else Event("busy", number)
+    except Exception as error:  # no lock
+        return _failed(number, folder, error)
+
+
+def do_claimed(
+    number: int, run: PlannedRun, folder: Path, metrics: tuple[str, ...], options: Options, progress: RunsProgress
+) -> Event:
+    """Execute a run that nobody else executes. A failure is written to its folder and returned, never raised."""
+    try:
+        for left in folder.glob(".*.tmp"):  # a partial file belongs to a dead process
+            left.unlink(missing_ok=True)
+        if not is_finished(folder, run.spec, metrics):
+            progress.on_event(Event("start", number))
+            execute(run.spec, folder, metrics, options=options, progress=progress.of_run(number))
+            (folder / FAILED).unlink(missing_ok=True)
+        return Event("done", number)
+    except Exception as error:
+        return _failed(number, folder, error)
+
+
+def _failed(number: int, folder: Path, error: Exception) -> Event:
+    """Write an error to the run's folder; no error may stop the other runs."""
+    told = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+    try:
+        write_text(folder / FAILED, traceback.format_exc())
+    except LevelfieldError as unwritable:
+        told = f"{error} ({unwritable})"
+    return Event("failed", number, told)

@@ -1,0 +1,157 @@
+"""Compact embeddings of every leaderboard row: bytes per image against score, means over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.evaluation.class_intervals import paired_interval
+from levelfield.evaluation.compact_scores import CompactScore, compact_scores, undetermined
+from levelfield.evaluation.metrics.registry import parse
+from levelfield.evaluation.statistics.intervals import class_interval
+from levelfield.progress import SILENT, Progress
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.entries import Entry, finished_entries
+from levelfield.studies.runs.finished import embed_part, how_many_bits, how_refined, stored_test
+from levelfield.studies.runs.spec import PlannedRun
+
+WHOLE = "float32"
+
+
+@dataclass(frozen=True)
+class CompactCell:
+    """The score of one form: mean over seeds, and its difference from float32 in the same runs.
+
+    Intervals are 95 % over test classes, of the mean over seeds. None: unknown, or the row of float32 itself.
+    """
+
+    bytes: int
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+
+
+@dataclass(frozen=True)
+class CompactRow:
+    """One leaderboard row: the form's name and its score. runs: the folders that were evaluated."""
+
+    label: str
+    dim: int
+    seeds: list[int]
+    cells: dict[str, CompactCell]
+    runs: list[str]
+
+
+@dataclass(frozen=True)
+class CompactTable:
+    """Rows in the order of the leaderboard, and sentences on rows and forms that were left out."""
+
+    metric: str
+    rows: list[CompactRow]
+    left_out: list[str]
+
+
+@dataclass(frozen=True)
+class _Seed:
+    """One form and seed: size, dimensions of the whole embedding, score, and the score of each class."""
+
+    bytes: int
+    dim: int
+    value: float
+    classes: np.ndarray
+    queries: np.ndarray
+
+
+def check_metrics(metrics: Iterable[str]) -> None:
+    """Refuse metrics without a retrieval metric, before anything is trained or computed."""
+    given = list(metrics)
+    if not any(parse(name).kind == "retrieval" for name in given):
+        raise BadInput(
+            f"--compact compares a retrieval metric, such as recall@1, but the metrics are {', '.join(given)}: add one."
+        )
+
+
+def compact_table(
+    board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, *, progress: Progress = SILENT
+) -> CompactTable:
+    """Evaluate every compact form of the board's first metric. Forms are fitted on each run's training classes.
+
+    Rows whose training classes cannot be embedded, and binary codes, are left out.
+    """
+    metric = board.metrics[0]
+    check_metrics([metric])
+    found, _ = finished_entries(runs, folder, tuple(board.metrics))
+    stage = progress.stage("compact embeddings", sum(len(entries) for entries in found.values()))
+    rows, left_out = [], []
+    for label in (row.label for row in board.rows):
+        try:
+            seeds = []
+            for entry in found[label]:
+                seeds.append(_seed(entry, metric))
+                stage.advance()
+        except LevelfieldError as error:
+            left_out.append(f"{label}: {error}")
+            stage.advance(len(found[label]) - len(seeds))
+            continue
+        row = _row(label, found[label], seeds)
+        rows.append(row)
+        if lacking := undetermined(row.cells, row.dim):
+            left_out.append(f"{label}, {lacking}")
+    return CompactTable(metric, rows, left_out)
+
+
+def _seed(entry: Entry, metric: str) -> dict[str, _Seed]:
+    """The forms of one seed by name; the scores of its members are averaged."""
+    members = [_forms(result.folder, metric) for result in entry.results]
+    return {
+        name: _Seed(
+            one.form.bytes,
+            one.form.source.shape[1],
+            float(np.mean([each[name].result[metric] for each in members])),
+            np.mean([each[name].result.per_class(metric).means for each in members], axis=0),
+            one.result.per_class(metric).queries,
+        )
+        for name, one in members[0].items()
+        if all(name in each for each in members)
+    }
+
+
+def _forms(folder: Path, metric: str) -> dict[str, CompactScore]:
+    test, items = stored_test(folder)
+    if how_many_bits(folder) == 1:
+        raise BadInput("its embeddings are binary codes, one bit per number.")
+    if refined := how_refined(folder):
+        raise BadInput(f"the stored model alone cannot repeat its refinement of test embeddings ({refined}).")
+    train, _ = embed_part(folder, "training")
+    settings = {"metrics": [metric], "ci": None}
+    return {one.form.name: one for one in compact_scores(train, items.arrays(test), settings)}
+
+
+def _row(label: str, entries: Sequence[Entry], seeds: Sequence[dict[str, _Seed]]) -> CompactRow:
+    names = [name for name in seeds[0] if all(name in one for one in seeds)]
+    cells = {name: _cell([one[name] for one in seeds], [one[WHOLE] for one in seeds], name) for name in names}
+    folders = [result.folder.name for entry in entries for result in entry.results]
+    return CompactRow(label, seeds[0][WHOLE].dim, [entry.seed for entry in entries], cells, folders)
+
+
+def _cell(form: Sequence[_Seed], whole: Sequence[_Seed], name: str) -> CompactCell:
+    mean, queries = float(np.mean([one.value for one in form])), form[0].queries
+    own, theirs = (np.stack([one.classes for one in each]) for each in (form, whole))
+    around = class_interval(own, queries)
+    low, high = (None, None) if around is None else (_known(around.low), _known(around.high))
+    if name == WHOLE:
+        return CompactCell(form[0].bytes, mean, low, high)
+    apart = paired_interval(mean - float(np.mean([one.value for one in whole])), own, theirs, queries)
+    return CompactCell(form[0].bytes, mean, low, high, apart.mean, _known(apart.low), _known(apart.high))
+
+
+def _known(end: float) -> float | None:
+    return None if math.isnan(end) else end

@@ -1,0 +1,87 @@
+"""The machine that computes a run, as far as it can affect the last bits of a number."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SETTINGS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR")
+"""Environment variables that make different CPUs agree: for the kernels of PyTorch, oneDNN and MKL."""
+_FEATURES = ("amx_bf16", "amx_tile", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2", "avx", "sve", "asimd")
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """CPU capability of PyTorch's kernels, vendor and instructions of the CPU, and the settings that limit them.
+
+    >>> sorted(machine())[:3]
+    ['capability', 'cpu', 'instructions']
+    """
+    import torch  # a leaderboard compares machines without it
+
+    vendor, flags = _cpu()
+    found: dict[str, Any] = {
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "cpu": vendor,
+        "instructions": next((name for name in _FEATURES if name in flags), "unknown"),
+    }
+    settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+    return {**found, "settings": settings} if settings else found
+
+
+def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
+    """What of the content of a run.yaml can change the last bits: equal for runs whose bits can be compared.
+
+    A setting replaces what it limits: with all three settings, two CPUs are the same.
+
+    >>> limited = {name: "AVX2" for name in SETTINGS}
+    >>> first = {"machine": {"capability": "AVX2", "cpu": "GenuineIntel", "instructions": "avx512f"}}
+    >>> second = {"machine": {"capability": "AVX2", "cpu": "AuthenticAMD", "instructions": "avx2"}}
+    >>> bits(first) == bits(second)
+    False
+    >>> bits({"machine": {**first["machine"], "settings": limited}}) == bits(
+    ...     {"machine": {**second["machine"], "settings": limited}}
+    ... )
+    True
+    """
+    told = described.get("machine") or {}
+    settings = told.get("settings") or {}
+    aten, onednn, mkl = (str(settings.get(name, "")) for name in SETTINGS)
+    libraries = [f"{name} {number}" for name, number in sorted((described.get("versions") or {}).items())]
+    return (
+        f"PyTorch's kernels for {told.get('capability', 'an unknown CPU')}" if not aten else f"kernels for {aten}",
+        onednn or str(told.get("instructions", "unknown")),
+        mkl or str(told.get("cpu", "unknown")),
+        *(one for one in libraries if not one.startswith(("levelfield ", "python "))),
+    )
+
+
+def unlike(known: Sequence[Sequence[str]]) -> list[str]:
+    """In what these results of `bits` differ, in words; empty ones, of earlier versions, are left out.
+
+    >>> same = ("PyTorch's kernels for AVX2", "avx2", "AuthenticAMD")
+    >>> unlike([(*same, "torch 2.6"), (), (*same, "torch 2.7")])
+    ['torch 2.6 and torch 2.7']
+    """
+    known = [one for one in known if len(one) >= 3]
+    if len(set(map(tuple, known))) < 2:
+        return []
+    named = [sorted(set(column)) for column in zip(*(one[:3] for one in known), strict=True)]
+    for name in sorted({text.partition(" ")[0] for one in known for text in one[3:]}):
+        named.append(sorted({text for one in known for text in one[3:] if text.startswith(f"{name} ")}))
+    return [" and ".join(texts) for texts in named if len(texts) > 1]
+
+
+def _cpu() -> tuple[str, set[str]]:
+    """Vendor and features of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine(), set()
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = set((told.get("flags") or told.get("Features") or "").split())
+    return told.get("vendor_id") or told.get("CPU implementer") or platform.machine(), flags

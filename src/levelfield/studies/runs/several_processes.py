@@ -1,0 +1,177 @@
+"""Train one run in several processes, which torchrun's elastic agent starts and watches, or which torchrun started.
+
+The first process trains and answers like that of user code (`own_process`); the others only take part in the training.
+If one process ends, all end, and the next command continues the run from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import tempfile
+import time
+import traceback
+from contextlib import AbstractContextManager, nullcontext, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from levelfield import processes
+from levelfield.errors import BadSpecification, LostProcess
+from levelfield.files.writing import locked, write_text
+from levelfield.progress import Progress
+from levelfield.ranks import Ranks, current, joined
+from levelfield.studies.runs.folder.files import FAILED
+from levelfield.studies.runs.inputs import RunInputs
+from levelfield.studies.runs.own_process import (
+    LOCK,
+    failure_of,
+    inputs_of,
+    say,
+    train_and_answer,
+    trained_apart,
+)
+from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.runs.training import Options, Trained, TrainedHere, take_part, train_here
+from levelfield.torchrun import started
+from levelfield.trust import as_trusted
+
+LOSS = 2.0  # seconds until a process that lost another one ends: the agent reports only the first, and ends the rest
+Task = tuple[RunSpec, Path, tuple[str, ...], Options]
+
+
+def trained_together(
+    spec: RunSpec,
+    inputs: RunInputs,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    progress: Progress,
+    *,
+    tested: bool,
+) -> AbstractContextManager[Trained]:
+    """Like `train_here`, in `conditions.processes` processes: new ones, or those that torchrun started."""
+    ranks = current()
+    if ranks.size == 1:
+        return trained_apart(spec, folder, metrics, options, progress, tested=tested, work=_watch)
+    if ranks.size != spec.conditions.processes:
+        raise BadSpecification(
+            f"torchrun started {ranks.size} processes, but the run has processes: {spec.conditions.processes}. Use "
+            f"--nproc-per-node {spec.conditions.processes}, or leave the condition out."
+        )
+    send((spec, folder, metrics, options))
+    try:
+        return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks))
+    except Exception as error:  # the other processes are in the middle of a step: the group is of no further use
+        write_text(folder / FAILED, traceback.format_exc())
+        raise SystemExit(
+            f"{error} The command ends with its first failed run; `--processes {ranks.size}` instead of torchrun would "
+            "continue with the others."
+        ) from error
+
+
+def send(task: Task | None) -> None:
+    """Give the other processes of torchrun their next run; None: there is no more."""
+    from torch import distributed
+
+    distributed.broadcast_object_list([task], src=0)
+
+
+def follow(ranks: Ranks) -> None:
+    """Take part in the runs that the first process of torchrun sends, until there is no more."""
+    from torch import distributed
+
+    while True:
+        received: list[Task | None] = [None]
+        distributed.broadcast_object_list(received, src=0)
+        if received[0] is None:
+            return
+        spec, folder, metrics, options = received[0]
+        with as_trusted(options.trust):
+            take_part(spec, inputs_of(spec, options), folder, metrics, options, ranks)
+
+
+def _watch(
+    pipe: Connection, spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tested: bool
+) -> None:
+    """Main function of the agent's process: start the ranks, end all if one ends, report the first error."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.disable()  # the agent's: errors are reported below
+    method = processes.context().get_start_method()
+    with tempfile.TemporaryDirectory() as scratch:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=spec.conditions.processes,
+            run_id=spec.identity,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="localhost",
+            max_restarts=0,  # an error of the method would only repeat itself
+            start_method=method if method == "forkserver" else "spawn",
+            logs_specs=DefaultLogsSpecs(log_dir=scratch),
+        )
+        try:
+            elastic_launch(config, _rank)(pipe, Path(scratch), spec, folder, metrics, options, tested)
+        except ChildFailedError as error:
+            with suppress(ConnectionError):
+                say(pipe, "failed", **_first_failure(Path(scratch), error))
+        except SignalException:  # the parent needs no more answers, or was stopped
+            pass
+
+
+def _rank(
+    pipe: Connection,
+    scratch: Path,
+    spec: RunSpec,
+    folder: Path,
+    metrics: tuple[str, ...],
+    options: Options,
+    tested: bool,
+) -> None:
+    """Main function of a rank."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
+    processes.end_with_parent()
+
+    def train(progress: Progress) -> TrainedHere:
+        with joined(options.device) as ranks:
+            inputs = inputs_of(spec, options)
+            return train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks)
+
+    rank, _ = started()
+    try:
+        with as_trusted(options.trust):
+            if rank == 0:
+                with locked(folder / LOCK):
+                    train_and_answer(pipe, train)
+            else:
+                pipe.close()
+                with joined(options.device) as ranks:
+                    take_part(spec, inputs_of(spec, options), folder, metrics, options, ranks)
+    except (EOFError, ConnectionError):  # the parent is gone
+        return
+    except BaseException as error:  # user code may raise anything, including SystemExit
+        told = {**failure_of(error), "at": time.time(), "lost": isinstance(error, LostProcess)}
+        write_text(scratch / f"{rank}.failed", json.dumps(told))
+        if told["lost"]:
+            time.sleep(LOSS)
+        raise SystemExit(1) from error
+
+
+def _first_failure(scratch: Path, error: Any) -> dict[str, Any]:
+    """The first error of a rank that was not a consequence of another rank's end; else how the first rank ended."""
+    told = [json.loads(file.read_text(encoding="utf-8")) for file in scratch.glob("*.failed")]
+    own = sorted((one for one in told if not one["lost"]), key=lambda one: float(one["at"]))
+    if own:
+        return {key: own[0][key] for key in ("error", "text", "trace")}
+    rank, failure = error.get_first_failure()
+    text = (
+        f"One of the processes of the run failed: {processes.end_of(failure.exitcode)} (rank {rank}). All were ended. "
+        "Run the same command again to continue from the last checkpoint."
+    )
+    return {"error": "RunFailed", "text": text, "trace": ""}

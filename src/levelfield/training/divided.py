@@ -1,0 +1,235 @@
+"""An embedder whose batch is divided among processes, and into pieces that are in memory one at a time.
+
+Two passes (GradCache, Gao et al. 2021): embed piece by piece without a graph; the loss of all rows gives the gradient
+of each row; embed each piece again, with a graph, and pass its rows' gradients on. The gradients equal those of the
+undivided batch, for every loss, because a row depends on its own image only. Memory: the graph of one piece, and the
+rows of the whole batch. Time: one more forward pass, and none if there is one piece per process, whose graph is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from levelfield.errors import BadSpecification
+from levelfield.gathering import exchange
+from levelfield.methods import Inputs
+from levelfield.randomness import isolated
+from levelfield.ranks import ALONE, Ranks
+
+Change = Callable[[Tensor], Tensor]
+Outputs = tuple[Tensor, ...]
+_SEEDS = 2**62
+
+
+@dataclass
+class _Call:
+    """One call of the embedder: how to repeat it, and the rows that the loss was computed from."""
+
+    pieces: list[Inputs]
+    number: int  # names its random numbers
+    how: dict[str, Any]
+    start: int  # the first row of this process in the batch
+    graph: Outputs | None  # of this process's rows; None: to be computed again
+    leaves: Outputs  # of all processes' rows
+
+
+class Divided(nn.Module):
+    """Call it like the embedder, with the inputs of this process: it returns the rows of the whole batch.
+
+    After the loss, call `backward(loss)` instead of `loss.backward()`, then `sum_gradients()` if there are several
+    processes. Random numbers of the network (dropout) are independent between pieces and processes, and the second
+    pass repeats those of the first.
+
+    pieces: number of pieces that this process divides its rows into.
+    trained: the parameters that `sum_gradients` sums: the network's and those of the loss.
+
+    >>> network, images = nn.Linear(3, 2), torch.randn(6, 3)
+    >>> divided = Divided(network, pieces=3)
+    >>> divided.backward(divided(images).square().sum())
+    >>> found = network.weight.grad.clone()
+    >>> network.zero_grad()
+    >>> network(images).square().sum().backward()
+    >>> torch.allclose(found, network.weight.grad, rtol=1e-4, atol=1e-5)
+    True
+    """
+
+    def __init__(
+        self,
+        embedder: nn.Module,
+        *,
+        pieces: int = 1,
+        ranks: Ranks = ALONE,
+        trained: Iterable[nn.Parameter] = (),
+    ) -> None:
+        super().__init__()
+        self._embedder, self._pieces, self._ranks = embedder, pieces, ranks
+        self._trained = list(trained)
+        self._calls: list[_Call] = []
+        self._taken: Any = None
+        self._kind: Callable[..., Any] = tuple
+        self._sizes: list[int] | None = None
+
+    @property
+    def trunk(self) -> nn.Module:
+        found: nn.Module = self._embedder.trunk  # type: ignore[assignment]
+        return found
+
+    @property
+    def head(self) -> nn.Module:
+        found: nn.Module = self._embedder.head  # type: ignore[assignment]
+        return found
+
+    def taken(self) -> Any:
+        """Intermediate results of the head in the last call (see `RelationHead.taken`), of the whole batch."""
+        taken, self._taken = self._taken, None
+        return taken
+
+    def begin(self, sizes: Sequence[int]) -> None:
+        """Begin a step whose processes have so many rows each; without it, each call asks the other processes."""
+        self._sizes = list(sizes)
+        self._calls = []
+
+    def forward(self, inputs: Inputs, *, at: str | None = None, change: Change | None = None) -> Tensor:
+        _check_batch_norm(self._embedder)
+        count = _length(inputs)
+        sizes = self._ranks.counts(count) if self._sizes is None else self._sizes
+        number = int(torch.randint(_SEEDS, ()))  # equal on all processes: their common generator is in the same state
+        pieces = list(_pieces(inputs, count, self._pieces))
+        how = {} if change is None else {"at": at, "change": self._everywhere(change, sizes)}
+        learns = torch.is_grad_enabled()
+        if len(pieces) == 1:
+            local = graph = self._outputs(pieces[0], number, 0, how)
+        else:
+            with torch.no_grad():
+                parts = [self._outputs(piece, number, k, how) for k, piece in enumerate(pieces)]
+            local, graph = tuple(torch.cat(each) for each in zip(*parts, strict=True)), None
+        self._count(sum(sizes) - count, changed=change is not None)
+        whole = tuple(self._ranks.gathered(output.detach(), sizes) for output in local)
+        if learns:
+            leaves = tuple(output.requires_grad_(output.is_floating_point()) for output in whole)
+            self._calls.append(_Call(pieces, number, how, sum(sizes[: self._ranks.rank]), graph, leaves))
+            whole = tuple(leaf.clone() for leaf in leaves)  # a step may write into its rows
+        if len(whole) > 1:
+            self._taken = self._kind(*whole[1:])
+        return whole[0]
+
+    def roots(self) -> Iterator[Tensor]:
+        """The tensors that carry gradients from the loss to the network, and the rows whose graph is kept."""
+        for call in self._calls:
+            yield from call.leaves
+            yield from call.graph or ()
+
+    def backward(self, loss: Tensor) -> None:
+        """The gradients of `loss`: of its own parameters, then of the network by its rows."""
+        before = [parameter.grad for parameter in self._trained] if not self._ranks.first else None
+        if before is not None:
+            for parameter in self._trained:
+                parameter.grad = None
+        loss.backward()
+        if (
+            before is not None
+        ):  # what the loss gives to parameters directly is the same on all processes: it counts once
+            for parameter, gradient in zip(self._trained, before, strict=True):
+                parameter.grad = gradient
+        calls, self._calls = self._calls, []
+        for call in calls:
+            self._continue(call)
+
+    def sum_gradients(self) -> None:
+        """Sum the gradients over the processes. A parameter without gradient on every process stays without."""
+        if self._ranks.size == 1:
+            return
+        known = torch.tensor([float(p.grad is not None) for p in self._trained], device=self._trained[0].device)
+        self._ranks.summed_([known])
+        for parameter, ranks in zip(self._trained, known.tolist(), strict=True):
+            if ranks and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self._ranks.summed_([p.grad for p in self._trained if p.grad is not None])
+
+    def _continue(self, call: _Call) -> None:
+        """Pass the gradients of this process's rows on to the network."""
+        start = call.start
+        for k, piece in enumerate(call.pieces):
+            stop = start + _length(piece)
+            if call.graph is None:
+                with self._uncounted():
+                    outputs = self._outputs(piece, call.number, k, call.how)
+            else:
+                outputs = call.graph
+            found = {
+                output: leaf.grad[start:stop]
+                for output, leaf in zip(outputs, call.leaves, strict=True)
+                if leaf.grad is not None and output.requires_grad
+            }
+            if found:
+                torch.autograd.backward(list(found), list(found.values()))
+            start = stop
+
+    def _outputs(self, inputs: Inputs, number: int, piece: int, how: dict[str, Any]) -> Outputs:
+        """The rows, then the intermediate results of a head that keeps some."""
+        with isolated(number, "rank", self._ranks.rank, "piece", piece):
+            rows: Tensor = self._embedder(inputs, **how)
+        head: Any = getattr(self._embedder, "head", None)
+        if not (hasattr(head, "taken") and head.training):
+            return (rows,)
+        taken = head.taken()
+        self._kind = type(taken)
+        return (rows, *taken)
+
+    def _everywhere(self, change: Change, sizes: list[int]) -> Change:
+        """A change of the whole batch's hidden states, called with those of this process."""
+        if self._pieces > 1:
+            raise BadSpecification(
+                "A method that changes hidden states of the whole batch, such as mixup, cannot embed it in pieces. "
+                "Set accumulate: 1."
+            )
+        start, own = sum(sizes[: self._ranks.rank]), sizes[self._ranks.rank]
+        return lambda hidden: change(exchange(hidden, self._ranks, sizes)).narrow(0, start, own)
+
+    def _uncounted(self) -> AbstractContextManager[None]:
+        trunk: Any = getattr(self._embedder, "trunk", None)
+        return trunk.uncounted() if hasattr(trunk, "uncounted") else nullcontext()
+
+    def _count(self, rows: int, *, changed: bool) -> None:
+        trunk: Any = getattr(self._embedder, "trunk", None)
+        if hasattr(trunk, "count"):
+            trunk.count(rows, changed=changed)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name.startswith("_") or not hasattr(self._modules["_embedder"], name):
+                raise
+            raise BadSpecification(
+                f"This method uses `embedder.{name}`, which has only a part of the batch if the batch is divided. "
+                "Call `embedder(batch.inputs)`, or set accumulate: 1 and processes: 1."
+            ) from None
+
+
+def _pieces(inputs: Inputs, count: int, pieces: int) -> Iterator[Inputs]:
+    """At most `pieces` slices of the rows, equal but for one row."""
+    pieces = min(pieces, max(1, count))
+    for rows in (Ranks(k, pieces).share(count) for k in range(pieces)):
+        yield inputs[rows] if isinstance(inputs, Tensor) else tuple(part[rows] for part in inputs)
+
+
+def _length(inputs: Inputs) -> int:
+    return len(inputs) if isinstance(inputs, Tensor) else len(inputs[0])
+
+
+def _check_batch_norm(network: nn.Module) -> None:
+    """Refuse layers whose output depends on the other images of the batch."""
+    for name, module in network.named_modules():
+        if isinstance(module, _BatchNorm) and module.training:
+            raise BadSpecification(
+                f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so that "
+                "the batch cannot be divided. Set batch_norm: statistics or batch_norm: frozen."
+            )

@@ -1,0 +1,70 @@
+"""The simulation of clusters: its laws, and the measured times that it has to reproduce."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    return importlib.import_module("cluster")
+
+
+@pytest.fixture(scope="module")
+def pieces(cluster: Any) -> Any:
+    return cluster.Pieces(
+        start=5.0, task=0.05, around=2.0, notice=2.0, replace=120.0, checkpoint=20.0, bandwidth=1e8, speed=1e10
+    )
+
+
+def test_its_examples_hold(cluster: Any) -> None:
+    failed, tried = doctest.testmod(cluster)
+    assert tried
+    assert not failed
+
+
+def test_the_measured_times_of_one_to_three_nodes_are_reproduced(cluster: Any) -> None:
+    stored = json.loads(cluster.STORED.read_text())
+    assert stored["measured"]["times"].keys() == {"1", "2", "3"}
+    for nodes, seconds in cluster.predicted(stored["measured"], cluster.Pieces(**stored["pieces"])).items():
+        assert seconds == pytest.approx(stored["measured"]["times"][str(nodes)], rel=cluster.MOST_OFF)
+
+
+@pytest.mark.parametrize("nodes", [1, 10, 100, 1000])
+def test_no_cluster_is_faster_than_its_work_allows(cluster: Any, pieces: Any, nodes: int) -> None:
+    runs = [100.0 + k for k in range(300)]
+    found = cluster.simulate(runs, nodes, pieces)
+    assert found.seconds >= max(max(runs), sum(runs) / nodes, len(runs) * pieces.task)
+    assert found.seconds <= sum(runs) / nodes + 2 * max(runs) + len(runs) * pieces.task
+
+
+def test_failures_cost_at_most_a_checkpoint_each_and_every_run_ends(cluster: Any, pieces: Any) -> None:
+    runs, quiet = [600.0] * 200, cluster.simulate([600.0] * 200, 50, pieces)
+    found = cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2)
+    assert found.failures > 10
+    assert found.repeated <= found.failures * pieces.checkpoint
+    assert found.seconds > quiet.seconds
+    assert cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2) == found
+
+
+def test_a_slow_line_to_the_driver_stops_the_scaling(cluster: Any, pieces: Any) -> None:
+    slow = replace(pieces, bandwidth=1e6)
+    found = cluster.simulate([10.0] * 100, 1000, slow, bytes_per_run=1e8)
+    assert found.seconds >= 100 * 1e8 / 1e6
+    assert found.busy > 0.9
+
+
+def test_the_table_has_every_paper(cluster: Any, pieces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = {"runs": 4, "seconds": [3600.0] * 4, "bytes": 1e8}
+    monkeypatch.setattr(cluster, "study_of", lambda name, pieces: study)
+    rows = cluster.papers(pieces, faster=2.0, mtbf=0.0)
+    assert {row["paper"] for row in rows} == {"zheng2021", "fehervari2019", "roth2020", "lim2022", "seidenschwarz2021"}
+    assert {row["nodes"] for row in rows} == set(cluster.NODES)
+    assert rows[0]["node hours"] == 2.0
+    assert rows[1]["times as fast"] == pytest.approx(4.0, rel=0.02)

@@ -1,0 +1,221 @@
+"""`levelfield evaluate --compact` and `levelfield report --compact`: bytes against score, for arrays, runs, studies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+
+from levelfield.cli.console import console
+from levelfield.evaluation import compact, evaluate, paired_differences
+from one_process import pages_as_for_users
+
+ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
+TRAIN = ["--train-embeddings", "t.npy"]
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with embeddings of test and of training classes, and a gallery."""
+    monkeypatch.chdir(tmp_path)
+    random, classes = np.random.default_rng(0), np.repeat(np.arange(10), 5)
+    for rows, centres in (("e.npy", 0), ("g.npy", 0), ("t.npy", 1)):
+        own = np.random.default_rng(centres).normal(size=(10, 32))[classes]
+        np.save(rows, (own + 1.5 * random.normal(size=(50, 32))).astype(np.float32))
+    np.save("y.npy", classes)
+    return tmp_path
+
+
+def test_every_form_is_a_row_with_its_bytes(levelfield: Levelfield, arrays: Path) -> None:
+    lines = levelfield("evaluate", *ARRAYS, *TRAIN, "--compact").printed.splitlines()
+    forms = ("float32 128", "float16 64", "int8 32", "bits 4", "first 16 64", "whitened 32 128", "whitened 16 64")
+    shown = [" ".join(line.split()) for line in lines]
+    for form in forms:
+        assert sum(line.startswith(form + " ") for line in shown) == 1, form
+    said = " ".join(shown)
+    assert "50 queries of 10 classes." in said
+    assert "Difference: from float32, paired by class. Fitted on 50 training images." in said
+    assert "Left out" not in said
+
+
+def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["--compact", "--dim", "4,8", "--ci", "0.9", "--json", "--out", "o.json"]
+    printed = levelfield("evaluate", *ARRAYS, *TRAIN, *words).printed
+    assert printed == Path("o.json").read_text()
+    content = json.loads(printed)
+    assert content["left_out"] == []
+    rows, train, labels = np.load("e.npy"), np.load("t.npy"), np.load("y.npy")
+    forms = compact(train, rows, dims=[4, 8])
+    assert [one["stored_as"] for one in content["compact"]] == list(forms)
+    found = {
+        name: evaluate(form.rows, labels, metrics=["recall@1", "map@r"], distance=form.distance, ci=0.9)
+        for name, form in forms.items()
+    }
+    for one in content["compact"]:
+        form, right = forms[one["stored_as"]], found[one["stored_as"]]
+        assert (one["bytes"], one["dim"], one["distance"]) == (form.bytes, form.dim, form.distance)
+        assert list(one["metrics"]) == ["recall@1", "map@r"]
+        for name, metric in one["metrics"].items():
+            assert metric["value"] == right[name]
+            assert metric["interval"]["classes"] == [right.intervals[name].low, right.intervals[name].high]
+            assert f"|dim:{form.dim}|bits:{form.bits}|" in metric["signature"]
+            if form.name == "float32":
+                assert "difference" not in metric
+                continue
+            apart = paired_differences(right, found["float32"], level=0.9)[name]
+            assert metric["difference"]["value"] == apart.mean
+            ends = [None if np.isnan(end) else end for end in (apart.low, apart.high)]
+            assert metric["difference"]["interval"] == {"level": 0.9, "classes": ends}
+
+
+def test_float32_repeats_the_scores_of_the_plain_command(levelfield: Levelfield, arrays: Path) -> None:
+    words = [*ARRAYS, "--gallery", "g.npy", "--gallery-labels", "y.npy", "--distance", "euclidean", "--json"]
+    plain = json.loads(levelfield("evaluate", *words, "--metrics", "recall@1,map@r").printed)
+    content = json.loads(levelfield("evaluate", *words, *TRAIN, "--compact").printed)
+    assert content["compact"][0]["metrics"] == plain["metrics"]
+    assert {one["distance"] for one in content["compact"]} == {"euclidean", "hamming"}
+
+
+def test_without_training_embeddings_it_says_what_is_left_out(levelfield: Levelfield, arrays: Path) -> None:
+    content = json.loads(levelfield("evaluate", *ARRAYS, "--compact", "--json").printed)
+    assert [one["stored_as"] for one in content["compact"]] == ["float32", "float16", "first 16"]
+    [note] = content["left_out"]
+    assert note.startswith("Left out: int8, bits and whitened")
+    assert note in " ".join(levelfield("evaluate", *ARRAYS, "--compact").printed.split())
+
+
+def test_too_few_training_embeddings_leave_out_whitened_rows(levelfield: Levelfield, arrays: Path) -> None:
+    np.save("t.npy", np.load("t.npy")[:20])
+    content = json.loads(levelfield("evaluate", *ARRAYS, *TRAIN, "--compact", "--json").printed)
+    assert content["left_out"] == ["Left out: whitened 32: the training embeddings vary in fewer dimensions."]
+    assert content["compact"][-1]["stored_as"] == "whitened 16"
+
+
+def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield: Levelfield, trained: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
+    stored = json.loads((trained / "metrics.json").read_text())["values"]
+    content = json.loads(levelfield("evaluate", trained, "--compact", "--json").printed)
+    names = [one["stored_as"] for one in content["compact"]]
+    assert names[:4] == ["float32", "float16", "int8", "bits"]
+    found = {name: one["value"] for name, one in content["compact"][0]["metrics"].items()}
+    assert found == pytest.approx({name: stored[name] for name in found})
+    assert "Fitted on 16 training images." in levelfield("evaluate", trained, "--compact").printed
+    assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+
+
+def test_a_narrow_screen_gets_one_table_per_metric(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_width", 60)
+    table, about = levelfield("evaluate", *ARRAYS, *TRAIN, "--compact").printed.split("50 queries")
+    assert table.count("stored as") == 2
+    assert "…" not in table + about
+    assert max(map(len, table.splitlines())) <= 60
+
+
+def test_without_intervals_there_are_only_values(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["evaluate", *ARRAYS, "--compact", "--ci", "0", "--metrics", "recall@1"]
+    assert " to " not in levelfield(*words).printed.split("queries")[0]
+    [_, half, _] = json.loads(levelfield(*words, "--json").printed)["compact"]
+    assert list(half["metrics"]["recall@1"]["difference"]) == ["value"]
+    assert "float16: recall@1|self:id" in levelfield(*words, "--signatures").printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*TRAIN], "--train-embeddings is used by --compact only"),
+        (["--compact", "--dim", "16,64"], "dim=64, but embeddings has 32 columns; dim must be 1 to 32."),
+        (["--compact", "--binary"], "takes one --distance other than hamming"),
+        (["--compact", "--distance", "cosine,dot"], "takes one --distance other than hamming"),
+        (["--compact", "--metrics", "recall@1,nmi"], "'nmi' is not one"),
+        (["--compact", "--per-class", "c.csv"], "--compact and --per-class cannot be combined"),
+        (["--compact", "--train-embeddings", "gone.npy"], "File not found: gone.npy"),
+        (["--compact", "--train-embeddings", "short.npy"], "train_rows has 3 columns but test_rows has 32"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_what_does_not_fit_is_refused(levelfield: Levelfield, arrays: Path, words: list[str], said: str) -> None:
+    np.save("short.npy", np.eye(3))
+    told = levelfield("evaluate", *ARRAYS, *words)
+    assert said in " ".join(told.error.split())
+    assert not told.out
+
+
+def test_a_run_needs_no_training_embeddings_and_binary_codes_cannot_be_smaller(
+    levelfield: Levelfield, room: Path
+) -> None:
+    words = ["seeds=1", "methods=[contrastive]", "conditions.codes=binary"]
+    assert levelfield("-q", "compare", "small.yaml", *words).code == 0
+    run = next(Path("runs/small/contrastive").glob("seed0-*"))
+    assert "a run embeds its own training classes" in levelfield("evaluate", run, "--compact", *TRAIN).error
+    told = levelfield("evaluate", run, "--compact").error
+    assert "are binary codes, one bit per number" in " ".join(told.split())
+    assert (
+        "--corrupt and --compact cannot be combined"
+        in levelfield("evaluate", run, "--compact", "--corrupt", "jpeg").error
+    )
+
+
+def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages_as_for_users(monkeypatch)
+    before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
+    told = levelfield("report", "runs/small", "--compact").printed
+    assert "Compact embeddings: recall@1, by form and bytes per image" in told
+    assert "compact.csv" in told.partition("Written:")[2]
+    content = json.loads(Path("runs/small/compact.json").read_text())
+    board = json.loads(Path("runs/small/leaderboard.json").read_text())
+    assert {row["label"] for row in content["rows"]} == {"lda", "contrastive", "normalized_softmax"}
+    scores = {row["label"]: row["cells"]["recall@1"]["mean"] for row in board["rows"]}
+    assert [row["label"] for row in content["rows"]] == [row["label"] for row in board["rows"]]
+    for row in content["rows"]:
+        assert row["cells"]["float32"]["mean"] == pytest.approx(scores[row["label"]])
+    [row] = [row for row in content["rows"] if row["label"] == "contrastive"]
+    alone = [
+        json.loads(levelfield("evaluate", f"runs/small/contrastive/{run}", "--compact", "--json").printed)["compact"]
+        for run in row["runs"]
+    ]
+    assert len(alone) == 2
+    for first, second in zip(*alone, strict=True):
+        cell = row["cells"][first["stored_as"]]
+        values = [one["metrics"]["recall@1"]["value"] for one in (first, second)]
+        assert (cell["bytes"], cell["mean"]) == (first["bytes"], pytest.approx(np.mean(values)))
+    assert before == {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
+
+    def titles() -> list[str]:
+        return [table["title"] for table in json.loads(Path("runs/small/report.json").read_text())["tables"]]
+
+    assert "Compact embeddings" in titles()
+    assert "Compact embeddings" not in levelfield("report", "runs/small").printed
+    assert "Compact embeddings" in titles()
+
+
+def test_what_compact_cannot_do_loses_no_leaderboard(
+    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = levelfield("report", "runs/small", "--compact", "--metrics", "nmi").error
+    assert "--compact compares a retrieval metric, such as recall@1, but the metrics are nmi" in " ".join(told.split())
+    told = levelfield("compare", "small.yaml", "metrics=[nmi]", "--compact").error
+    assert "--compact compares a retrieval metric" in " ".join(told.split())
+    assert "--compact needs --compare" in levelfield("tune", "small.yaml", "--compact").error
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr("levelfield.studies.leaderboard.compact.finished_entries", fail)
+    ended = levelfield("report", "runs/small", "--compact", "--no-page")
+    assert "contrastive" in ended.out
+    assert "the table of compact embeddings could not be made. compact: RuntimeError: no memory." in " ".join(
+        ended.error.split()
+    )
+
+
+def test_compare_ends_with_the_table(levelfield: Levelfield, compared: Path) -> None:
+    told = levelfield("compare", "small.yaml", "--compact", "--no-page").printed
+    assert "Compact embeddings: recall@1" in told
+    assert (compared / "runs" / "small" / "compact.md").is_file()

@@ -1,0 +1,147 @@
+"""`levelfield export`: whole files or none, measured again on the run's test images."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+
+import levelfield as front
+from levelfield.progress import SILENT
+from levelfield.shipping import measuring
+from levelfield.shipping.measuring import TOLERANCES, Tolerance
+from levelfield.studies.runs.inputs import forget_inputs
+
+
+def listed(folder: str) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file())
+
+
+def left_behind() -> list[str]:
+    return [path.name for path in Path().iterdir() if path.name == "out" or path.name.endswith(".tmp")]
+
+
+def test_a_study_is_exported_as_its_best_run_with_figures_and_a_card(levelfield: Levelfield, compared: Path) -> None:
+    ended = levelfield("export", "runs/small", "--out", "new/out")
+    assert "Run: runs/small/" in ended.err
+    assert "16 test images. Largest difference of a number of the unit rows:" in ended.printed
+    assert listed("new/out") == ["MODEL_CARD.md", "model.json", "model.onnx"]
+    facts = json.loads(Path("new/out/model.json").read_text())
+    best = compared / "runs" / "small" / Path("runs/small/best").read_text().strip()
+    stored = json.loads((best / "metrics.json").read_text())["values"]
+    for name in ("recall@1", "map@r"):
+        figures = facts["measured"]["figures"][name]
+        assert figures["run"] == pytest.approx(stored[name], abs=1e-9)
+        assert figures["exported"] == pytest.approx(stored[name], abs=1e-3)
+    assert facts["measured"]["largest_difference"] < 1e-5
+    assert facts["preprocessing"]["image"] == 32
+    rows = front.load("new/out/model.onnx").embed(sorted(Path("photos").rglob("*.png"))[-16:], normalize=False)
+    np.testing.assert_allclose(rows, np.load(best / "embeddings.npy"), rtol=1e-4, atol=1e-5)
+    text = Path("new/out/MODEL_CARD.md").read_text()
+    for part in (
+        "## Figures",
+        "| recall@1 |",
+        "## Conditions",
+        "- backbone: test_resnet",
+        "## Deviations",
+        "w.safetensors",
+    ):
+        assert part in text
+    assert "not known: the weights came from the file" in text
+
+
+@pytest.mark.parametrize("to", ["torchscript", "safetensors"])
+def test_other_formats_are_measured_too_and_replace_an_earlier_export_by_force(
+    levelfield: Levelfield, trained: Path, to: str
+) -> None:
+    Path("out").mkdir()
+    Path("out/model.onnx").write_text("mine")
+    Path("out/notes.txt").write_text("mine")
+    assert "out/model.onnx already exists" in levelfield("export", trained, "--to", to, "--out", "out").error
+    levelfield("export", trained, "--to", to, "--out", "out", "--force")
+    model = ["model.pt"] if to == "torchscript" else ["model.safetensors", "model.yaml"]
+    assert listed("out") == sorted(["MODEL_CARD.md", "model.json", "notes.txt", *model])
+    measured = json.loads(Path("out/model.json").read_text())["measured"]
+    assert measured["largest_difference"] < 1e-5
+
+
+def test_a_joined_run_is_one_file_with_weights_in_8_bits(levelfield: Levelfield, compared: Path) -> None:
+    runs = [next((compared / "runs/small" / name).glob("seed0-*")) for name in ("normalized_softmax", "contrastive")]
+    levelfield("-q", "ensemble", *runs, "--out", "both")
+    printed = levelfield("export", "both", "--int8", "--out", "out").printed
+    assert "(limit 0.05)" in printed
+    assert front.load("out/model.onnx").dim == 16
+    assert front.load("out/model.onnx").weights == "int8"
+    text = Path("out/MODEL_CARD.md").read_text()
+    assert text.startswith("# ensemble, trained on photos\n")
+    assert "- member: normalized_softmax, seed 0\n- member: contrastive, seed 0\n" in text
+
+
+def test_a_difference_above_the_tolerance_is_an_error_and_leaves_nothing(
+    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TOLERANCES, "float32", Tolerance(-1.0, -1.0, 1.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("levelfield.shipping.exporting.check_batches", lambda *given, **how: None)
+        assert "numbers of its embeddings differ by up to" in levelfield("export", trained, "--out", "out").error
+        monkeypatch.setitem(TOLERANCES, "float32", Tolerance(1.0, 1.0, -1.0))
+        patch.setattr(measuring, "_allowed", lambda allowed, queries: -1.0)
+        assert "recall@1 is" in levelfield("export", trained, "--out", "new/out").error
+    assert left_behind() == []
+    assert not Path("new").exists()
+
+
+def test_without_test_images_it_is_refused_unless_measuring_is_given_up(levelfield: Levelfield, trained: Path) -> None:
+    shutil.copytree("photos", "elsewhere")
+    Path("photos/class 07/3.png").unlink()
+    forget_inputs()  # what this process knows of the photos of other tests
+    said = levelfield("export", trained, "--out", "out").error
+    assert "cannot be measured on the run's test images. The images of 'photos' are not those" in said
+    assert said.endswith("To export without measuring: --no-measure")
+    assert left_behind() == []
+    assert "Not measured" in levelfield("export", trained, "--out", "out", "--no-measure").printed
+    assert "was not measured (--no-measure)" in Path("out/MODEL_CARD.md").read_text()
+    assert "16 test images" in levelfield("export", trained, "--out", "again", "--root", "elsewhere").printed
+
+
+def test_what_cannot_be_exported_is_one_sentence(
+    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Did you mean 'onnx'?" in levelfield("export", trained, "--to", "onx", "--out", "out").error
+    assert (
+        "need the format onnx" in levelfield("export", trained, "--to", "torchscript", "--int8", "--out", "out").error
+    )
+    assert "is the folder of the run itself" in levelfield("export", trained, "--out", trained).error
+    assert "is the folder of a run or study" in levelfield("export", trained, "--out", "runs/small").error
+    assert "--out small.yaml is a file" in levelfield("export", trained, "--out", "small.yaml").error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("levelfield.shipping.exporting.how_refined", lambda run: "reciprocal")
+        assert "refines embeddings at test time (reciprocal)" in levelfield("export", trained, "--out", "out").error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        assert 'pip install "levelfield[onnx]"' in levelfield("export", trained, "--out", "out").error
+    (trained / "model.yaml").unlink()
+    assert "contains no trained model" in levelfield("export", trained, "--out", "out").error
+    assert left_behind() == []
+
+
+def test_the_threshold_is_chosen_on_validation_classes() -> None:
+    rows = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0) + 0.1
+    fold = SimpleNamespace(validation=np.arange(6))
+    catalog = SimpleNamespace(
+        paths=[Path(str(k)) for k in range(6)], labels=np.repeat([0, 1, 2], 2), class_names=tuple("abc")
+    )
+    images = measuring.TestImages(SimpleNamespace(fold=fold, catalog=catalog), None, rows)
+    again = SimpleNamespace(embed=lambda paths, progress: rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring, "how_many_models", lambda run: 1)
+        found = measuring._threshold(images, again, Path("run"), SILENT)
+        assert found is not None
+        assert 0.1 < found.value < 1
+        fold.validation = np.arange(0)
+        assert measuring._threshold(images, again, Path("run"), SILENT) is None

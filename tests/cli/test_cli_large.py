@@ -1,0 +1,137 @@
+"""`levelfield evaluate` with --sample, --jobs and --ray, and with files that do not fit into --memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_room import Levelfield
+
+from levelfield.cli.use.evaluate import beyond
+from levelfield.evaluation import Shards, engine, evaluate
+from levelfield.evaluation.large.counting import measure
+
+ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
+HERE = Shards(lambda job, blocks: (measure(job, block) for block in blocks), workers=2)
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    random, labels = np.random.default_rng(0), np.arange(600) % 60
+    np.save("y.npy", labels)
+    np.save("e.npy", (random.normal(size=(600, 16)) + random.normal(size=(60, 16))[labels]).astype(np.float16))
+    return tmp_path
+
+
+def test_a_sample_says_that_it_is_one(levelfield: Levelfield, arrays: Path) -> None:
+    said = " ".join(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3").printed.split())
+    assert "SAMPLE: a random 50 of 600 queries (seed 3), each searched in all 600 rows." in said
+    assert "95 % over classes 95 %, all queries" in said
+    content = json.loads(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3", "--json").printed)
+    right = evaluate(np.load("e.npy"), np.load("y.npy"), sample=50, seed=3, ci=0.95).sample
+    assert right is not None
+    assert content["sample"] == {"queries": 50, "of": 600, "seed": 3}
+    found = content["metrics"]["map@r"]["interval"]
+    assert found["all_queries"] == [right.intervals["map@r"].low, right.intervals["map@r"].high]
+    assert "|sample:50of600-seed3|" in content["metrics"]["map@r"]["signature"]
+
+
+def test_a_sample_without_intervals(levelfield: Levelfield, arrays: Path) -> None:
+    said = levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0").printed
+    assert "SAMPLE" in said
+    assert "all queries" not in said.replace("All", "all").split("SAMPLE")[0]
+    content = json.loads(levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0", "--json").printed)
+    assert "interval" not in content["metrics"]["mrr"]
+
+
+def test_a_sample_of_everything_is_the_whole(levelfield: Levelfield, arrays: Path) -> None:
+    assert levelfield("evaluate", *ARRAYS, "--sample", "600").printed == levelfield("evaluate", *ARRAYS).printed
+
+
+def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*ARRAYS, "--memory", "60MB"]
+    whole = json.loads(levelfield("evaluate", *words, "--json").printed)
+    monkeypatch.setattr(engine, "fits", lambda *_, **__: False)
+    parts = json.loads(levelfield("evaluate", *words, "--json").printed)
+    assert parts.pop("divided")["memory"] == 60_000_000
+    assert parts == whole
+    said = " ".join(levelfield("evaluate", *words).printed.split())
+    assert "Memory limit 60 MB (beyond the program itself): at most" in said
+
+
+@pytest.mark.parametrize(("words", "asked"), [(["--jobs", "2"], 2), (["--ray"], None), (["--ray", "a:1"], "a:1")])
+def test_shared_queries_give_the_same_figures(
+    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], asked: object
+) -> None:
+    heard: list[object] = []
+
+    @contextmanager
+    def on_ray(address: str | None) -> Iterator[Shards]:
+        heard.append(address)
+        yield HERE
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(beyond, "on_ray", on_ray)
+    monkeypatch.setattr(beyond, "in_processes", lambda jobs: heard.append(jobs) or HERE)
+    found = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
+    assert found.pop("divided")["workers"] == 2
+    assert found == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
+    assert heard == [asked]
+
+
+def test_ray_without_an_address_uses_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[object] = []
+
+    @contextmanager
+    def on_ray(address: str | None) -> Iterator[Shards]:
+        heard.append(address)
+        yield HERE
+
+    monkeypatch.setattr(beyond, "on_ray", on_ray)
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    with beyond.opened_shards(None, "") as found:
+        assert found is HERE
+    assert heard == ["head:6379"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sample", "5", "--per-query", "q.csv"], "--sample and --per-query cannot be combined"),
+        (["--sample", "5", "--compact"], "--sample and --compact cannot be combined"),
+        (["--sample", "5", "--metrics", "nmi"], "cannot be measured on a sample"),
+        (["--sample", "5", "--average", "class"], "misses classes"),
+        (["--jobs", "2", "--ray"], "--jobs and --ray cannot be combined"),
+        (["--jobs", "2", "--compact"], "--jobs and --compact cannot be combined"),
+        (["--neighbours", "n.csv", "--memory", "20KB"], "--neighbours needs a copy of the embeddings"),
+        (["--jobs", "2", "--memory", "1MB"], "the minimum is '"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    levelfield: Levelfield, arrays: Path, words: list[str], message: str
+) -> None:
+    ended = levelfield("evaluate", *ARRAYS, *words)
+    assert message in " ".join(ended.error.split())
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda: Path("e.npy").write_bytes(Path("e.npy").read_bytes()[:-100]), "truncated or damaged"),
+        (lambda: Path("e.npy").write_bytes(b"not an array"), "is not an array"),
+        (lambda: np.save("y.npy", np.arange(599)), "600 embeddings but 599 labels"),
+        (lambda: np.save("e.npy", np.zeros(600, np.float32)), "expected numbers of shape (rows, dim)"),
+        (lambda: np.save("e.npy", np.full((600, 2), "a")), "expected numbers"),
+    ],
+)
+def test_damaged_files_are_refused(levelfield: Levelfield, arrays: Path, damage: object, message: str) -> None:
+    damage()  # type: ignore[operator]
+    ended = levelfield("evaluate", *ARRAYS, "--sample", "5")
+    assert message in " ".join(ended.error.split())

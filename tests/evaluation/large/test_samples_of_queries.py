@@ -1,0 +1,82 @@
+"""A sample of the queries: exact values of some queries, and an interval that holds the score of all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levelfield.errors import BadSpecification
+from levelfield.evaluation import evaluate
+from levelfield.evaluation.extent import Sample
+from levelfield.evaluation.large.sample import for_all_queries
+
+RANDOM = np.random.default_rng(1)
+LABELS = np.append(RANDOM.integers(0, 60, 799), 1000)
+ROWS = (RANDOM.normal(size=(800, 8)) + RANDOM.normal(size=(1001, 8))[LABELS]).astype(np.float32)
+METRICS = ["recall@1", "map@r", "mrr"]
+
+
+def test_a_sample_has_the_values_of_its_queries() -> None:
+    whole, found = (evaluate(ROWS, LABELS, metrics=METRICS, ci=0.95, sample=size) for size in (None, 100))
+    assert found.sample is not None
+    rows = found.sample.rows
+    assert len(np.unique(rows)) == 100
+    for name in METRICS:
+        assert np.array_equal(found.per_query[name], whole.per_query[name][rows])
+    assert (found.n_queries, found.sample.of) == (100, 800)
+    assert "|q:100|g:800|sample:100of800-seed0|" in str(found.signature("mrr"))
+    assert found.signature("mrr").definition != whole.signature("mrr").definition
+    other = evaluate(ROWS, LABELS, metrics=METRICS, sample=100, seed=1).sample
+    assert other is not None
+    assert not np.array_equal(other.rows, rows)
+
+
+def test_a_sample_of_a_query_set_keeps_its_ids() -> None:
+    given = {"gallery": ROWS, "gallery_labels": LABELS, "query_ids": np.arange(200), "metrics": METRICS}
+    whole, found = (evaluate(ROWS[:200], LABELS[:200], sample=size, **given) for size in (None, 50))
+    assert found.sample is not None
+    assert np.array_equal(found.per_query["mrr"], whole.per_query["mrr"][found.sample.rows])
+
+
+def test_a_sample_of_all_is_no_sample() -> None:
+    found = evaluate(ROWS, LABELS, metrics=METRICS, sample=800)
+    assert found.sample is None
+    assert dict(found) == dict(evaluate(ROWS, LABELS, metrics=METRICS))
+
+
+def test_intervals_hold_the_score_of_all_queries_about_as_often_as_they_say() -> None:
+    values, inside = evaluate(ROWS, LABELS, metrics=METRICS).per_query, dict.fromkeys(METRICS, 0)
+    for trial in range(400):
+        rows = np.random.default_rng(trial).choice(800, 150, replace=False)
+        some = {name: values[name][rows] for name in METRICS}
+        found = for_all_queries(Sample(rows, 800, trial), some, np.ones(150, bool), 800, level=0.9).intervals
+        for name in METRICS:
+            inside[name] += found[name].low <= values[name].mean() <= found[name].high
+    assert all(0.85 < count / 400 < 0.95 for count in inside.values()), inside
+
+
+def test_a_perfect_sample_leaves_room_for_the_others() -> None:
+    rows, kept = np.arange(50), np.ones(50, dtype=bool)
+    perfect = {"recall@1": np.ones(50)}
+    few, most = (
+        for_all_queries(Sample(rows, of, 0), perfect, kept, of, level=0.95).intervals["recall@1"] for of in (1000, 51)
+    )
+    assert few.high == most.high == 1
+    assert 0.9 < few.low < 0.95 < most.low < 1
+    one = for_all_queries(Sample(rows, 9, 0), perfect, np.arange(50) < 1, 9, level=0.95).intervals["recall@1"]
+    assert np.isnan(one.low)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"sample": 0}, "sample=0"),
+        ({"sample": True}, "sample=True"),
+        ({"sample": 10, "average": "class"}, "misses classes"),
+        ({"sample": 10, "metrics": ["nmi"]}, "'nmi' describes all embeddings"),
+        ({"sample": 10, "metrics": ["uniformity"]}, "cannot be measured on a sample"),
+    ],
+)
+def test_what_a_sample_cannot_say_is_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(BadSpecification, match=message):
+        evaluate(ROWS, LABELS, **given)  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""One reader for all YAML: numbers and dates as people write them, and hostile texts that must not crash or hang."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from levelfield.errors import BadSpecification, Damaged
+from levelfield.files import plain_yaml
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefghi", "bcdefghij", strict=True)
+)
+HOSTILE = {
+    "!!int abc": "X has 'abc' where an integer of at most 64 bits is expected (line 1, column 1).",
+    "a: !!bool maybe": "X has 'maybe' where true or false is expected (line 1, column 4).",
+    "!!int ''": "X has '' where an integer",
+    "!!float .": "X has '.' where a number is expected",
+    "!!timestamp x": "X uses the tag !!timestamp; only plain values",
+    "!!binary abc": "X uses the tag !!binary",
+    "!!python/object/apply:os.system [id]": "X uses the tag !!python/object/apply:os.system",
+    "!own a": "X uses the tag !own",
+    "&a [*a]": "X has the alias *a inside its own anchor (line 1, column 5).",
+    "a: &a {b: *a}": "X has the alias *a inside its own anchor",
+    "*a": "X is not valid YAML: found undefined alias",
+    LAUGHS: "X expands its aliases to more than 2,000,000 characters (line 7",
+    f"a: &a {'y' * 500_000}\nb: [{', '.join(['*a'] * 99)}]": "X expands its aliases to more than",
+    "[" * 100_000: "X is nested more than 60 levels deep (line 1, column 61).",
+    "{a: " * 100_000: "X is nested more than 60 levels deep",
+    "- " * 3_000 + "x": "X is nested more than 60 levels deep",
+    "\n".join(" " * depth + "a:" for depth in range(900)): "X is nested more than 60 levels deep (line 61, column 61).",
+    "1" * 5_000: "X has '1111111111111111111...' (5,000 characters) where an integer of at most 64 bits",
+    "0x" + "f" * 5_000: "X has '0xfffffffffffffffff...' (5,002 characters); integers are limited to 64 bits",
+    ":".join(["1"] * 300_000): "X has '1:1:1:1:1:1:1:1:1:1...' (599,999 characters) where an integer",
+    "? [a]\n: b": "X is not valid YAML: found unhashable key (line 1, column 3).",
+    "{a: 1, b: 2, a: 3}": "X has the key 'a' twice (line 1, column 14).",
+    "a: b: c": "X is not valid YAML: mapping values are not allowed",
+    "a\n---\nb": "X is not valid YAML: but found another document",
+    "a\0b": "X is not valid YAML: unacceptable character #x0000",
+    '"a\\0b"': "X contains the character '\\x00', which is not allowed in text",
+    '"\\e[31m"': "X contains the character '\\x1b', which is not allowed in text",
+    "\udc80": "X is not valid YAML",
+    "a" * 1_000_001: "X has 1,000,001 characters; the limit is 1,000,000.",
+}
+
+
+@pytest.fixture(params=["in C", "in Python"])
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The module with libyaml and without it."""
+    if request.param == "in Python":
+        monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    elif not hasattr(yaml, "CSafeLoader"):
+        pytest.skip("this PyYAML was built without libyaml")
+    yield importlib.reload(plain_yaml)
+    monkeypatch.undo()
+    importlib.reload(plain_yaml)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:20]))
+def test_hostile_text_gets_one_message_with_its_place(reader: ModuleType, text: str) -> None:
+    with pytest.raises(BadSpecification) as error:
+        reader.read_yaml(text, origin="X")
+    assert str(error.value).startswith(HOSTILE[text])
+    assert "\n" not in str(error.value)
+
+
+def test_what_people_write_is_read_as_they_mean_it(reader: ModuleType) -> None:
+    text = "{lr: 1e-3, day: 2024-12-31, never: 2024-13-45, 2024-01-01: key, sign: =, shared: &s [1], again: *s}"
+    assert reader.read_yaml(text, origin="X") == {
+        "lr": 0.001,
+        "day": "2024-12-31",
+        "never": "2024-13-45",
+        "2024-01-01": "key",
+        "sign": "=",
+        "shared": [1],
+        "again": [1],
+    }
+
+
+def test_many_keys_take_no_quadratic_time(reader: ModuleType) -> None:
+    assert len(reader.read_yaml("\n".join(f"k{number}: 1" for number in range(2_000)), origin="X")) == 2_000
+
+
+@settings(max_examples=150, derandomize=True, deadline=None)
+@given(st.text(st.sampled_from("a1:-?,[]{}&*!|>'\"%@`#<=~. \n\t\0") | st.characters(), max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        plain_yaml.read_yaml(text, origin="X")
+    except BadSpecification as error:
+        assert str(error).startswith("X ")  # noqa: PT017 - either outcome is right
+
+
+def test_a_study_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_bytes(b"name: \xff\xfe")
+    with pytest.raises(BadSpecification, match=r"study.yaml is not UTF-8 text: byte 6 is 0xff"):
+        plain_yaml.read_yaml_file(tmp_path / "study.yaml")
+
+
+def test_a_written_file_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("identity: [")
+    with pytest.raises(Damaged, match=r"run.yaml is not valid YAML"):
+        plain_yaml.read_written(tmp_path / "run.yaml")

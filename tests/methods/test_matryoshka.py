@@ -1,0 +1,125 @@
+"""`matryoshka: [2, 4, 8]`: the mean of the losses on the first numbers of each row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from levelfield import methods, objectives
+from levelfield.errors import BadSpecification
+from levelfield.methods import Batch, Setting, kind_of
+from levelfield.methods.matryoshka import Matryoshka
+from levelfield.objectives._start import StartRows
+
+SIZES = [2, 4, 8]
+LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2])
+ROWS = torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
+BATCH = Batch(ROWS, LABELS, np.arange(8), None, 0, 0)
+
+
+def create(name: str, sizes=SIZES, **settings):
+    generator = torch.Generator().manual_seed(0)
+    return methods.create(name, num_classes=3, dim=8, generator=generator, matryoshka=sizes, **settings)
+
+
+def losses(method, rows=ROWS):
+    return method.losses(rows, BATCH, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("contrastive", {"miner": "all"}), ("multi_similarity", {}), ("fast_ap", {})]
+)
+def test_the_loss_is_the_mean_over_the_first_numbers(name, settings):
+    found, plain = losses(create(name, **settings)), objectives.create(name, **settings)
+    assert list(found) == ["first 2", "first 4", "first 8"]
+    for k in SIZES:
+        torch.testing.assert_close(found[f"first {k}"], plain(ROWS[:, :k], LABELS) / 3)
+    expected = sum(plain(ROWS[:, :k].contiguous(), LABELS) for k in SIZES) / 3
+    torch.testing.assert_close(sum(found.values()), expected)
+
+
+def test_one_size_is_the_plain_method():
+    plain = methods.create("proxy_anchor", num_classes=3, dim=8, generator=torch.Generator().manual_seed(0))
+    only = create("proxy_anchor", [8])
+    assert torch.equal(only.objective.proxies, plain.objective.proxies)
+    assert torch.equal(losses(only)["first 8"], losses(plain)["loss"])
+
+
+def test_whole_rows_start_like_the_plain_method_and_every_size_has_its_own_proxies():
+    plain = methods.create("proxy_anchor", num_classes=3, dim=8, generator=torch.Generator().manual_seed(0))
+    method = create("proxy_anchor")
+    assert torch.equal(method.objective.proxies, plain.objective.proxies)
+    groups = {group.name: [tuple(one.shape) for one in group.parameters] for group in method.groups()}
+    assert groups == {"proxies": [(3, 8)], "proxies_first_2": [(3, 2)], "proxies_first_4": [(3, 4)]}
+    assert {group.multiplier for group in method.groups()} == {plain.groups()[0].multiplier}
+    declared = {one.what: one.method for one in method.deviations(Setting(8, 16))}
+    assert declared["extra_parameters"] == 3 * (2 + 4 + 8)
+    assert declared["matryoshka"] == "2, 4, 8"
+
+
+def test_proxies_of_every_size_start_at_the_class_means_of_the_first_numbers():
+    method = create("proxy_anchor")
+    method.start_from(StartRows(ROWS, LABELS))
+    for k, objective in zip(SIZES, [*method.smaller, method.objective], strict=True):
+        rows = torch.nn.functional.normalize(ROWS[:, :k], dim=1)
+        means = torch.stack([rows[label == LABELS].mean(0) for label in range(3)])
+        torch.testing.assert_close(objective.proxies.detach(), means)
+
+
+def test_the_first_numbers_get_a_gradient_from_every_size_and_the_last_from_one():
+    rows = ROWS.clone().requires_grad_()
+    found = losses(create("contrastive"), rows)
+    (first,) = torch.autograd.grad(found["first 2"], rows, retain_graph=True)
+    assert bool((first[:, :2] != 0).any())
+    assert not bool((first[:, 2:] != 0).any())
+    (whole,) = torch.autograd.grad(sum(found.values()), rows)
+    assert bool((whole[:, 4:] != 0).any())
+
+
+def test_order_and_repeats_of_the_sizes_do_not_matter():
+    one, other = create("margin"), create("margin", [8, 2, 4, 2])
+    assert losses(one).keys() == losses(other).keys()
+    assert kind_of("margin", {"matryoshka": SIZES}) is Matryoshka
+    assert kind_of("margin", {"matryoshka": False}) is methods.Method
+    assert type(create("margin", False)) is methods.Method
+
+
+def test_state_is_saved_and_loaded_with_all_sizes():
+    one, other = create("proxy_anchor"), create("proxy_anchor")
+    with torch.no_grad():
+        for parameter in one.parameters():
+            parameter.add_(1)
+    other.load_state_dict(one.state_dict())
+    for key, value in losses(one).items():
+        assert torch.equal(value, losses(other)[key])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "settings", "told"),
+    [
+        ([2, 16], {}, "the largest size is 16, but embeddings have 8 numbers: the largest must be 8"),
+        ([2, 4], {}, "since no loss would train the numbers after it"),
+        ([], {}, "expected a list of sizes"),
+        ([0, 8], {}, "expected a list of sizes"),
+        ([2.5, 8], {}, "expected a list of sizes"),
+        (True, {}, "expected a list of sizes"),
+        ("16,32", {}, "expected a list of sizes"),
+        (SIZES, {"memory": 64}, "'matryoshka' and 'memory' cannot be combined"),
+        (SIZES, {"mixup": True}, "'matryoshka' and 'mixup' cannot be combined"),
+        (SIZES, {"student": {"teacher": "big"}}, "'matryoshka' and 'student' cannot be combined"),
+    ],
+)
+def test_bad_sizes_and_combinations_are_refused(sizes, settings, told):
+    with pytest.raises(BadSpecification, match=told):
+        create("contrastive", sizes, **settings)
+
+
+def test_objectives_that_normalise_whole_rows_are_refused():
+    with pytest.raises(BadSpecification, match="normalises the rows of the head"):
+        create("hist")
+
+
+def test_a_misspelt_key_is_named():
+    with pytest.raises(BadSpecification, match="Did you mean 'matryoshka'"):
+        methods.create("contrastive", num_classes=3, dim=8, matrioshka=SIZES)

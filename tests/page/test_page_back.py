@@ -1,0 +1,36 @@
+"""The browser's Back button, and addresses that lead nowhere."""
+
+from __future__ import annotations
+
+import pytest
+from browsers import Opener
+
+from levelfield.reports.page.data import Page
+
+
+def test_back_returns_from_an_image_to_the_query_before(opened: Opener, shapes: Page) -> None:
+    tab = opened(shapes, "#search?q=3")
+    name = tab.locator("#search .query")
+    before = name.inner_text()
+    tab.locator("#search .strip button").first.click()
+    tab.wait_for_function("text => document.querySelector('#search .query').innerText !== text", arg=before)
+    tab.keyboard.press("n")  # steps are not kept
+    tab.go_back()
+    tab.wait_for_function("text => document.querySelector('#search .query').innerText === text", arg=before)
+
+
+def test_back_returns_from_a_section(opened: Opener, shapes: Page) -> None:
+    tab = opened(shapes, "#map")
+    tab.locator("nav a", has_text="Why").click()
+    tab.wait_for_function("() => location.hash.startsWith('#why')")
+    tab.go_back()
+    tab.wait_for_function("() => location.hash.startsWith('#map')")
+
+
+@pytest.mark.parametrize("at", ["#%E0%A4%A", "#nowhere", "#search?q=999999&m=77", "#map?map=99&colour=none"])
+def test_a_broken_address_shows_the_page(opened: Opener, shapes: Page, at: str) -> None:
+    tab = opened(shapes, at, fresh=True)
+    assert tab.locator("section").count() > 5
+    assert tab.locator("#search .query").count() == 1
+    missing = tab.locator("#search [role=status]", has_text="The link names image 1,000,000")
+    assert missing.count() == ("q=999999" in at)

@@ -1,0 +1,143 @@
+"""An exported ONNX file is a model without torch; a changed one is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from shipped import DIM, made_model, photos, shipped
+
+import levelfield
+from levelfield.errors import BadInput, Damaged, MissingExtra
+from levelfield.progress import CallbackProgress
+from levelfield.shipping import OnnxModel
+from levelfield.shipping.description import DESCRIPTION, write_description
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shipped")
+    shipped(made_model(), folder)
+    return folder
+
+
+@pytest.fixture
+def file(once: Path, tmp_path: Path) -> Path:
+    """A copy of an exported model."""
+    shutil.copytree(once, tmp_path / "exported")
+    return tmp_path / "exported" / "model.onnx"
+
+
+def test_it_is_used_like_the_model_of_a_run(file: Path, tmp_path: Path) -> None:
+    paths, theirs = photos(tmp_path / "photos", 18), made_model()
+    ours = levelfield.load(str(file))
+    assert isinstance(ours, OnnxModel)
+    assert levelfield.load(file.parent).checksum == ours.checksum
+    assert (ours.dim, ours.view, ours.about) == (DIM, theirs.view, {"method": "made"})
+    assert "method='made'" in repr(ours)
+    assert "<table" in ours._repr_html_()
+    told: list[tuple[str, int, int]] = []
+    rows = ours.embed(paths, progress=CallbackProgress(lambda *now: told.append(now)))
+    assert told[-1] == ("embedding", 18, 18)
+    assert rows.dtype == np.float32
+    np.testing.assert_allclose(rows, theirs.embed(paths), atol=1e-6)
+    np.testing.assert_allclose(ours.embed(paths, normalize=False), theirs.embed(paths, normalize=False), atol=1e-6)
+    image = Image.open(paths[3])
+    for same in (paths[3], str(paths[3]), image, np.asarray(image), [image]):
+        np.testing.assert_array_equal(ours.embed(same, exact=True)[0], ours.embed(paths, exact=True)[3])
+    assert ours.embed([]).shape == (0, DIM)
+
+
+def test_commands_and_load_do_not_import_torch(file: Path, tmp_path: Path) -> None:
+    photos(tmp_path / "photos", 5)
+    script = """
+import contextlib, io, sys
+from levelfield.cli import main
+for words in ("embed MODEL photos --out e.npy", "search MODEL --gallery photos photos/0.png"):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            main([word.replace("MODEL", sys.argv[1]) for word in words.split()])
+        except SystemExit as end:
+            assert end.code == 0
+import levelfield
+levelfield.load(sys.argv[1]).embed("photos/1.png")
+assert "Nearest to photos/0.png" in printed.getvalue()
+heavy = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib", "onnx")
+print([name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(file)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "LEVELFIELD_CACHE": str(tmp_path / "cache")},
+    )
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+    np.testing.assert_allclose(
+        np.load(tmp_path / "e.npy"), made_model().embed(sorted((tmp_path / "photos").iterdir())), atol=1e-6
+    )
+
+
+def test_a_changed_file_is_refused(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+    with pytest.raises(Damaged, match="was changed: the checksum does not match"):
+        levelfield.load(file)
+
+
+def test_a_changed_description_is_refused(file: Path) -> None:
+    beside = file.with_name(DESCRIPTION)
+    beside.write_text(beside.read_text().replace("0.4", "0.3"))
+    with pytest.raises(Damaged, match="was changed"):
+        levelfield.load(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": 2}, "has format 2; this levelfield reads 1"),
+        ({"file": "other.onnx"}, "describes other.onnx"),
+        ({"preprocessing": {"image": 32}}, "has invalid settings"),
+        ({"preprocessing": 7}, "has invalid settings"),
+        ({"dim": 0}, "has invalid settings"),
+        ({"dim": 9}, "does not have the input and output"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(file: Path, changes: dict[str, object], said: str) -> None:
+    facts = json.loads(file.with_name(DESCRIPTION).read_text())
+    shutil.copy(file, file.with_name("other.onnx"))
+    write_description(file.parent, {**facts, **changes})
+    with pytest.raises(BadInput, match=said):
+        levelfield.load(file)
+
+
+def test_what_is_missing_or_no_model_is_told(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="does not exist: write it with `levelfield export"):
+        levelfield.load(tmp_path / "no.onnx")
+    with pytest.raises(BadInput, match="computes on the CPU"):
+        levelfield.load(file, device="cuda")
+    with pytest.raises(BadInput, match="holds the whole model"):
+        levelfield.load(file, head=made_model().embedder.head)
+    facts = json.loads(file.with_name(DESCRIPTION).read_text())
+    file.write_bytes(b"no network")
+    write_description(file.parent, facts)
+    with pytest.raises(Damaged, match="is not a valid ONNX file"):
+        levelfield.load(file)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingExtra, match=r'pip install "levelfield\[onnx\]"'):
+        levelfield.load(file)
+    file.with_name(DESCRIPTION).write_text("[]")
+    with pytest.raises(Damaged, match="does not describe an exported model"):
+        levelfield.load(file)
+    file.with_name(DESCRIPTION).unlink()
+    with pytest.raises(BadInput, match="is missing: it says how images are prepared"):
+        levelfield.load(file)

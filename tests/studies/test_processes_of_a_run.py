@@ -1,0 +1,98 @@
+"""Runs of several processes in a study: started by the elastic agent, ended together, continued by the next command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from small_world import carry_out, run_one, small_study
+
+from levelfield.errors import BadSpecification
+from levelfield.ranks import Ranks
+from levelfield.studies import prepare
+from levelfield.studies.execution.under_torchrun import leading
+from levelfield.studies.runs import several_processes
+from levelfield.studies.runs.run import Options
+from levelfield.training import Pace
+
+OWN = """
+import os, signal, pathlib
+from levelfield.objectives import Contrastive
+
+class Mortal(Contrastive):
+    def __init__(self, mark: str, error: bool = False):
+        super().__init__(miner="all")
+        self.mark, self.error, self.calls = pathlib.Path(mark), error, 0
+
+    def forward(self, embeddings, labels, **more):
+        self.calls += 1
+        if os.environ["RANK"] == "1" and self.calls == 4 and not self.mark.exists():
+            self.mark.touch()
+            if self.error:
+                raise ValueError("the second process has enough")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(embeddings, labels, **more)
+"""
+SAVING = Options(pace=Pace(log_every=1, save_every_steps=2))
+
+
+def test_a_process_that_dies_ends_all_and_the_next_command_continues_to_the_same_bits(
+    photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": str(tmp_path / "mark")}, "label": "own"}
+    study = small_study(photos, [own], steps=6, processes=2)
+    runs, outcome = carry_out(study, tmp_path / "killed", SAVING)
+    assert "killed by signal 9" in outcome.failed[0]
+    assert "(rank 1)" in outcome.failed[0]
+    assert "Run the same command again to continue" in outcome.failed[0]
+    folder = runs[0].folder(tmp_path / "killed")
+    assert not (folder / "model.safetensors").exists()
+    assert (folder / "checkpoint").exists()
+    assert run_one(study, tmp_path / "killed", SAVING) == folder
+    whole = run_one(study, tmp_path / "whole", SAVING)  # the mark is there: nothing dies
+    assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["conditions"]["processes"] == 2
+    told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    assert told["measured"]["processes"] == 2
+    assert told["measured"]["rows_through_trunk"] == told["measured"]["images"] == 6 * 12
+
+
+def test_an_error_of_any_process_is_reported_as_its_own(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": str(tmp_path / "mark"), "error": True}, "label": "own"}
+    runs, outcome = carry_out(small_study(photos, [own], processes=2), tmp_path / "runs")
+    assert outcome.failed[0] == "ValueError: the second process has enough"
+    assert "in forward" in (runs[0].folder(tmp_path / "runs") / "error.txt").read_text(encoding="utf-8")
+
+
+def test_one_process_is_no_part_of_an_identity(photos: Path) -> None:
+    plain, one, two = (
+        prepare(small_study(photos, ["triplet"], **more))[0].spec for more in ({}, {"processes": 1}, {"processes": 2})
+    )
+    assert plain.identity == one.identity != two.identity
+    assert "processes" not in one.model_dump(mode="json")["conditions"]
+
+
+def test_a_method_that_trains_nothing_needs_one_process(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, ["lda"], processes=2), tmp_path)
+    told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    assert [entry["what"] for entry in told["deviations"]] == ["steps"]
+
+
+def test_own_code_under_torchrun_is_refused_with_the_other_way(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": "mark"}, "label": "own"}
+    runs = prepare(small_study(photos, [own], processes=2))
+    with pytest.raises(BadSpecification, match=r"'own' uses code of your own.*--processes 2 instead of torchrun"):
+        leading(runs, "cpu").__enter__()
+
+
+def test_torchrun_with_another_number_of_processes_is_refused(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 3))
+    _, outcome = carry_out(small_study(photos, ["triplet"], processes=2), tmp_path)
+    assert "torchrun started 3 processes, but the run has processes: 2. Use --nproc-per-node 2" in outcome.failed[0]

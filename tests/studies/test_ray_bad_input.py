@@ -1,0 +1,190 @@
+"""What is wrong with a cluster is one clear message, soon and before anything trains. Starts no Ray."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from levelfield.cli import main
+from levelfield.cli.compare import executors
+from levelfield.errors import BadInput, Damaged, MissingExtra
+from levelfield.studies.execution.cluster import connect
+from levelfield.studies.execution.cluster.nodes import Answer, Found, Node, Question, look, marked, refuse_unready
+from levelfield.studies.execution.cluster.parcels import Changes, pack, unpack
+from levelfield.studies.runs.run import versions
+from levelfield.studies.specification.choices import Data
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[socket.socket, str]]:
+    """A port of this machine that accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening, f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def test_a_port_where_nothing_listens_is_refused_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    began = time.monotonic()
+    with pytest.raises(BadInput, match=rf"No Ray at {address}: connection refused. Start a cluster with `ray start"):
+        connect.check_address(address)
+    assert time.monotonic() - began < 15
+
+
+def test_a_port_that_never_answers_is_refused_after_its_patience(
+    server: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 2 * connect.PATIENCE < 15
+    monkeypatch.setattr(connect, "PATIENCE", 0.2)
+    with pytest.raises(BadInput, match="it does not answer"):
+        connect.check_address(server[1])
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_another_server_is_not_taken_for_ray(server: tuple[socket.socket, str], answer: bytes) -> None:
+    def serve() -> None:
+        line, _ = server[0].accept()
+        with line:
+            line.recv(100)
+            line.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with pytest.raises(BadInput, match="what answers there is not ray"):
+        connect.check_address(server[1])
+    thread.join()
+
+
+def test_a_grpc_server_is_greeted(server: tuple[socket.socket, str]) -> None:
+    def serve() -> None:
+        line, _ = server[0].accept()
+        with line:
+            assert line.recv(100).startswith(b"PRI * HTTP/2.0")
+            line.sendall(b"\0\0\0\x04\0\0\0\0\0")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    connect.check_address(server[1])
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("10.0.0.1", "not the address of a Ray cluster. Give HOST:PORT"),
+        ("10.0.0.1:port", "not the address of a Ray cluster"),
+        ("ray://10.0.0.1:10001", "Ray Client, which cannot stream results"),
+        ("127.0.0.1:99999", "No Ray at 127.0.0.1:99999"),
+    ],
+)
+def test_what_is_no_address_is_refused(address: str, told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        connect.check_address(address)
+
+
+def test_the_command_refuses_a_wrong_address_before_it_reads_images(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # tests of other commands in this process may have left Ray out
+    monkeypatch.setattr("levelfield.cli.compare.compare.get_ready", executors.get_ready)
+    (tmp_path / "study.yaml").write_text("data: nowhere\nmethods: [margin]\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", str(tmp_path / "study.yaml"), "--ray", "127.0.0.1:1"])
+    assert ended.value.code == 1
+    assert "No Ray at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r'pip install "levelfield\[ray\]"'):
+        connect.import_ray()
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(__version__="2.9.3"))
+    with pytest.raises(MissingExtra, match=r"Ray 2.9.3 is too old, 2.50 or newer"):
+        connect.import_ray()
+
+
+def test_a_cluster_with_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.51.0\n    Python: 3.12.1\nThis process..."
+        )
+
+    fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(connect, "check_address", lambda _: None)
+    told = r"at 10.0.0.1:6379 runs Ray 2.51.0 with Python 3.12.1, this is Ray 2.60.0 with Python 3.*same versions"
+    with pytest.raises(BadInput, match=told), connect.connected("10.0.0.1:6379"):
+        pass
+
+
+def node(name: str) -> Node:
+    return Node(name, name, 4.0, 0.0, 10**9)
+
+
+def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
+    with marked(tmp_path) as mark:
+        found = look(Question(Data(name=str(photos)), mark))
+        assert look(Question(mark=(mark[0], "another content"))).sees_folder is False
+    assert found.sees_folder
+    assert (found.images, found.no_data, found.no_device) == (40, "", "")
+    assert found.described["versions"] == versions()
+    assert look(Question(mark=mark)).sees_folder is False
+    missing = look(Question(Data(name=str(tmp_path / "none")), device="cuda:9"))
+    assert missing.no_data
+    assert "cuda:9" in missing.no_device
+
+
+def test_a_node_without_the_data_is_named(photos: Path) -> None:
+    good = look(Question(Data(name=str(photos))))
+    bad = dataclasses.replace(good, no_data="There is no folder '/data/cub'.")
+    answers = [Answer(node("a"), good), Answer(node("b"), bad), Answer(node("c"), bad)]
+    with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make .* --ship-features"):
+        refuse_unready(answers, needs_data=True)
+    refuse_unready(answers, needs_data=False)
+    with pytest.raises(BadInput, match=r"1 node \(d\) cannot run levelfield: ModuleNotFoundError: levelfield"):
+        refuse_unready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")], needs_data=False)
+    other = Found({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
+    with pytest.raises(BadInput, match=r"The nodes have levelfield .*9.9.*install the same version"):
+        refuse_unready([Answer(node("a"), good), Answer(node("e"), other)], needs_data=True)
+
+
+def test_a_parcel_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run" / "members").mkdir(parents=True)
+    (tmp_path / "run" / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / "run" / "members" / "run.yaml").write_bytes(b"seed: 0")
+    (tmp_path / "run" / "lock").touch()
+    parcel = pack(tmp_path / "run")
+    assert sorted(parcel.files) == ["members/run.yaml", "model.safetensors"]
+    other = tmp_path / "other"
+    (other / "old").mkdir(parents=True)
+    (other / "old" / "file").touch()
+    with pytest.raises(Damaged, match=r"model.safetensors was damaged on its way"):
+        unpack(dataclasses.replace(parcel, files={**parcel.files, "model.safetensors": b"weightz"}), other)
+    for outside in ("../above", "/etc/passwd"):
+        with pytest.raises(Damaged, match="outside"):
+            unpack(dataclasses.replace(parcel, files={outside: b""}), other)
+    assert (other / "old" / "file").exists()
+    unpack(parcel, other)
+    assert (other / "members" / "run.yaml").read_bytes() == b"seed: 0"
+    assert not (other / "old" / "file").exists()
+
+
+def test_changes_are_sent_with_a_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_bytes(b"seed: 0")
+    changes = Changes(tmp_path)
+    (tmp_path / "log.jsonl").write_bytes(b"{}")
+    assert changes.new() is None
+    (tmp_path / "checkpoint").write_bytes(b"state")
+    parcel = changes.new()
+    assert parcel is not None
+    assert not parcel.whole
+    assert list(parcel.files) == ["checkpoint", "log.jsonl"]
+    assert changes.new() is None

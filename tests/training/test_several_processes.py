@@ -1,0 +1,275 @@
+"""Several processes of one run: gradients and training equal those of one process.
+
+One start of the processes does all objectives, so that the tests are quick.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from several import together
+from torch import Tensor, nn
+from training_world import log_of, make
+
+from levelfield import methods, objectives
+from levelfield.embedder.head.relation import RelationHead
+from levelfield.errors import BadInput, BadSpecification, RunFailed
+from levelfield.geometry import gather
+from levelfield.methods import Batch
+from levelfield.randomness import isolated, stream
+from levelfield.ranks import ALONE, Ranks, backend_for
+from levelfield.testing import CLASSES, DIM, ordinary
+from levelfield.training import Divided, Pace
+
+SIZES = (2, 3)
+VARIANTS: dict[str, dict[str, Any]] = {name: {} for name in objectives.names()} | {
+    "triplet, random tuples": {"miner": "random"},
+    "margin, distance weighted": {"miner": "distance_weighted"},
+}
+Gradients = dict[str, dict[str, Tensor]]
+
+
+def network() -> nn.Module:
+    found = nn.Linear(DIM, DIM).double()
+    with torch.no_grad():
+        found.weight.copy_(torch.eye(DIM) + 0.1 * torch.randn(DIM, DIM, generator=stream(0, "network")))
+        found.bias.zero_()
+    return found
+
+
+def gradients_of_all(ranks: Ranks) -> Gradients:
+    """Gradients of every objective and of the network before it; 11 rows, so that shares are unequal."""
+    images, labels = (part[:11] for part in ordinary(dtype=torch.float64))
+    own, found = ranks.share(len(images)), {}
+    for variant, settings in VARIANTS.items():
+        objective = objectives.create(variant.partition(",")[0], num_classes=CLASSES, dim=DIM, **settings).double()
+        embedder = network()
+        trained = [*embedder.parameters(), *objective.parameters()]
+        divided = Divided(embedder, ranks=ranks, trained=trained, pieces=2 if variant in ("hist", "margin") else 1)
+        for step in range(2):  # a memory is empty in the first
+            loss = objective(divided(images[own]), labels, generator=stream(0, "step", step))
+            divided.backward(loss)
+        divided.sum_gradients()
+        named = [*embedder.named_parameters("network"), *objective.named_parameters("objective")]
+        found[variant] = {name: p.grad for name, p in named if p.grad is not None} | {"loss": loss.detach()}
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gradients_of_every_objective_equal_those_of_one_process(size: int) -> None:
+    expected = gradients_of_all(ALONE)
+    for found in together(size, gradients_of_all):
+        assert isinstance(found, dict), found
+        assert found.keys() == expected.keys()
+        for variant, entries in expected.items():
+            assert found[variant].keys() == entries.keys(), variant
+            for name, value in entries.items():
+                torch.testing.assert_close(
+                    found[variant][name], value, rtol=1e-10, atol=1e-12, msg=partial("{}, {}: {}".format, variant, name)
+                )
+    assert any("objective.proxies" in entries for entries in expected.values())  # the factor between both kinds
+
+
+RUNS: dict[str, dict[str, Any]] = {
+    "triplet": {"settings": {"miner": "distance_weighted"}, "steps": 50},
+    "proxy_anchor in pieces": {"clip": 1.0, "accumulate": 2, "lr": 0.002},  # its proxies learn 100 times as fast
+    "hist": {"select": "recall@1", "validate_every": 6, "lr": 0.002},
+    "margin with mixup": {"settings": {"mixup": {"layers": "features"}, "miner": "all"}},
+    "normalized_softmax with mixup": {"settings": {"mixup": True}, "cut": "last-1", "trunk_warmup": 2, "steps": 50},
+    "contrastive with batches from a memory": {
+        "settings": {"batching": "greedy_coreset"},
+        "batches_per_epoch": 5,
+        "lr": 0.005,
+    },
+    "contrastive with earlier batches": {"settings": {"memory": 18}},
+    "multi_similarity of nested rows": {"settings": {"matryoshka": [4, 8]}},
+    "softmax as a student": {"settings": {"student": {"teacher": "big", "form": "relational"}}},
+}
+STEPS = 12  # of the others
+
+
+def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
+    found = {}
+    for label, changes in RUNS.items():
+        place = folder / f"{label} {ranks.size}"
+        if ranks.first:
+            place.mkdir()
+        ranks.wait()
+        shared = {"steps": STEPS, "optimiser": "sgd", "lr": 0.02, "trunk_lr": 0.004, "processes": ranks.size}
+        run = make(label.split()[0], ranks=ranks, **{**shared, **changes})
+        start = run.embedder.head.linear.weight.detach().clone()
+        if run.method.wants:
+            run.method.taught(np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32))
+        scores = iter([0.25, 0.5] if ranks.first else [])  # only the first process validates
+        validate = (lambda scores=scores: next(scores)) if label == "hist" else None
+        state = run.train(place, validate=validate, pace=Pace(log_every=10))
+        moved = run.embedder.head.linear.weight - start
+        assert moved.abs().max() > 3e-4, f"{label}: far more than the tolerance must have happened"
+        found[label] = {
+            "weights": run.weights() | {f"own {key}": value for key, value in run.method.named_parameters()},
+            "counts": (state.rows_through_trunk, state.memory_rows, state.rows_changed, state.images, state.history),
+        }
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    return some_steps(ALONE, tmp_path_factory.mktemp("alone"))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    results = together(size, some_steps, tmp_path)
+    assert all(isinstance(found, dict) for found in results), results
+    for label, expected in alone.items():
+        for found in results:
+            assert found[label]["counts"] == expected["counts"], label
+            for name, value in expected["weights"].items():
+                torch.testing.assert_close(
+                    found[label]["weights"][name],
+                    value,
+                    rtol=1e-5,
+                    atol=1e-5,
+                    msg=partial("{}, {}: {}".format, label, name),
+                )
+                same = found[label]["weights"][name], results[0][label]["weights"][name]
+                assert torch.equal(*same), f"{label}, {name}: the processes have different weights"
+    files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert files == sorted(f"{label} {size}/{name}" for label in RUNS for name in ("checkpoint", "log.jsonl"))
+
+
+class Stopped(Exception):
+    pass
+
+
+def interrupted(ranks: Ranks, folder: Path, stop: int | None, log: bool = False) -> Any:
+    """A run with dropout that ends after `stop` steps; its weights, and the rows of its last step before dropout."""
+    run = make("triplet", ranks=ranks, steps=6, dropout=0.5, processes=ranks.size, settings={"miner": "random"})
+
+    def after(done: int, steps: int) -> None:
+        if done == stop:
+            raise Stopped
+
+    try:
+        run.train(folder, after_step=after, pace=Pace(log_every=1, save_every_steps=2))
+    except Stopped:
+        return None
+    except BadInput as error:
+        return str(error)
+    return run.weights()
+
+
+def test_the_same_number_of_processes_gives_the_same_bits_also_after_an_interruption(tmp_path: Path) -> None:
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    whole.mkdir()
+    again.mkdir()
+    expected = together(2, interrupted, whole, None)
+    assert together(2, interrupted, again, 3) == [None, None]
+    assert "written by 2 processes, but this run has 1" in interrupted(ALONE, again, None)
+    assert all("Continue with processes: 2" in told for told in together(3, interrupted, again, None))
+    for found in together(2, interrupted, again, None):
+        for name, value in expected[0].items():
+            assert torch.equal(found[name], value), name
+    assert [line["loss"] for line in log_of(again)] == [line["loss"] for line in log_of(whole)]
+
+
+def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    drop = nn.Dropout(0.5)
+    with isolated(0, "masks"):
+        found["masks"] = Divided(drop, ranks=ranks)(torch.ones(4, 50))
+        found["after"] = torch.rand(1)
+    method = methods.create("drml", num_classes=3, dim=8, settings={}, generator=stream(0, "proxies")).double()
+    head = RelationHead(10, 8).double().train()
+    images, labels = torch.randn(9, 10, dtype=torch.float64, generator=stream(0)), torch.arange(9) // 3
+    method.embed = lambda embedder, inputs: embedder(inputs)  # in float64
+    divided = Divided(HeadOnly(head), ranks=ranks, trained=[*head.parameters(), *method.parameters()])
+    batch = Batch(images[ranks.share(9)], labels, np.arange(9), None, 0, 0)
+    divided.backward(sum(method.step(divided, batch, stream(0, "step")).values()))
+    divided.sum_gradients()
+    found["drml"] = {name: parameter.grad for name, parameter in head.named_parameters()}
+    weight = nn.Linear(3, 3).double()  # a loss that also depends on a weight directly
+    nn.init.ones_(weight.weight)
+    nn.init.zeros_(weight.bias)
+    divided = Divided(weight, ranks=ranks, trained=list(weight.parameters()))
+    rows = divided(images[ranks.share(9), :3])
+    divided.backward(rows.square().mean() + weight.weight.square().sum())
+    divided.sum_gradients()
+    found["direct"] = weight.weight.grad
+    try:
+        ranks.check_equal("the weather", float(ranks.rank))
+        found["disagree"] = ""
+    except RunFailed as error:
+        found["disagree"] = str(error)
+    return found
+
+
+class HeadOnly(nn.Module):
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs)
+
+
+def test_random_masks_heads_with_more_outputs_and_losses_of_weights() -> None:
+    expected = odds_and_ends(ALONE)
+    first, second = together(2, odds_and_ends)
+    assert torch.equal(first["masks"], second["masks"])  # of the whole batch
+    assert not torch.equal(first["masks"][:4], first["masks"][4:])  # drawn by each process for its own rows
+    assert torch.equal(first["after"], second["after"])
+    for name, value in expected["drml"].items():
+        torch.testing.assert_close(second["drml"][name], value, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(first["direct"], expected["direct"], rtol=1e-12, atol=1e-12)
+    assert "disagree on the weather: 0.0 on rank 0, 1.0 on rank 1" in first["disagree"]
+
+
+def gathered_by_hand(ranks: Ranks, averaged: bool) -> list[Tensor]:
+    """The seam in somebody else's loop, with torch's own wrapper or a plain sum; 2 and 3 rows."""
+    images, labels = torch.randn(5, DIM, dtype=torch.float64, generator=stream(0)), torch.tensor([0, 0, 1, 1, 1])
+    objective = objectives.create("proxy_anchor", num_classes=2, dim=DIM).double()
+    plain = network()
+    embedder = nn.parallel.DistributedDataParallel(plain) if averaged else plain
+    own = slice(0, 2) if ranks.rank == 0 else slice(2, 5)
+    own = own if ranks.size > 1 else slice(0, 5)
+    rows, all_labels, indices = gather(embedder(images[own]), labels[own], torch.arange(5)[own], averaged=averaged)
+    assert indices.tolist() == list(range(5))
+    objective(rows, all_labels).backward()
+    if not averaged:
+        ranks.summed_([parameter.grad for parameter in plain.parameters()])
+    return [parameter.grad for parameter in (*plain.parameters(), *objective.parameters())]
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_gather_gives_both_kinds_of_parameters_their_gradient(averaged: bool) -> None:
+    expected = gathered_by_hand(ALONE, False)
+    for found in together(2, gathered_by_hand, averaged):
+        assert isinstance(found, list), found
+        for one, value in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, value, rtol=1e-10, atol=1e-12)
+
+
+def test_batch_norm_over_the_batch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match=r"processes: 2 cannot be combined with batch_norm: train"):
+        make("triplet", cut="last-1", batch_norm="train", processes=2).train(tmp_path)
+
+
+def test_a_number_of_processes_that_does_not_divide_the_batch_names_the_nearest_that_does() -> None:
+    with pytest.raises(ValueError, match=r"processes: 5 does not divide the batch of 6 \(3x2\).* is 6"):
+        make(processes=5)
+
+
+def test_nccl_needs_a_gpu_for_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(BadSpecification, match=r"2 GPUs \(NCCL\), but this machine has 0\. Use --device cpu"):
+        backend_for("cuda", 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(BadSpecification, match=r"--processes 2, or --device cpu"):
+        backend_for("cuda", 4)
+    assert backend_for("cuda", 2) == "nccl"
