@@ -30,7 +30,8 @@ unexport PYTHONDONTWRITEBYTECODE
 fast tests: export OMP_NUM_THREADS := 1
 fast tests: export OPENBLAS_NUM_THREADS := 1
 fast tests: export MKL_NUM_THREADS := 1
-PYTEST := $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# One process more than cores: tests of clusters, browsers and killed processes wait for most of their time.
+PYTEST := $(BIN)/pytest -n $$(($(JOBS) + 1)) --dist loadfile --no-loadscope-reorder
 
 fast: $(INSTALLED)
 	$(PYTEST) -q @tests/fast.txt

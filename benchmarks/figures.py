@@ -31,7 +31,7 @@ class Figure:
     target: float | None
     at_most: bool
     good: float | None = None
-    unit: Literal["x", "%", "ms", "MB", "n x n"] = "x"
+    unit: Literal["x", "%", "ms", "MB", "n x n", "losses"] = "x"
     facts: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -50,7 +50,13 @@ class Figure:
         if self.unit == "x":
             form = "{:.3f}x" if self.at_most else "{:.2f}x"
         else:
-            form = {"%": "{:.1%}", "ms": "{:.1f} ms", "MB": "{:.0f} MB", "n x n": "{:.2f} n x n"}[self.unit]
+            form = {
+                "%": "{:.1%}",
+                "ms": "{:.1f} ms",
+                "MB": "{:.0f} MB",
+                "n x n": "{:.2f} n x n",
+                "losses": "{:.0f} losses",
+            }[self.unit]
         must = "" if self.target is None else ("<= " if self.at_most else ">= ") + form.format(self.target)
         return form.format(self.value), must, "" if self.good is None else form.format(self.good)
 

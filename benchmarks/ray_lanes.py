@@ -1,14 +1,9 @@
-"""Lanes of Ray: its overhead over worker processes, two workers against one, and nodes killed at random moments.
-
-    python benchmarks/ray_lanes.py            # all lanes (about 15 minutes on 2 idle cores)
-    python benchmarks/ray_lanes.py --quick    # a small study instead of the demo
-
-`benchmarks/scale.py` can call `lanes`.
-"""
+"""Ray: its overhead over worker processes, two workers against one, nodes killed at random moments, and a process that
+Ray's memory monitor kills. `benchmarks/scale.py` measures them."""
 
 from __future__ import annotations
 
-import argparse
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +14,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from figures import Figure
 
 from levelfield.studies import PlannedRun, Study, parse_study, prepare, read_study
 from levelfield.studies.execution.cluster.on_ray import OnRay, on_ray
@@ -27,8 +23,7 @@ from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
-OVERHEAD, TWO = 1.15, 1.6  # targets: at most, at least
-KILLS = 20
+KILLS = 20  # of nodes, in each of the two ways of storage
 TINY = {"backbone": "test_resnet", "weights": "random", "cut": "frozen", "image": 32, "dim": 8, "warmup": 0}
 
 
@@ -102,21 +97,6 @@ def timed(runs: list[PlannedRun], study: Study, *, jobs: int, ray: bool, warm: b
             return time.perf_counter() - began
 
 
-def overhead(study: Study) -> float:
-    """Seconds with Ray, divided by those with two worker processes; features are stored before."""
-    runs = prepare(study)
-    timed(runs[:2], study, jobs=2, ray=False)
-    first = timed(runs, study, jobs=2, ray=False)
-    second = timed(runs, study, jobs=2, ray=True)
-    return second / first
-
-
-def two_workers(study: Study) -> float:
-    """How many times as fast two Ray workers are as one; both are warm."""
-    runs = prepare(study)
-    return timed(runs, study, jobs=1, ray=True, warm=True) / timed(runs, study, jobs=2, ray=True, warm=True)
-
-
 @contextmanager
 def three_nodes(count: int = 2) -> Iterator[tuple[Any, list[Any]]]:
     """A cluster on this machine: a head for the driver, and nodes with one core each."""
@@ -134,10 +114,18 @@ def three_nodes(count: int = 2) -> Iterator[tuple[Any, list[Any]]]:
         cluster.shutdown()
 
 
+def assert_same_bits(runs: list[PlannedRun], folder: Path, quiet: Path) -> None:
+    for run in runs:
+        for name in ("model.safetensors", "embeddings.npy", "log.jsonl"):
+            same = (run.folder(folder) / name).read_bytes() == (run.folder(quiet) / name).read_bytes()
+            assert same, f"{run.title}: {name} has other bits"
+
+
 def killed_nodes(home: Path, kills: int = KILLS, *, shared: bool | None = None, seed: int = 0) -> int:
     """Kill nodes at random moments of a study; the number of kills after which it has the bits of a quiet one."""
     import ray
 
+    home.mkdir()
     study = tiny(home, ["margin", "normalized_softmax", "triplet"], seeds=2, cut="last-1", steps=150)
     runs, often = prepare(study), Options(pace=Pace(save_every_steps=10))
     quiet = run_all(runs, home / "quiet", study.metrics, jobs=2, options=often)
@@ -166,41 +154,96 @@ def killed_nodes(home: Path, kills: int = KILLS, *, shared: bool | None = None, 
                 executor=OnRay(ray, shared=shared),
             )
             assert not outcome.failed, outcome.failed
-            for run in runs:
-                for name in ("model.safetensors", "embeddings.npy", "log.jsonl"):
-                    same = (run.folder(folder) / name).read_bytes() == (run.folder(home / "quiet") / name).read_bytes()
-                    assert same, f"{run.title}: {name} has other bits"
+            assert_same_bits(runs, folder, home / "quiet")
             attempt += 1
     return done
 
 
-def lanes(*, quick: bool = False) -> list[tuple[str, float, str, float]]:
-    """Name, measured value, "at most" or "at least", and target of each lane."""
+# An objective that takes memory until its process is killed, but only the first time that it is used.
+GREEDY = """
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+STEP, MOST = 2**26, 2**32  # bytes at once, and in all: no more, should nobody stop it
+seen = Path(__file__).with_name("seen")
+taken = []
+
+class Greedy(nn.Module):
+    def forward(self, embeddings, labels):
+        if not seen.exists():
+            seen.touch()
+            while len(taken) * STEP < MOST:
+                taken.append(np.ones(STEP, dtype=np.uint8))
+        return embeddings.square().mean()
+"""
+
+
+def short_of_memory(home: Path) -> int:
+    """Have Ray's memory monitor kill a process; the losses after which the run has the bits of a quiet one."""
+    import psutil
+
+    home.mkdir()
+    (home / "greedy.py").write_text(GREEDY)
+    (home / "seen").touch()
+    study = tiny(home, [f"{home / 'greedy.py'}:Greedy"], seeds=1, steps=100)
+    runs, often = prepare(study), Options(pace=Pace(save_every_steps=10))
+    assert not run_all(runs, home / "quiet", study.metrics, jobs=0, options=often).failed
+    (home / "seen").unlink()
+    used = psutil.virtual_memory()
+    limits = {"memory_usage_threshold": (used.used + 2 * 1024**3) / used.total, "memory_monitor_refresh_ms": 100}
+    watch = Watch()
+    with limited(limits), on_ray("local", jobs=1, threads=1) as executor:
+        folder = home / "short"
+        how: dict[str, Any] = {"jobs": 1, "options": often, "progress": watch, "executor": executor}
+        outcome = run_all(runs, folder, study.metrics, **how)
+    assert not outcome.failed, outcome.failed
+    assert_same_bits(runs, folder, home / "quiet")
+    return len(watch.lost)
+
+
+@contextmanager
+def limited(settings: dict[str, Any]) -> Iterator[None]:
+    """Context in which a Ray that starts has these settings."""
+    names = {f"RAY_{name}": str(value) for name, value in settings.items()}
+    os.environ |= names
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+
+
+def on_one_machine(quick: bool) -> Iterator[Figure]:
+    """The demo with Ray against worker processes, and two Ray workers against one; features are stored before."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        small = tiny(home, ["margin", "normalized_softmax", "triplet", "contrastive"], seeds=4, cut="last-1", steps=100)
+        home, rounds = Path(folder), 1 if quick else 3
+        small = tiny(home, ["margin", "triplet"], seeds=2, cut="last-1", steps=20)
         study = small if quick else read_study("demo")
-        equal = tiny(home, ["margin"], seeds=8, cut="last-1", steps=300)
-        return [
-            ("Ray / two worker processes", overhead(study), "at most", OVERHEAD),
-            ("two Ray workers against one", two_workers(equal), "at least", TWO),
-            ("nodes killed, same bits (shared folder)", killed_nodes(home / "a", 2 if quick else KILLS), "at least", 2),
-            (
-                "nodes killed, same bits (sent back)",
-                killed_nodes(home / "b", 2 if quick else KILLS, shared=False),
-                "at least",
-                2,
-            ),
+        runs = prepare(study)
+        timed(runs[:2], study, jobs=2, ray=False)
+        pairs = [(timed(runs, study, jobs=2, ray=True), timed(runs, study, jobs=2, ray=False)) for _ in range(rounds)]
+        facts = {"ray_s": median(ours for ours, _ in pairs), "workers_s": median(peer for _, peer in pairs)}
+        cost = median(ours / peer for ours, peer in pairs)
+        what = f"{study.name} with Ray and its start, two at a time"
+        yield Figure("ray", what, "two worker processes", cost, 1.15, True, facts=facts)
+        equal = small if quick else tiny(home, ["margin"], seeds=8, cut="last-1", steps=300)
+        runs = prepare(equal)
+        pairs = [
+            tuple(timed(runs, equal, jobs=jobs, ray=True, warm=True) for jobs in (1, 2))  # type: ignore[misc]
+            for _ in range(rounds)
         ]
+        facts = {"one_s": median(one for one, _ in pairs), "two_s": median(two for _, two in pairs)}
+        yield Figure("ray", "two Ray workers", "one", median(one / two for one, two in pairs), 1.6, False, facts=facts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small studies, two kills")
-    for name, value, word, target in lanes(quick=parser.parse_args().quick):
-        good = value <= target if word == "at most" else value >= target
-        print(f"{name}: {value:.2f} ({word} {target:g}: {'ok' if good else 'MISSED'})", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def killed(quick: bool) -> Iterator[Figure]:
+    """Losses after which a study has the same bits."""
+    kills = 2 if quick else KILLS
+    with tempfile.TemporaryDirectory() as folder:
+        for name, shared in (("a shared folder", None), ("folders sent back", False)):
+            done = killed_nodes(Path(folder) / name, kills, shared=shared)
+            yield Figure("kills", f"nodes killed, {name}", "an undisturbed study", done, kills, False, unit="losses")
+        done = short_of_memory(Path(folder) / "greedy")
+        yield Figure("kills", "process out of memory", "an undisturbed run", done, 1, False, unit="losses")

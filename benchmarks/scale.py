@@ -1,6 +1,6 @@
-"""Cost of several processes and of divided batches, as ratios interleaved within one run.
+"""Cost of several processes, of divided batches, of a million classes and of Ray, as ratios interleaved within one run.
 
-    python benchmarks/scale.py [--quick] [--only processes] [--only memory]
+    python benchmarks/scale.py [--quick] [--only processes] [--only memory]    # all: about 35 minutes
 
 Prints a table and writes results/scale.json next to this file. One thread per process; run it on an idle machine with
 at least two cores.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from figures import Figure, save, table
+from ray_lanes import killed, on_one_machine
 from rich.console import Console
 from scale_processes import accumulation, gathering, memory, one_run
 
@@ -27,6 +28,8 @@ PARTS: dict[str, Part] = {
     "gather": gathering,
     "accumulate": accumulation,
     "memory": memory,
+    "ray": on_one_machine,
+    "kills": killed,
 }
 
 

@@ -22,6 +22,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 # else is done.
 LONG = (
     "docs/test_commands.py",
+    "studies/test_ray.py",
+    "cli/test_cli_startup.py",
+    "training/test_several_processes.py",
+    "large/test_shards_on_ray.py",
     "cli/test_cli_compare.py",
     "tuning/test_tune.py",
     "tests/test_wheel.py",
