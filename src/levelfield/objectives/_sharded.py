@@ -8,6 +8,7 @@ classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ from levelfield.objectives.normalized_softmax import NormalizedSoftmax
 from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
 from levelfield.ranks import ALONE, Ranks
-from levelfield.settings import number
+from levelfield.settings import check_keywords, number
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")
 
@@ -141,6 +142,23 @@ class ShardedClasses(Objective):
         own = chosen[self.own]
         position = (own.cumsum(0) - 1)[local.clamp_min(0)]
         return self.proxies[own], torch.where(local >= 0, position, -1), int(chosen.sum())
+
+
+def sharded(name: str, said: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
+    """The objective with its classes divided among processes: `sharded: true`, or its settings."""
+    if name not in SHARDED:
+        raise BadSpecification(
+            f"The method '{name}' has no 'sharded': only {', '.join(SHARDED)} can divide their classes among processes."
+        )
+
+    def made(*, sample: float = 1.0) -> ShardedClasses:
+        return ShardedClasses(name, ranks=ranks, sample=sample, **settings)
+
+    if said is not True and not isinstance(said, Mapping):
+        raise BadSpecification(f"sharded: {said!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
+    chosen = {} if said is True else said
+    check_keywords("setting 'sharded'", chosen, made)
+    return made(**chosen)
 
 
 def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> Tensor:
