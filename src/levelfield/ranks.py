@@ -72,16 +72,19 @@ class Ranks:
         """
         if self.size == 1:
             return rows
+        rows, most = rows.detach(), max(sizes)
         each = max(1, BUCKET // max(1, rows[:1].numel()))
-        parts: list[list[Tensor]] = [[] for _ in sizes]
-        for start in range(0, max(sizes), each):
-            block = _padded(rows.detach()[start : start + each], min(each, max(sizes) - start))
-            received = [torch.empty_like(block) for _ in sizes] if self.first else None
+        found = torch.empty(sum(sizes) if self.first else 0, *rows.shape[1:], dtype=rows.dtype)
+        shares = found.split(list(sizes)) if self.first else ()
+        for start in range(0, most, each):
+            block = _padded(rows[start : start + each], min(each, most - start))
+            received = [torch.empty_like(block) for _ in shares] or None
             with _collective() as group:
                 group.gather(block, received, dst=0)
-            for size, part, kept in zip(sizes, received or (), parts, strict=False):
-                kept.append(part[: max(0, size - start)].cpu())
-        return torch.cat([block for kept in parts for block in kept]) if self.first else rows
+            for share, part in zip(shares, received or (), strict=True):
+                place = share[start : start + each]
+                place.copy_(part[: len(place)])
+        return found if self.first else rows
 
     def summed_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all ranks; all ranks get the same bits."""
