@@ -1,4 +1,4 @@
-"""One run over several processes, and batches in pieces: speed and memory against one process and one piece."""
+"""One run over several processes, batches in pieces and divided classes: speed and memory against the undivided."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Figure
-from interleaved import Sample, interleave, ratio, typical
+from interleaved import Sample, between, clocks, interleave, ratio, typical
 from torch import Tensor, distributed, nn
 
 from levelfield import batching, methods, objectives
 from levelfield.embedder import Embedder, Head, Trunk, backbones, start_random
 from levelfield.methods import Group
+from levelfield.objectives import ShardedClasses
 from levelfield.randomness import stream
 from levelfield.ranks import ALONE, Ranks, current
 from levelfield.training import Conditions, Divided, Observer, Pace, train
@@ -218,5 +219,88 @@ class _Grown:
         peak = Peak()
         before = peak.bytes or 0
         Loop(self.ranks, self.batch, self.pieces, objective="contrastive").run(steps)
+        grown = float((peak.bytes or 0) - before)
+        return Sample(grown, grown)
+
+
+Step = Callable[[], object]
+
+
+def million_classes(quick: bool) -> Iterator[Figure]:
+    """A step of cosface with divided classes: peak memory against the undivided objective, time against the bare matrix
+    products of its scores and gradients. Both are measured at full size, each in its own process."""
+    classes, batch, rounds = (5_000, 16, 1) if quick else (1_000_000, 128, 5)
+    sizes: dict[str, Any] = {"classes": classes, "batch": batch}
+    divided = partial(_loss_step, divided=True, **sizes)
+    makes = {"one": (1, divided), "two": (2, divided), "undivided": (1, partial(_loss_step, divided=False, **sizes))}
+    grown = {}
+    for name, (size, make) in makes.items():
+        with crew(size, lambda ranks, make=make: _Peaked(make(ranks))) as step:  # type: ignore[misc]
+            grown[name] = step(1).wall
+    what = f"{classes:,} classes, batch {batch}"
+    facts = {f"{name}_bytes": value for name, value in grown.items()}
+    scores = {"scores_bytes": float(4 * classes * batch)}  # one matrix of rows and classes, for comparison
+    for name, told in (("one", "one process"), ("two", "each of two processes")):
+        value = grown[name] / grown["undivided"]
+        yield Figure("classes", f"memory, {what}, {told}", "undivided", value, 1.0, True, facts=facts | scores)
+    for name, told in (("one", "one process"), ("two", "two processes")):
+        size, make = makes[name]
+        with (
+            crew(size, lambda ranks, make=make: _Timed(make(ranks))) as ours,  # type: ignore[misc]
+            crew(1, lambda ranks: _Timed(_bare_step(ranks, **sizes))) as bare,
+        ):
+            cost, facts = _compared({name: lambda: ours(1), "bare": lambda: bare(1)}, rounds)
+        yield Figure("classes", f"time, {what}, {told}", "bare products", cost, None, True, facts=facts)
+
+
+def _loss_step(ranks: Ranks, classes: int, batch: int, *, divided: bool) -> Step:
+    shape: dict[str, Any] = {"num_classes": classes, "dim": DIM}
+    objective = ShardedClasses("cosface", ranks=ranks, **shape) if divided else objectives.create("cosface", **shape)
+    rows = torch.randn(batch, DIM, generator=stream(0, "rows"))
+    labels = torch.randint(classes, (batch,), generator=stream(0, "labels"))
+
+    def step() -> None:
+        objective.zero_grad(set_to_none=True)
+        objective(rows.clone().requires_grad_(), labels).backward()
+
+    return step
+
+
+def _bare_step(ranks: Ranks, classes: int, batch: int) -> Step:
+    """The scores, and the products of their gradient with both factors, into memory that is there."""
+    rows, vectors = (torch.randn(count, DIM, generator=stream(0, "rows")) for count in (batch, classes))
+    scores, of_rows, of_vectors = torch.zeros(batch, classes), torch.zeros_like(rows), torch.zeros_like(vectors)
+
+    def step() -> None:
+        torch.mm(rows, vectors.T, out=scores)
+        torch.mm(scores, vectors, out=of_rows)
+        torch.mm(scores.T, rows, out=of_vectors)
+
+    return step
+
+
+class _Timed:
+    """Seconds of a step."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def slice(self, steps: int) -> Sample:
+        before = clocks()
+        for _ in range(steps):
+            self.step()
+        return between(before, clocks(), steps)
+
+
+class _Peaked:
+    """Bytes that a step needs beyond those in use before it, the gradients included."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def slice(self, steps: int) -> Sample:
+        peak = Peak()
+        before = peak.bytes or 0
+        self.step()
         grown = float((peak.bytes or 0) - before)
         return Sample(grown, grown)

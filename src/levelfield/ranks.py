@@ -56,16 +56,35 @@ class Ranks:
             return rows
         if rows.dtype == torch.bfloat16:  # not every backend knows it
             return self.gathered(rows.detach().view(torch.int16), sizes).view(torch.bfloat16)
-        rows = rows.detach().contiguous()
         most = max(sizes)
-        if len(rows) < most:  # the messages of all ranks must have one size
-            rows = torch.cat([rows, rows.new_zeros(most - len(rows), *rows.shape[1:])])
+        rows = _padded(rows.detach(), most)
         found = rows.new_empty(self.size * most, *rows.shape[1:])
         with _collective() as group:
             group.all_gather(list(found.split(most)), rows)
         if min(sizes) == most:
             return found
         return torch.cat([part[:size] for part, size in zip(found.split(most), sizes, strict=True)])
+
+    def at_first(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        """On rank 0 the rows of all ranks, as `gathered` but in main memory; elsewhere the rows themselves.
+
+        Rows travel in blocks, so that a device need not have room for those of all ranks.
+        """
+        if self.size == 1:
+            return rows
+        rows, most = rows.detach(), max(sizes)
+        each = max(1, BUCKET // max(1, rows[:1].numel()))
+        found = torch.empty(sum(sizes) if self.first else 0, *rows.shape[1:], dtype=rows.dtype)
+        shares = found.split(list(sizes)) if self.first else ()
+        for start in range(0, most, each):
+            block = _padded(rows[start : start + each], min(each, most - start))
+            received = [torch.empty_like(block) for _ in shares] or None
+            with _collective() as group:
+                group.gather(block, received, dst=0)
+            for share, part in zip(shares, received or (), strict=True):
+                place = share[start : start + each]
+                place.copy_(part[: len(place)])
+        return found if self.first else rows
 
     def summed_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all ranks; all ranks get the same bits."""
@@ -164,6 +183,12 @@ def backend_for(device: str, processes: int) -> str:
             + " --device cpu."
         )
     return "nccl"
+
+
+def _padded(rows: Tensor, count: int) -> Tensor:
+    """`count` rows, the last ones 0: the messages of all ranks must have one size."""
+    more = count - len(rows)
+    return torch.cat([rows, rows.new_zeros(more, *rows.shape[1:])]) if more else rows.contiguous()
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file
 from small_world import carry_out, run_one, small_study
 
 from levelfield.errors import BadSpecification
@@ -14,6 +16,7 @@ from levelfield.ranks import Ranks
 from levelfield.studies import prepare
 from levelfield.studies.execution.under_torchrun import leading
 from levelfield.studies.runs import several_processes
+from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 
@@ -96,3 +99,26 @@ def test_torchrun_with_another_number_of_processes_is_refused(
     monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 3))
     _, outcome = carry_out(small_study(photos, ["triplet"], processes=2), tmp_path)
     assert "torchrun started 3 processes, but the run has processes: 2. Use --nproc-per-node 2" in outcome.failed[0]
+
+
+def test_divided_classes_train_the_undivided_model_and_a_sample_is_in_the_ledger(photos: Path, tmp_path: Path) -> None:
+    methods = ["cosface", {"cosface": {"sharded": True}, "label": "sharded"}]
+    sampled = {"cosface": {"sharded": {"sample": 0.25}}, "label": "sampled"}
+    few = {"batch": "2x4", "lr": 0.0005}  # 2 of the 4 training classes
+    one, _ = carry_out(small_study(photos, [*methods, sampled], **few), tmp_path)
+    two, _ = carry_out(small_study(photos, [methods[1], sampled], processes=2, **few), tmp_path)
+    told = {}
+    for label, run in zip(("whole", "sharded", "sampled", "two", "two, sampled"), [*one, *two], strict=True):
+        folder = run.folder(tmp_path)
+        training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+        proxies = load_method(folder).proxies
+        weights = {**load_file(folder / "model.safetensors"), "proxies": proxies.detach()}
+        told[label] = [entry["text"] for entry in training["deviations"]], weights
+    assert told["whole"][0] == told["sharded"][0] == told["two"][0]
+    assert "extra parameters 32" in told["two"][0]
+    for label in ("sampled", "two, sampled"):
+        assert told[label][0] == [*told["whole"][0], "class sample 0.25 (1)"]
+    for label, other in (("sharded", "whole"), ("two", "whole"), ("two, sampled", "sampled")):
+        for name, value in told[other][1].items():
+            torch.testing.assert_close(told[label][1][name], value, rtol=1e-5, atol=1e-5, msg=f"{label}: {name}")
+    assert (told["whole"][1]["proxies"] - told["sampled"][1]["proxies"]).abs().max() > 1e-4

@@ -144,8 +144,9 @@ def make(
     """A run over stored rows; `changes` are conditions, the cut is `frozen` unless they say otherwise."""
     chosen = conditions(**changes)
     if isinstance(method, str):
+        drawn = stream(seed, "proxies")
         method = methods.create(
-            method, num_classes=CLASSES, dim=chosen.dim, generator=stream(seed, "proxies"), **(settings or {})
+            method, num_classes=CLASSES, dim=chosen.dim, generator=drawn, ranks=ranks, **(settings or {})
         )
     trunk = Trunk(
         backbone(),

@@ -15,7 +15,9 @@ from levelfield.methods._contract import Batch, Inputs, Method, Setting, Trainin
 from levelfield.methods._parameters import Group
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives._create import starts_more
+from levelfield.objectives._sharded import sharded
 from levelfield.papers.presets import preset_revision, preset_settings
+from levelfield.ranks import ALONE, Ranks
 from levelfield.registry import Registry, is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 
@@ -38,13 +40,18 @@ _registry: Registry[Method] = Registry("method", "methods")
 register = _registry.register
 """Decorator: register a `Method` under a name, with its facts."""
 _SHARED = ("batch", "batching", "lr", "refine", "trials")
-_EVERYBODYS = (*_SHARED, "matryoshka", "memory", "mixup", "student")  # settings of every method
+_EXTRA = ("matryoshka", "memory", "mixup", "sharded", "student")
+_EVERYBODYS = (*_SHARED, *_EXTRA)  # settings of every method
 _APART = {
     ("mixup", "student"): "a teacher has no outputs for mixed images",
     ("mixup", "memory"): "a mixed image has two classes",
     ("matryoshka", "memory"): "the memory holds whole embeddings",
     ("matryoshka", "mixup"): "the loss of a mixed image is defined for whole embeddings",
     ("matryoshka", "student"): "a teacher teaches whole embeddings",
+    ("matryoshka", "sharded"): "each size has its own class vectors",
+    ("memory", "sharded"): "the memory is compared with images, not with class vectors",
+    ("mixup", "sharded"): "a mixed image has two classes",
+    ("sharded", "student"): "a student computes the logits of all classes",
 }
 
 
@@ -58,11 +65,18 @@ def names() -> list[str]:
 
 
 def create(
-    name: str, *, num_classes: int, dim: int, generator: torch.Generator | None = None, **settings: Any
+    name: str,
+    *,
+    num_classes: int,
+    dim: int,
+    generator: torch.Generator | None = None,
+    ranks: Ranks = ALONE,
+    **settings: Any,
 ) -> Method:
     """The method called `name`: a registered one, an objective, or `my_losses.py:MyLoss`.
 
     `generator` initialises proxies. A Method gets it, `num_classes` and `dim` only if its constructor takes them.
+    ranks: the processes among which `sharded` divides the classes.
 
     >>> create("contrastive", num_classes=4, dim=8, neg_margin=0.8).trains
     True
@@ -78,7 +92,7 @@ def create(
             return _made(name, named, settings, offered)
     _check_spelling(name, settings)
     shared = {key: settings.pop(key) for key in _SHARED if key in settings}
-    extra = {key: settings.pop(key, None) for key in ("matryoshka", "memory", "mixup", "student")}
+    extra = {key: settings.pop(key, None) for key in _EXTRA}
     extra = {key: value for key, value in extra.items() if value is not None and value is not False}
     for (one, other), why in _APART.items():
         if one in extra and other in extra:
@@ -87,6 +101,8 @@ def create(
         from levelfield.methods.matryoshka import nested
 
         return nested(name, extra["matryoshka"], settings, shared, offered)
+    if "sharded" in extra:
+        return Method(sharded(name, extra["sharded"], {**offered, **settings}, ranks), **shared)
     objective = objectives.create(name, num_classes=num_classes, dim=dim, generator=generator, **settings)
     if "memory" in extra:
         objective = _remembering(objective, extra["memory"], dim)

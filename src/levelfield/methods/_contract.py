@@ -215,6 +215,23 @@ class Method(nn.Module):
         return {} if switched is None else {"switched": float(switched)}
 
     @property
+    def compared(self) -> float:
+        """Share of the classes that the last step compared with, besides those of its batch; 1: all, or no classes."""
+        return float(getattr(self.objective, "compared", 1.0))
+
+    @property
+    def shards(self) -> dict[str, int]:
+        """Own parameters of which this process has only its share of rows: name -> rows of all processes."""
+        own: dict[str, int] = getattr(self.objective, "shards", {})
+        return {f"objective.{name}": rows for name, rows in own.items()}
+
+    @property
+    def elsewhere(self) -> int:
+        """Number of own parameters that other processes have."""
+        own = dict(self.named_parameters())
+        return sum((rows - len(own[name])) * own[name][:1].numel() for name, rows in self.shards.items())
+
+    @property
     def norm_rows(self) -> bool:
         """Whether the common head must end with a layer norm without parameters (see `Objective.norm_rows`)."""
         return bool(getattr(self.objective, "norm_rows", False))
@@ -233,7 +250,7 @@ class Method(nn.Module):
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
         """Set proxies to the class means of the initial embedding; several centres of a class are offset by a tenth."""
-        put_proxies(self.proxies, class_means)
+        put_proxies(self.proxies, class_means[getattr(self.objective, "own", slice(None))])
 
     @property
     def takes_start(self) -> bool:
@@ -271,11 +288,13 @@ class Method(nn.Module):
             Deviation(f"weight_decay_of_{g.name}", None, g.weight_decay) for g in groups if g.weight_decay is not None
         ]
         declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
-        extra = wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters)
+        extra = wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters) + self.elsewhere
         if extra:
             declared.append(Deviation("extra_parameters", None, extra))
         if learned := getattr(self.objective, "learned_buffers", 0):
             declared.append(Deviation("learned_buffers", None, learned))
+        if (share := getattr(self.objective, "class_sample", 1.0)) != 1:
+            declared.append(Deviation("class_sample", None, share))
         if self.norm_rows:
             declared.append(Deviation("head_norm", None, "yes"))
         if self.layout is not None:

@@ -135,6 +135,12 @@ POINTS = (
         done=lambda measured, _: "changed" if measured.rows_changed else None,
     ),
     Point(
+        "class_sample",
+        "Share of the classes that the loss of a step compares with, besides those of its batch.",
+        usual=lambda conditions: 1,
+        done=lambda measured, _: measured.class_sample,
+    ),
+    Point(
         "matryoshka",
         "The loss is a mean over the first numbers of each row, for several sizes.",
         usual=lambda conditions: "no",

@@ -1,8 +1,8 @@
 """Scores of a batch against one vector per class, in chunks of classes that fit in the cache.
 
 Closed forms of the objectives with proxies. The class vectors are never normalised: scores are divided by their
-lengths, and the projection of the gradient is computed from the scores. Peak memory: the scores (C, b), the gradient of
-the class vectors (C, d), and a few chunks.
+lengths, and the projection of the gradient is computed from the scores. Peak memory: the gradient of the class vectors
+(C, d), a few chunks, and the scores (C, b) if they are stored (`filled`) instead of computed again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Chunk(NamedTuple):
     own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
 
 
-Weights = Callable[[Chunk, Tensor], Tensor]  # derivative of the loss by a chunk's scores, in a buffer (vectors, b)
+Weights = Callable[[Chunk, Tensor, Tensor], Tensor]
+"""(chunk, its scores, buffer) -> derivative of the loss by the scores, in the buffer (vectors, b)."""
 
 
 def many(classes: int) -> bool:
@@ -39,9 +40,10 @@ def many(classes: int) -> bool:
 
 
 class ClassScores:
-    """Cosines of rows and class vectors, stored in `matrix` (C, b).
+    """Cosines of rows and class vectors: stored in `matrix` (C, b) by `filled`, or computed chunk by chunk.
 
     per_class: number of consecutive vectors of each class.
+    elsewhere: whether rows can have the label -1, of a class that is not among the vectors.
 
     >>> scores = ClassScores(torch.eye(2), torch.tensor([[3.0, 4.0]]), torch.tensor([0, 0]))
     >>> scores.filled().matrix
@@ -50,18 +52,23 @@ class ClassScores:
 
     matrix: Tensor
 
-    def __init__(self, rows: Tensor, vectors: Tensor, labels: Tensor, *, per_class: int = 1) -> None:
+    def __init__(
+        self, rows: Tensor, vectors: Tensor, labels: Tensor, *, per_class: int = 1, elsewhere: bool = False
+    ) -> None:
         rows, self.vectors = rows.detach(), vectors.detach()
         self.lengths = lengths_of(rows)
         self.rows = rows / self.lengths
         self.inverse = rows.new_empty(len(vectors), 1)  # 1 / length of each vector
         self.labels, self.per_class = labels, per_class
         self.step = per_class * max(1, AT_ONCE // per_class)
-        self.chunks = self._chunks()
+        self.here = (labels >= 0).nonzero()[:, 0] if elsewhere else slice(None)
+        """The rows whose class is among the vectors."""
+        self.chunks = self._chunks(elsewhere)
+        self._latest: Tensor | None = None
 
-    def _chunks(self) -> list[Chunk]:
+    def _chunks(self, elsewhere: bool) -> list[Chunk]:
         labels, step = self.labels, self.step
-        if len(self.vectors) <= step:
+        if len(self.vectors) <= step and not elsewhere:
             return [Chunk(slice(0, step), (labels, torch.arange(len(labels), device=labels.device)))]
         ordered, order = labels.sort(stable=True)
         starts = range(0, len(self.vectors) + step, step)
@@ -80,6 +87,14 @@ class ClassScores:
                 also(chunk)
         return self
 
+    def block(self, chunk: Chunk) -> Tensor:
+        """The chunk's scores (vectors, b): stored, or computed in a buffer that the next chunk overwrites."""
+        if hasattr(self, "matrix"):
+            return self.matrix[chunk.vectors]
+        if self._latest is None:
+            self._latest = self.buffer()
+        return self.compute(chunk, self._latest[: len(self.vectors[chunk.vectors])])
+
     def compute(self, chunk: Chunk, out: Tensor) -> Tensor:
         """Write the chunk's scores to `out` (vectors, b)."""
         vectors = self.vectors[chunk.vectors]
@@ -96,8 +111,8 @@ class ClassScores:
         `gradient`."""
         found, buffer = Gradients(self, gradient), self.buffer()
         for chunk in self.chunks:
-            scores = self.matrix[chunk.vectors]
-            found.add(chunk, scores, weights(chunk, buffer[: len(scores)]))
+            scores = self.block(chunk)
+            found.add(chunk, scores, weights(chunk, scores, buffer[: len(scores)]))
         return found
 
 
@@ -146,15 +161,15 @@ class Loss(NamedTuple):
     """A mean over the batch, and its derivative by the scores of a chunk's classes, written to a buffer."""
 
     value: Tensor
-    weights: Callable[[Chunk, Tensor, Tensor], Tensor]  # (chunk, its classes' scores, buffer)
+    weights: Weights  # of the classes' scores
 
 
 def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
-    """For each sample, the score of its own class and log2 sum_{c != y} e^(scale s_c)."""
-    own = scores.rows.new_empty(len(scores.rows))
+    """For each sample, the score of its own class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c)."""
+    own = scores.rows.new_zeros(len(scores.rows))
     top, sums, scratch = torch.full_like(own, LOWEST), torch.zeros_like(own), scores.buffer()
     for chunk in scores.chunks:
-        block = scores.matrix[chunk.vectors]
+        block = scores.block(chunk)
         block = block if pool is None else pool(block)
         held = block[chunk.own]
         own[chunk.own[1]] = held

@@ -61,6 +61,9 @@ class Objective(nn.Module):
     dim: int | None = None  # required row length; None: any
     num_classes: int | None = None  # labels must be 0 to num_classes - 1; None: any labels
     switched: Tensor | None = None  # share of tuples changed by `switch` in the last call
+    class_sample: float = 1.0  # share of the classes that a call compares with, besides those of the batch
+    compared: float = 1.0  # that share in the last call
+    own: slice = slice(None)  # the classes whose vectors this process has
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
@@ -168,6 +171,11 @@ class Objective(nn.Module):
     def class_vectors(self) -> nn.Parameter | None:
         """Learned class representatives in embedding space, (C k, d) class by class; None without."""
         return None
+
+    @property
+    def shards(self) -> dict[str, int]:
+        """Own parameters of which this process has only its share of rows (`Ranks.share`): name -> rows of all."""
+        return {}
 
     def start_from(self, start: StartRows) -> None:
         """Initialise own parameters other than `class_vectors` from the first embeddings (`proxies: class_means`).

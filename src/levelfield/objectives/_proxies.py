@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import Chunk, ClassScores, Target, cross_entropy, differentiable, pays
+from levelfield.objectives._class_scores import ClassScores, Target, cross_entropy, differentiable, pays
 from levelfield.objectives._contract import Given, Objective
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of
@@ -78,12 +78,10 @@ class ProxyObjective(Objective):
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
         loss = cross_entropy(scores, scale=scale, target=target, smoothing=smoothing, include_true=include_true)
-
-        def weights(chunk: Chunk, buffer: Tensor) -> Tensor:
-            return loss.weights(chunk, scores.matrix[chunk.vectors], buffer)
-
         plain = self.definition(given)
-        return differentiable(loss.value, given, self.proxies, lambda upstream: scores.back(weights, upstream), plain)
+        return differentiable(
+            loss.value, given, self.proxies, lambda upstream: scores.back(loss.weights, upstream), plain
+        )
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"proxies": self.proxy_lr_multiplier}

@@ -2,50 +2,69 @@
 
 As in partial FC (An et al. 2021): a loss over all classes is made of sums over classes. The processes compute them for
 their own classes and exchange a few numbers per row. Scores are computed in chunks of classes, and again in the
-backward pass. Memory per process: its vectors and their gradient, and one chunk of scores; no matrix of rows and
+backward pass. Memory per process: its vectors, their gradient, and a few chunks of scores; no matrix of rows and
 classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from levelfield.errors import BadSpecification, unknown
+from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.gathering import from_each, shared
-from levelfield.geometry import unit
+from levelfield.objectives._class_scores import (
+    LOWEST,
+    Chunk,
+    ClassScores,
+    Gradients,
+    differentiable,
+    log_sum_of_others,
+)
+from levelfield.objectives._closed import LOG2_E, wants_slope
+from levelfield.objectives._contract import Facts, Given, Objective, sum_of
 from levelfield.objectives._create import create
 from levelfield.objectives._proxies import ProxyObjective
 from levelfield.objectives.arcface import ArcFace
 from levelfield.objectives.cosface import CosFace
 from levelfield.objectives.normalized_softmax import NormalizedSoftmax
-from levelfield.objectives.proxy_anchor import ProxyAnchor, proxy_anchor_terms
+from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
-from levelfield.randomness import stream
 from levelfield.ranks import ALONE, Ranks
-from levelfield.settings import number
+from levelfield.settings import check_keywords, number
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")
-AT_ONCE = 4096  # class vectors whose scores are in memory
 
 
-class ShardedClasses(nn.Module):
+class ShardedClasses(Objective):
     """An objective with one vector per class, whose classes are divided among the processes.
 
     Every process passes the rows and labels of the whole batch and gets the loss over all classes; the gradient of the
     rows is complete on every process, that of `proxies` is complete for the process's own classes. Exclude `proxies`
-    from every sum or average over processes (`Divided(trained=...)`).
+    from every sum or average over processes (`Divided(trained=...)`). They start like those of the undivided objective.
 
-    sample: share of the classes without image in the batch that a step compares with, drawn anew for each call; 1: all,
-    and the loss is that of the undivided objective. Less is another loss: declare it as a deviation.
+    sample: share of the classes that a call compares with, drawn anew for each call, besides those of the batch; 1:
+    all, and the loss is that of the undivided objective. Less is another loss: declare it as a deviation. All processes
+    must pass generators in the same state.
+    settings: those of the objective.
 
     >>> loss = ShardedClasses("cosface", num_classes=1000, dim=8)
     >>> loss(torch.eye(8), torch.arange(8)).requires_grad, loss.proxies.shape
     (True, torch.Size([1000, 8]))
     """
+
+    facts = Facts(
+        paper="An et al. 2021 (partial FC)",
+        formula="that of the undivided objective",
+        tuples="none",
+        needs=("num_classes", "dim"),
+        least=(1, 1),
+        weights=False,
+    )
+    num_classes: int
 
     def __init__(
         self, name: str, *, num_classes: int, dim: int, ranks: Ranks = ALONE, sample: float = 1.0, **settings: Any
@@ -55,14 +74,15 @@ class ShardedClasses(nn.Module):
             raise unknown("objective that can divide its classes", name, SHARDED)
         if num_classes < ranks.size:
             raise BadSpecification(f"{num_classes} classes cannot be divided among {ranks.size} processes.")
-        self._ranks, self.num_classes = ranks, num_classes
+        self._ranks, self.num_classes, self.dim = ranks, num_classes, dim
         self.own = ranks.share(num_classes)
-        """The classes of this process."""
         self.sample = number("sample", sample, above=0, most=1)
-        count = self.own.stop - self.own.start
-        settings = {"generator": stream(0, "proxies", ranks.rank), **settings}
-        self._objective = create(name, num_classes=count, dim=dim, **settings)
+        self._draws = max(1, round(self.sample * num_classes))
+        self.class_sample = self._draws / num_classes
+        self._objective = create(name, num_classes=num_classes, dim=dim, **settings)
+        assert isinstance(self._objective, ProxyObjective)
         _check(self._objective)
+        self._objective.proxies = nn.Parameter(self._objective.proxies.detach()[self.own].clone())
 
     @property
     def proxies(self) -> nn.Parameter:
@@ -70,85 +90,106 @@ class ShardedClasses(nn.Module):
         found: nn.Parameter = self._objective.proxies  # type: ignore[assignment]
         return found
 
-    def forward(self, embeddings: Tensor, labels: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
-        rows = unit(shared(embeddings, self._ranks))
-        local = labels - self.own.start
-        local = torch.where((labels >= self.own.start) & (labels < self.own.stop), local, -1)
-        vectors, local = self._drawn(local, generator)
-        if isinstance(self._objective, ProxyAnchor):
-            return self._anchored(self._objective, rows, vectors, local)
-        return self._classified(rows, vectors, local)
+    @property
+    def class_vectors(self) -> nn.Parameter:
+        return self.proxies
 
-    def _classified(self, rows: Tensor, vectors: Tensor, local: Tensor) -> Tensor:
+    @property
+    def shards(self) -> dict[str, int]:
+        return {"_objective.proxies": self.num_classes}
+
+    @property
+    def separable(self) -> bool:
+        return self.class_sample == 1 and self._objective.separable  # parts of a batch would draw other classes
+
+    def lr_multipliers(self) -> dict[str, float]:
+        return {f"_objective.{name}": rate for name, rate in self._objective.lr_multipliers().items()}
+
+    def part_of(self, parameter: str) -> str:
+        return self._objective.part_of(parameter.removeprefix("_objective."))
+
+    def parts(self, given: Given) -> dict[str, Tensor]:
+        given = given._replace(embeddings=shared(given.embeddings.to(self.proxies.dtype), self._ranks))
+        vectors, local, count = self._drawn(given)
+        scores = ClassScores(given.embeddings, vectors, local, elsewhere=True)
+        if isinstance(self._objective, ProxyAnchor):
+            share = _anchored(self._objective, scores, given, vectors, count)
+            return {"loss": from_each(share, self._ranks).sum()}
+        return {"loss": self._entropy(scores, given, vectors)}
+
+    def _entropy(self, scores: ClassScores, given: Given, vectors: Tensor) -> Tensor:
         """Mean cross-entropy from the score of the own class and the log-sum of all others."""
         scale, include_true = _scale(self._objective)
-        found: list[Tensor] = []
-        for start, chunk in _chunks(vectors):
-            found.append(_again(_log_sum_of_others, rows, chunk, local - start, scale))
-        here = local >= 0
-        own = torch.where(here, (rows * unit(vectors[local.clamp_min(0)])).sum(1), 0.0)
-        both = from_each(torch.stack([own, torch.stack(found).logsumexp(0)]), self._ranks)  # (ranks, 2, b)
-        own, others = both[:, 0].sum(0), both[:, 1].logsumexp(0)
+        sums = from_each(_sums(scores, given, vectors, scale), self._ranks)  # (ranks, 2, b)
+        own, others = sums[:, 0].sum(0), sums[:, 1].logsumexp(0)
         target = getattr(self._objective, "_target", None)
         logit = scale * own if target is None else target(own)[0]
         terms = torch.logaddexp(others, logit) - logit if include_true else others - logit
         return terms.sum() / max(1, len(terms))
 
-    def _anchored(self, objective: ProxyAnchor, rows: Tensor, vectors: Tensor, local: Tensor) -> Tensor:
-        """Both sums over the proxies, and the number of classes in the batch and of proxies compared with."""
-        sums = [
-            _again(_anchored_chunk, rows, chunk, local - start, objective.alpha, objective.delta)
-            for start, chunk in _chunks(vectors)
-        ]
-        counts = rows.new_tensor([len(local[local >= 0].unique()), len(vectors)])
-        pull, push, present, proxies = from_each(torch.cat([torch.stack(sums).sum(0), counts]), self._ranks).sum(0)
-        loss: Tensor = pull / present.clamp_min(1) + push / proxies
-        return loss
-
-    def _drawn(self, local: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """The vectors to compare with, and the positions of the labels among them; all vectors if `sample` is 1."""
-        if self.sample == 1:
-            return self.proxies, local
-        count = len(self.proxies)
-        here = local[local >= 0].unique()
-        chosen = torch.zeros(count, dtype=torch.bool, device=local.device)
-        source: Any = generator or self._objective._own_generator
-        number = int(torch.randint(2**62, (), generator=source))  # equal on all processes; the draws are not
-        order = torch.randperm(count, generator=stream(number, "classes", self._ranks.rank)).to(local.device)
-        chosen[order[: max(1, round(self.sample * count))]] = True
-        chosen[here] = True
-        places = chosen.nonzero()[:, 0]
-        position = torch.full((count + 1,), -1, device=local.device)
-        position[places] = torch.arange(len(places), device=local.device)
-        return self.proxies.index_select(0, places), position[local]  # -1 is the last entry, which stays -1
+    def _drawn(self, given: Given) -> tuple[Tensor, Tensor, int]:
+        """The vectors to compare with, the position of each label among them (-1: of another process), and the number
+        of classes that all processes compare with."""
+        labels, start, stop = given.labels, self.own.start, self.own.stop
+        local = torch.where((labels >= start) & (labels < stop), labels - start, -1)
+        if self.class_sample == 1:
+            return self.proxies, local, self.num_classes
+        order = torch.randperm(self.num_classes, generator=given.generator, device=given.generator.device)
+        chosen = torch.zeros(self.num_classes, dtype=torch.bool, device=labels.device)
+        chosen[order[: self._draws].to(labels.device)] = True
+        self.compared = int(chosen.sum()) / self.num_classes
+        chosen[labels] = True
+        own = chosen[self.own]
+        position = (own.cumsum(0) - 1)[local.clamp_min(0)]
+        return self.proxies[own], torch.where(local >= 0, position, -1), int(chosen.sum())
 
 
-def _chunks(vectors: Tensor) -> list[tuple[int, Tensor]]:
-    return [(AT_ONCE * k, chunk) for k, chunk in enumerate(vectors.split(AT_ONCE))]
+def sharded(name: str, said: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
+    """The objective with its classes divided among processes: `sharded: true`, or its settings."""
+    if name not in SHARDED:
+        raise BadSpecification(
+            f"The method '{name}' has no 'sharded': only {', '.join(SHARDED)} can divide their classes among processes."
+        )
+
+    def made(*, sample: float = 1.0) -> ShardedClasses:
+        return ShardedClasses(name, ranks=ranks, sample=sample, **settings)
+
+    if said is not True and not isinstance(said, Mapping):
+        raise BadSpecification(f"sharded: {said!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
+    chosen = {} if said is True else said
+    check_keywords("setting 'sharded'", chosen, made)
+    return made(**chosen)
 
 
-def _again(compute: Any, *inputs: Any) -> Tensor:
-    """The result, whose intermediate values are not kept but computed again in the backward pass."""
-    found: Tensor = checkpoint(compute, *inputs, use_reentrant=False, preserve_rng_state=False)
-    return found
+def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> Tensor:
+    """Of each row, the score s_y of its own class (0 without) and log sum_{c != y} e^(scale s_c) over the vectors:
+    (2, b). The log-sum is finite also if there is no other class."""
+    own, others = log_sum_of_others(scores, scale)
+
+    def back(upstream: Tensor) -> Gradients:
+        of_own, of_others = upstream[0], upstream[1] * scale
+
+        def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
+            torch.add(-others, block, alpha=scale * LOG2_E, out=out).exp2_().mul_(of_others)
+            out[chunk.own] = of_own[chunk.own[1]]
+            return out
+
+        return scores.back(weights, upstream.new_ones(()))
+
+    value = torch.stack([own, (others / LOG2_E).clamp_min(LOWEST)])
+    return differentiable(value, given, vectors, back, _no_second_derivative)
 
 
-def _log_sum_of_others(rows: Tensor, vectors: Tensor, local: Tensor, scale: float) -> Tensor:
-    """log sum over the vectors of other classes of e^(scale s), (b,); finite also if there is none."""
-    scores = scale * (rows @ unit(vectors).T)
-    return scores.masked_fill(_member(vectors, local), LOWEST).logsumexp(1)
+def _anchored(objective: ProxyAnchor, scores: ClassScores, given: Given, vectors: Tensor, classes: int) -> Tensor:
+    """The share of the vectors in the loss of proxy anchor."""
+    present = max(1, len(given.labels.unique()))
+    slope = wants_slope(given.embeddings, vectors)
+    terms, back = objective.swept(scores, slope=slope, classes=classes, present=present)
+    return differentiable(sum_of(terms), given, vectors, back, _no_second_derivative)
 
 
-def _anchored_chunk(rows: Tensor, vectors: Tensor, local: Tensor, alpha: float, delta: float) -> Tensor:
-    similarity = unit(vectors) @ rows.T
-    return torch.stack(
-        [part.sum() for part in proxy_anchor_terms(similarity, _member(vectors, local).T, alpha=alpha, delta=delta)]
-    )
-
-
-def _member(vectors: Tensor, local: Tensor) -> Tensor:
-    """(b, vectors): whether a vector belongs to the row's class."""
-    return local[:, None] == torch.arange(len(vectors), device=local.device)
+def _no_second_derivative() -> Tensor:
+    raise BadInput("Divided classes have no second derivatives: use the undivided objective.")
 
 
 def _scale(objective: Any) -> tuple[float, bool]:
@@ -163,11 +204,7 @@ def _scale(objective: Any) -> tuple[float, bool]:
 
 def _check(objective: nn.Module) -> None:
     """Refuse settings whose sums over classes are not implemented."""
-    assert isinstance(objective, ProxyObjective)
     for name in ("smoothing_over_all", "dropout"):
         if getattr(objective, name, 0.0):
             said = {"smoothing_over_all": "label_smoothing"}.get(name, name)
             raise BadSpecification(f"Classes that are divided among processes do not support '{said}': set it to 0.")
-
-
-LOWEST = -1e30  # below every score, but finite: differences of infinities are NaN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -85,27 +87,42 @@ class ProxyAnchor(ProxyObjective):
         if not len(given.labels) or not pays(given, self.proxies):
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels)
-        found = Gradients(scores, 1.0) if wants_slope(given.embeddings, self.proxies) else None
-        value = self._sweep(scores, found)
+        slope = wants_slope(given.embeddings, self.proxies)
+        terms, back = self.swept(scores, slope=slope, classes=len(self.proxies))
+        return differentiable(self.total(terms), given, self.proxies, back, self.definition(given))
+
+    def swept(
+        self, scores: ClassScores, *, slope: bool, classes: int, present: int | None = None
+    ) -> tuple[dict[str, Tensor], Callable[[Tensor], Gradients]]:
+        """The terms, and the gradients of their sum times an upstream gradient; slope: compute both in one sweep.
+
+        classes, present: divisors of the terms, the number of proxies and of classes in the batch (None: counted).
+        """
+        found = Gradients(scores, 1.0) if slope else None
+        terms = self._sweep(scores, found, classes, present)
         kept = [found]  # used by the first backward; a second one recomputes it
 
         def back(gradient: Tensor) -> Gradients:
             first = kept.pop() if kept else None
             if first is None:
-                self._sweep(scores, first := Gradients(scores, 1.0))
+                self._sweep(scores, first := Gradients(scores, 1.0), classes, present)
             return first.times_(gradient)
 
-        return differentiable(value, given, self.proxies, back, self.definition(given))
+        return terms, back
 
-    def _sweep(self, scores: ClassScores, found: Gradients | None) -> Tensor:
-        """The loss, proxy by proxy because they are independent; gradients are added to `found`."""
-        classes, factor = len(self.proxies), self.alpha * LOG2_E
-        own = (scores.rows * unit(scores.vectors[scores.labels])).sum(1)
-        pull, pull_slope = self._pull(own, scores.labels)
-        push = pull.new_zeros(())
-        cosines, buffer = scores.buffer(), scores.buffer()
+    def _sweep(
+        self, scores: ClassScores, found: Gradients | None, classes: int, present: int | None
+    ) -> dict[str, Tensor]:
+        """The terms, proxy by proxy because they are independent; gradients are added to `found`."""
+        factor = self.alpha * LOG2_E
+        labels = scores.labels[scores.here]
+        own = (scores.rows[scores.here] * unit(scores.vectors[labels])).sum(1)
+        pull, own_slope = self._pull(own, labels, present)
+        pull_slope = own.new_zeros(len(scores.rows))
+        pull_slope[scores.here] = own_slope
+        push, buffer = pull.new_zeros(()), scores.buffer()
         for chunk in scores.chunks:
-            cosine = scores.compute(chunk, cosines[: len(scores.vectors[chunk.vectors])])
+            cosine = scores.block(chunk)
             weights = torch.mul(cosine, factor, out=buffer[: len(cosine)])
             weights[chunk.own] = -torch.inf
             # With the shift the largest exponent is 0; the 1 of log(1 + sum) is e^0 before it.
@@ -117,13 +134,14 @@ class ProxyAnchor(ProxyObjective):
                 weights.mul_(self.alpha / classes / sums)
                 weights[chunk.own] = pull_slope[chunk.own[1]]
                 found.add(chunk, cosine, weights)
-        return self.total({"positive": pull, "negative": push / (LOG2_E * classes)})
+        return {"positive": pull, "negative": push / (LOG2_E * classes)}
 
-    def _pull(self, own: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def _pull(self, own: Tensor, labels: Tensor, present: int | None) -> tuple[Tensor, Tensor]:
         """First sum of the loss from the cosines to the own proxies, and its derivative by each of them."""
-        present, class_of = labels.unique(return_inverse=True)
+        classes, class_of = labels.unique(return_inverse=True)
+        count = len(classes) if present is None else present
         exponent = -self.alpha * (own - self.delta)
-        top = own.new_zeros(len(present)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1
+        top = own.new_zeros(len(classes)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1
         each = (exponent - top[class_of]).exp_()
         sums = (-top).exp_().index_add_(0, class_of, each)
-        return (top + sums.log()).mean(), each.div_(sums[class_of]).mul_(-self.alpha / len(present))
+        return (top + sums.log()).sum() / count, each.div_(sums[class_of]).mul_(-self.alpha / count)

@@ -105,22 +105,23 @@ class ProxyTriplet(ProxyObjective):
         offset, buffer = self.margin - rise * own, scores.buffer()
         value, counts = own.new_zeros(()), torch.zeros_like(own)
 
-        def violations(chunk: Chunk, out: Tensor) -> tuple[Tensor, Tensor]:
+        def violations(chunk: Chunk, block: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
             """Sum of the chunk's hinges, and 1 where one is above 0, 0 elsewhere."""
-            hinges = torch.add(offset, scores.matrix[chunk.vectors], alpha=rise, out=out)
+            hinges = torch.add(offset, block, alpha=rise, out=out)
             hinges[chunk.own] = 0
             return hinges.relu_().sum(), torch.gt(hinges, 0, out=hinges)
 
         for chunk in scores.chunks:
-            total, above = violations(chunk, buffer[: len(scores.matrix[chunk.vectors])])
+            block = scores.block(chunk)
+            total, above = violations(chunk, block, buffer[: len(block)])
             value += total
             counts += above.sum(0)
         self.active = counts.sum().long()
         divisor = torch.as_tensor(self._divisor(len(own))).to(own)  # dividing by an integer tensor would give float32
         each = rise / divisor
 
-        def weights(chunk: Chunk, out: Tensor) -> Tensor:
-            slope = violations(chunk, out)[1].mul_(each)
+        def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
+            slope = violations(chunk, block, out)[1].mul_(each)
             slope[chunk.own] = (-each * counts)[chunk.own[1]]
             return slope
 

@@ -48,7 +48,7 @@ class Divided(nn.Module):
     pass repeats those of the first.
 
     pieces: number of pieces that this process divides its rows into.
-    trained: the parameters that `sum_gradients` sums: the network's and those of the loss.
+    trained: the parameters that `sum_gradients` sums: the network's and those of the loss that all processes have.
 
     >>> network, images = nn.Linear(3, 2), torch.randn(6, 3)
     >>> divided = Divided(network, pieces=3)

@@ -33,6 +33,7 @@ class Measured:
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0
+    class_sample: float = 1.0  # smallest share of the classes that a step compared with, besides those of its batch
     steps: int = 0
     processes: int = 1
     dim: int = 0
@@ -127,7 +128,8 @@ def measure_setup(
     measured = Measured(layout=str(layout), batching=str(drawn))
     measured.head_norm = bool(getattr(embedder.head, "output_norm", False))
     trainable = [p for module in (embedder, method) for p in module.parameters() if p.requires_grad]
-    measured.extra_parameters = max(0, sum(p.numel() for p in trainable) - reference_parameters)
+    everywhere = sum(p.numel() for p in trainable) + method.elsewhere
+    measured.extra_parameters = max(0, everywhere - reference_parameters)
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             own = method.lr if method.lr is not None else conditions.lr

@@ -32,6 +32,7 @@ from levelfield.training.optimisers import clip, factor, freeze_trunk, set_rates
 from levelfield.training.passes import passes_for
 from levelfield.training.peak import Peak
 from levelfield.training.rows import COLLAPSE, decay_of, latest_rows, spread_of
+from levelfield.training.shards import Shards
 from levelfield.training.state import Checkpointer, TrainingState
 from levelfield.training.used import Used, known_to, places_in
 
@@ -91,7 +92,8 @@ def train(
     pace, observer = pace or Pace(), observer or Observer()
     validate = None if observer.validate is None else partial(ranks.from_first, observer.validate)
     watch = observer.watch if ranks.first else None
-    passes = passes_for(embedder, method, conditions, optimisers, ranks)
+    shards = Shards(method, ranks)
+    passes = passes_for(embedder, method, conditions, optimisers, ranks, shards)
     checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks)
     state, planned = checkpointer.resume(folder / CHECKPOINT)
     feed.load_state_dict(planned)
@@ -169,7 +171,7 @@ def train(
             guard.before_update()
             if inspect and is_time_to_inspect():  # rarely: compare the saved model with the trained one
                 guard.check_frozen()
-            norm = clip(optimisers, conditions.clip)
+            norm = clip(optimisers, conditions.clip, shards)
             for optimiser in optimisers:
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
@@ -181,6 +183,7 @@ def train(
             state.images += len(batch.labels)
             state.idle_batches += idle or active == 0
             state.without_gradient += idle
+            state.class_sample = min(state.class_sample, method.compared)
             state.rows_through_trunk += embedder.passes - embedded
             state.rows_changed += embedder.trunk.changed - unchanged
             last = state.step == conditions.steps
@@ -218,7 +221,7 @@ def train(
                 frozen = None
             now = time.perf_counter()
             state.seconds = now - began
-            if last or state.finished or pace.is_time(state.step, now - saved):
+            if last or state.finished or ranks.from_first(partial(pace.is_time, state.step, now - saved)):
                 state.peak_bytes = peak.larger(state.peak_bytes)
                 checkpointer.save(folder / CHECKPOINT, state, feed.state_dict())
                 saved = time.perf_counter()

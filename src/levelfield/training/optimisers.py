@@ -15,6 +15,7 @@ from levelfield.errors import BadSpecification, Unfair
 from levelfield.methods import Group
 from levelfield.settings import number
 from levelfield.training.conditions import Conditions
+from levelfield.training.shards import Shards
 
 _KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
     "adam": (torch.optim.Adam, {"fused": True}),
@@ -122,9 +123,18 @@ def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) 
                 parameter.requires_grad_(group["warm"] or not frozen)
 
 
-def clip(optimisers: list[Optimizer], largest: float | None) -> float | None:
+def clip(optimisers: list[Optimizer], largest: float | None, shards: Shards) -> float | None:
     """Clip the total gradient norm to `largest`; return the norm before clipping."""
     if largest is None:
         return None
     parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
-    return float(nn.utils.clip_grad_norm_(parameters, largest))
+    common = [p.grad for p in parameters if p.grad is not None and p not in shards]
+    norms = [*map(torch.linalg.vector_norm, common), *shards.gradient_norms()]
+    if not norms:
+        return 0.0
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    factor = (largest / (norm + 1e-6)).clamp(max=1.0)  # as in torch.nn.utils.clip_grad_norm_
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.mul_(factor)
+    return float(norm)

@@ -13,6 +13,7 @@ from levelfield.ranks import Ranks
 from levelfield.training.conditions import Conditions
 from levelfield.training.divided import Divided
 from levelfield.training.ledger import check_leaves
+from levelfield.training.shards import Shards
 
 
 class Passes(Protocol):
@@ -36,12 +37,17 @@ class Passes(Protocol):
 
 
 def passes_for(
-    embedder: nn.Module, method: Method, conditions: Conditions, optimisers: Sequence[Optimizer], ranks: Ranks
+    embedder: nn.Module,
+    method: Method,
+    conditions: Conditions,
+    optimisers: Sequence[Optimizer],
+    ranks: Ranks,
+    shards: Shards,
 ) -> Passes:
     """One pass if this process sees the whole batch, or if the loss is a mean over its parts; otherwise two."""
     if ranks.size == 1 and (conditions.accumulate == 1 or method.separable):
         return OnePass(embedder, optimisers, conditions.accumulate)
-    return TwoPasses(embedder, optimisers, conditions.accumulate, ranks)
+    return TwoPasses(embedder, optimisers, conditions.accumulate, ranks, shards)
 
 
 class OnePass:
@@ -68,9 +74,12 @@ class TwoPasses:
 
     count = 1
 
-    def __init__(self, embedder: nn.Module, optimisers: Sequence[Optimizer], pieces: int, ranks: Ranks) -> None:
+    def __init__(
+        self, embedder: nn.Module, optimisers: Sequence[Optimizer], pieces: int, ranks: Ranks, shards: Shards
+    ) -> None:
         trained = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
-        self._divided = Divided(embedder, pieces=pieces, ranks=ranks, trained=trained)
+        summed = [parameter for parameter in trained if parameter not in shards]
+        self._divided = Divided(embedder, pieces=pieces, ranks=ranks, trained=summed)
         self.embedder: nn.Module = self._divided
         self._optimisers, self._ranks = optimisers, ranks
 

@@ -18,6 +18,7 @@ from levelfield.methods import Method
 from levelfield.ranks import ALONE, Ranks
 from levelfield.training import checkpoint
 from levelfield.training.conditions import Conditions
+from levelfield.training.shards import Shards
 from levelfield.wording import plural
 
 
@@ -34,6 +35,7 @@ class TrainingState:
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0
+    class_sample: float = 1.0  # smallest share of the classes that a step compared with
     idle_batches: int = 0
     without_gradient: int = 0  # steps whose loss did not depend on any weight
     collapsed: bool = False
@@ -93,19 +95,20 @@ class Checkpointer:
     best: dict[str, Any] | None = None
     ranks: Ranks = ALONE
 
+    def __post_init__(self) -> None:
+        self.shards = Shards(self.method, self.ranks)
+
     def save(self, path: Path, state: TrainingState, feed: dict[str, Any]) -> None:
-        """Write the checkpoint; the first of several processes does, for all of them."""
-        if not self.ranks.first:
-            return
-        optimisers = [optimiser.state_dict() for optimiser in self.optimisers]
+        """Write the checkpoint; the first of several processes does, with the shards of all of them."""
         content = {
             "progress": asdict(state),
-            "best": self.best,
-            "weights": self._weights(copy=False),
-            "optimisers": optimisers,
+            "best": self.best and self._changed(self.best, self.shards.whole),
+            "weights": self._changed(self._weights(copy=False), self.shards.whole),
+            "optimisers": [self.shards.whole_state(optimiser) for optimiser in self.optimisers],
             "feed": feed,
         }
-        checkpoint.save(path, content | ({"processes": self.ranks.size} if self.ranks.size > 1 else {}))
+        if self.ranks.first:
+            checkpoint.save(path, content | ({"processes": self.ranks.size} if self.ranks.size > 1 else {}))
 
     def resume(self, path: Path) -> tuple[TrainingState, dict[str, Any]]:
         """Resume from a checkpoint, or start from scratch if there is no valid one."""
@@ -120,10 +123,10 @@ class Checkpointer:
                 f"{self.ranks.size}, whose sums differ in their last digits. Continue with processes: "
                 f"{saved.get('processes', 1)}, or remove the checkpoint to start again."
             )
-        self._restore(saved["weights"])
+        self._restore(self._changed(saved["weights"], self.shards.own))
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
-            optimiser.load_state_dict(content)
-        self.best = saved["best"]
+            optimiser.load_state_dict(self.shards.own_state(optimiser, content))
+        self.best = saved["best"] and self._changed(saved["best"], self.shards.own)
         return TrainingState(**saved["progress"]), saved["feed"]
 
     def remember_best(self) -> None:
@@ -145,6 +148,9 @@ class Checkpointer:
             }
             for name, entries in parts.items()
         }
+
+    def _changed(self, weights: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+        return {**weights, "method": change(weights["method"])}
 
     def _restore(self, weights: dict[str, Any]) -> None:
         self.embedder.load_state_dict({**self.embedder.state_dict(), **weights["embedder"]})

@@ -17,6 +17,7 @@ from levelfield.objectives._buffers import buffers_of
 from levelfield.objectives._start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
+from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.own_code import is_own
@@ -44,11 +45,11 @@ class Setup:
     guard: Guard
 
 
-def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress) -> Setup:
+def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ranks: Ranks = ALONE) -> Setup:
     """Build everything, and refuse a method with undeclared deviations from the conditions."""
     conditions = spec.conditions
     settings = process_settings()
-    method = make_method(spec, num_classes=num_classes(inputs))
+    method = make_method(spec, num_classes=num_classes(inputs), ranks=ranks)
     setting = setting_of(method, conditions, inputs.width, spec.draws)
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it

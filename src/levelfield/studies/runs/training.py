@@ -33,8 +33,9 @@ from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.memory import sees_unit_rows
+from levelfield.training.shards import Shards
 
-_INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient")
+_INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient", "class_sample")
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def train_here(
     tested: whether there are test images; the inputs need not contain them.
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
-    setup, state, taught = _trained(spec, inputs, folder, metrics, options, progress, ranks)
+    setup, state, taught, weights = _trained(spec, inputs, folder, metrics, options, progress, ranks)
     method = setup.method
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
@@ -131,13 +132,13 @@ def train_here(
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
     measured.memory_rows, measured.monitored = state.memory_rows, len(state.monitored)
-    measured.processes = ranks.size
+    measured.processes, measured.class_sample = ranks.size, state.class_sample
     if state.images != state.step * setup.layout.batch_size:  # the images seen count, not the declared layout
         measured.layout = f"{state.images / state.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, method, num_classes=num_classes(inputs), width=inputs.width)
+    save_method(folder, weights, num_classes=num_classes(inputs), width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
     said = declared(method, spec.conditions, replace(setup.setting, tested=tested))
@@ -163,17 +164,19 @@ def _trained(
     options: Options,
     progress: Progress,
     ranks: Ranks,
-) -> tuple[Setup, TrainingState, bool]:
-    """The parts after training, its state, and whether a teacher took part."""
+) -> tuple[Setup, TrainingState, bool, dict[str, Any]]:
+    """The parts after training, its state, whether a teacher took part, and the state of the method with the shards of
+    all processes, which only the first one has."""
     with ranks.in_turn():  # the first process computes and stores what the others then read
-        setup = set_up(spec, inputs, options.device, progress)
+        setup = set_up(spec, inputs, options.device, progress, ranks)
         taught = teach(setup.method, spec, inputs, folder, progress)
         source = inputs.source(spec.draws, options.workers, progress) if setup.method.trains else None
     if not len(inputs.fold.test):
         forget_inputs()  # the inputs of a teacher contain the test images
-    if source is None:
-        return setup, TrainingState(), taught
-    return setup, _train(spec, setup, inputs, source, folder, metrics, options, progress, ranks), taught
+    state = TrainingState()
+    if source is not None:
+        state = _train(spec, setup, inputs, source, folder, metrics, options, progress, ranks)
+    return setup, state, taught, Shards(setup.method, ranks).whole(setup.method.state_dict())
 
 
 def _refines(method: Method, tested: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.writing import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
+from levelfield.ranks import ALONE, Ranks
 from levelfield.settings import number, whole
 from levelfield.studies.runs.folder.files import check, checksums_of
 from levelfield.studies.runs.folder.store import read_spec
@@ -27,21 +29,22 @@ _LARGER = 4  # times the stored numbers, for larger methods
 MOST = 10_000_000  # classes or features: a method may allocate for each before its weights are compared
 
 
-def make_method(spec: RunSpec, *, num_classes: int) -> Method:
-    """The method of a run before its first step."""
+def make_method(spec: RunSpec, *, num_classes: int, ranks: Ranks = ALONE) -> Method:
+    """The method of a run before its first step, for one of the processes that train it."""
     with isolated(spec.draws, "method"):  # user code may draw from the global generator
         return methods.create(
             spec.method.name,
             num_classes=num_classes,
             dim=spec.conditions.dim,
             generator=stream(spec.draws, "proxies"),
+            ranks=ranks,
             **spec.settings,
         )
 
 
-def save_method(folder: Path, method: Method, *, num_classes: int, width: int) -> None:
-    """Write the weights and buffers of a method; no file if there are none."""
-    state = method.state_dict()
+def save_method(folder: Path, state: Mapping[str, Any], *, num_classes: int, width: int) -> None:
+    """Write the weights and buffers of a method, its state with the shards of all processes; no file if there are
+    none."""
     # copies: the format refuses tensors that share memory
     kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     if not state:

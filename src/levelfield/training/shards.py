@@ -1,0 +1,86 @@
+"""Parameters of which each process has its share of rows, such as the proxies of divided classes.
+
+Their gradients are complete on the process that has them and are not summed. Norms and checkpoints concern the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from levelfield.methods import Method
+from levelfield.ranks import ALONE, Ranks
+
+Change = Callable[[Tensor, int], Tensor]
+
+
+class Shards:
+    """The shards of a method (`Method.shards`); none with one process, which has everything.
+
+    >>> from levelfield import methods
+    >>> Shards(methods.create("cosface", num_classes=4, dim=2, sharded=True)).parameters
+    []
+    """
+
+    def __init__(self, method: Method, ranks: Ranks = ALONE) -> None:
+        self._ranks = ranks
+        self._rows = method.shards if ranks.size > 1 else {}
+        self._parameters = {name: each for name, each in method.named_parameters() if name in self._rows}
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """The own shards."""
+        return list(self._parameters.values())
+
+    def __contains__(self, parameter: object) -> bool:
+        return any(parameter is each for each in self.parameters)
+
+    def gradient_norms(self) -> list[Tensor]:
+        """The norm of each gradient over all processes; all processes must call it."""
+        squares = [torch.linalg.vector_norm(each.grad).square() for each in self.parameters if each.grad is not None]
+        self._ranks.summed_(squares)
+        return [square.sqrt() for square in squares]
+
+    def whole(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The state of the method with all rows on the first process; all processes must call it."""
+        return self._changed(state, self._gathered)
+
+    def own(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The own part of a `whole` state."""
+        return self._changed(state, self._share)
+
+    def whole_state(self, optimiser: Optimizer) -> dict[str, Any]:
+        """The state of an optimiser with all rows on the first process; all processes must call it."""
+        return self._changed_state(optimiser, optimiser.state_dict(), self._gathered)
+
+    def own_state(self, optimiser: Optimizer, content: dict[str, Any]) -> dict[str, Any]:
+        """The own part of a `whole_state`."""
+        return self._changed_state(optimiser, content, self._share)
+
+    def _changed(self, state: Mapping[str, Any], change: Change) -> dict[str, Any]:
+        return {name: change(value, self._rows[name]) if name in self._rows else value for name, value in state.items()}
+
+    def _changed_state(self, optimiser: Optimizer, content: dict[str, Any], change: Change) -> dict[str, Any]:
+        """The moments of the shards changed: the tensors with as many axes as the parameter."""
+        places = {id(p): k for k, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
+        state = dict(content["state"])
+        for name, parameter in self._parameters.items():
+            kept = state.get(place) if (place := places.get(id(parameter))) is not None else None
+            if kept is not None:
+                state[place] = {
+                    key: change(value, self._rows[name])
+                    if isinstance(value, Tensor) and value.dim() == parameter.dim()
+                    else value
+                    for key, value in kept.items()
+                }
+        return {**content, "state": state}
+
+    def _gathered(self, rows: Tensor, count: int) -> Tensor:
+        return self._ranks.at_first(rows, self._ranks.sizes(count))
+
+    def _share(self, rows: Tensor, count: int) -> Tensor:
+        return rows[self._ranks.share(count)].clone()

@@ -1,0 +1,126 @@
+"""Training with divided classes: equal to that of the undivided objective, also after a process was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from several import together
+from torch import Tensor
+from training_world import log_of, make
+
+from levelfield import methods
+from levelfield.errors import BadSpecification
+from levelfield.objectives._sharded import SHARDED
+from levelfield.ranks import ALONE, Ranks
+from levelfield.training import Pace, checkpoint
+from levelfield.training.shards import Shards
+
+RUNS: dict[str, dict[str, Any]] = {
+    "arcface": {"accumulate": 2},
+    "cosface": {"clip": 1.0},
+    "normalized_softmax": {"select": "recall@1", "validate_every": 4},  # ends with the best step
+    "proxy_anchor": {"accumulate": 2},
+    "proxy_nca": {},
+}
+SAMPLED = {"cosface": {"settings": {"sharded": {"sample": 0.3}}}}
+
+
+def some_steps(ranks: Ranks, folder: Path, settings: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
+    """Weights of the network, and the proxies of all classes on the first process."""
+    found = {}
+    for label, changes in runs.items():
+        place = folder / f"{label} {ranks.size}"
+        if ranks.first:
+            place.mkdir(parents=True)
+        ranks.wait()
+        shared = {"steps": 10, "optimiser": "sgd", "lr": 0.002, "processes": ranks.size, "settings": settings}
+        run = make(label, ranks=ranks, **{**shared, **changes})
+        start = run.embedder.head.linear.weight.detach().clone()
+        scores = iter([0.25, 0.5, 0.1])
+        run.train(place, validate=lambda scores=scores: next(scores) if ranks.first else 0.0)
+        assert (run.embedder.head.linear.weight - start).abs().max() > 3e-4, label
+        own = Shards(run.method, ranks).whole(run.method.state_dict())
+        proxies = next(value for name, value in own.items() if name.endswith("proxies"))
+        norms = [line.get("norm") for line in log_of(place)]
+        found[label] = run.weights() | {"proxies": proxies, "norms": torch.tensor([norm or 0.0 for norm in norms])}
+    return found
+
+
+def compare(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for label, weights in expected.items():
+        for name, value in weights.items():
+            said = partial("{}, {}: {}".format, label, name)
+            torch.testing.assert_close(found[label][name], value, rtol=1e-5, atol=1e-5, msg=said)
+
+
+def test_training_equals_that_of_the_undivided_objective(tmp_path: Path) -> None:
+    expected = some_steps(ALONE, tmp_path / "undivided", {}, RUNS)
+    compare(some_steps(ALONE, tmp_path / "one", {"sharded": True}, RUNS), expected)
+    results = together(2, some_steps, tmp_path / "two", {"sharded": True}, RUNS)
+    assert isinstance(results[0], dict), results[0]
+    compare(results[0], expected)
+    assert [len(part["cosface"]["proxies"]) for part in results] == [6, 3]  # all classes, and the second one's own
+    assert {*RUNS} == {*SHARDED}
+
+
+def test_a_sample_of_the_classes_does_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    one = some_steps(ALONE, tmp_path, {}, SAMPLED)
+    two = together(2, some_steps, tmp_path, {}, SAMPLED)
+    assert isinstance(two[0], dict), two[0]
+    compare(two[0], one)
+
+
+def killed(ranks: Ranks, folder: Path, stop: int | None) -> dict[str, Tensor] | str:
+    """A run with moments, a best step and a sample; its second process kills itself after `stop` steps."""
+    conditions = {"optimiser": "adamw", "select": "recall@1", "validate_every": 2, "processes": ranks.size}
+    run = make("cosface", ranks=ranks, steps=6, settings={"sharded": {"sample": 0.3}}, **conditions)
+
+    def after(done: int, steps: int) -> None:
+        if done == stop and ranks.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    state = run.train(
+        folder,
+        after_step=after,
+        validate=lambda: float(not (folder / "checkpoint").exists()),  # the best step is before the interruption
+        pace=Pace(log_every=1, save_every_steps=2),
+    )
+    return run.weights() | dict(run.method.named_parameters()) | {"sample": torch.tensor(state.class_sample)}
+
+
+def test_a_killed_process_and_a_resumed_run_give_the_same_bits(tmp_path: Path) -> None:
+    for name in ("whole", "again"):
+        (tmp_path / name).mkdir()
+    expected = together(2, killed, tmp_path / "whole", None)
+    with pytest.raises(AssertionError, match="ended without an answer"):
+        together(2, killed, tmp_path / "again", 5)
+    saved = checkpoint.load(tmp_path / "again" / "checkpoint")
+    assert saved["progress"]["step"] == 4
+    moments = [kept["exp_avg"].shape for kept in saved["optimisers"][0]["state"].values()]
+    assert saved["weights"]["method"]["objective._objective.proxies"].shape == moments[-1] == (6, 8)
+    for rank, found in enumerate(together(2, killed, tmp_path / "again", None)):
+        assert isinstance(found, dict), found
+        assert found["sample"].item() == pytest.approx(2 / 6)
+        for name, value in expected[rank].items():
+            assert torch.equal(found[name], value), name
+    losses = [[line["loss"] for line in log_of(tmp_path / name)] for name in ("whole", "again")]
+    assert losses[0] == losses[1]
+
+
+def test_what_cannot_be_sharded_is_refused_with_what_can() -> None:
+    for name in ("triplet", "soft_triple"):
+        with pytest.raises(BadSpecification, match=f"'{name}' has no 'sharded': only {', '.join(SHARDED)} can"):
+            methods.create(name, num_classes=4, dim=8, sharded=True)
+    with pytest.raises(BadSpecification, match=r"sharded: 0.1; expected true, or .*\{sample: 0.1\}"):
+        methods.create("cosface", num_classes=4, dim=8, sharded=0.1)
+    with pytest.raises(BadSpecification, match=r"'sharded' has no setting 'smple'\. Did you mean 'sample'"):
+        methods.create("cosface", num_classes=4, dim=8, sharded={"smple": 0.1})
+    with pytest.raises(BadSpecification, match="'mixup' and 'sharded' cannot be combined: a mixed image has two"):
+        methods.create("cosface", num_classes=4, dim=8, sharded=True, mixup=True)
+    assert type(methods.create("cosface", num_classes=4, dim=8, sharded=False).objective).__name__ == "CosFace"
