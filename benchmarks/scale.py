@@ -17,7 +17,7 @@ import torch
 from figures import Figure, save, table
 from ray_lanes import killed, on_one_machine
 from rich.console import Console
-from scale_processes import accumulation, gathering, memory, one_run
+from scale_processes import accumulation, gathering, memory, million_classes, one_run
 
 HERE = Path(__file__).parent
 Part = Callable[[bool], Iterator[Figure]]
@@ -28,6 +28,7 @@ PARTS: dict[str, Part] = {
     "gather": gathering,
     "accumulate": accumulation,
     "memory": memory,
+    "classes": million_classes,
     "ray": on_one_machine,
     "kills": killed,
 }
