@@ -5,7 +5,8 @@ torchvision::nms does not exist". levelfield uses none of them, so declaring the
 before torchvision or timm.
 
 Both packages import torch's compiler (`torch._dynamo`, longer than torch itself) only to mark functions for it. While
-they are imported, an empty module takes its place; who compiles later gets the real one.
+they are imported, an almost empty module takes its place, which marks a function when it is first called; who compiles
+later gets the real one.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _COMPILER = "torch._dynamo"
 _PACKAGES = ("torchvision", "timm")
 
 
-def _unmarked(function: Callable[..., Any] | None = None, *_: Any, **how: Any) -> Any:
-    """Like `torch._dynamo.disable`, without a mark."""
-    return (lambda later: later) if function is None else function
+def _disable_later(function: Callable[..., Any] | None = None, recursive: bool = True, *, reason: object = None) -> Any:
+    """Like `torch._dynamo.disable`, but the compiler is imported when the function is first called."""
+    return torch._disable_dynamo(function, recursive)  # type: ignore[attr-defined]
 
 
 def _is_compile_supported(device: str) -> bool:
@@ -39,7 +40,7 @@ def _without_compiler() -> Iterator[None]:
         yield
         return
     package, inner = ModuleType(_COMPILER), ModuleType(f"{_COMPILER}.utils")
-    package.__dict__.update(__path__=[], utils=inner, disable=_unmarked)
+    package.__dict__.update(__path__=[], utils=inner, disable=_disable_later)
     inner.__dict__.update(is_compile_supported=_is_compile_supported)
     sys.modules |= {_COMPILER: package, f"{_COMPILER}.utils": inner}
     try:
@@ -63,8 +64,9 @@ def _import_both() -> None:
         for name in [name for name in sys.modules if name == "torchvision" or name.startswith("torchvision.")]:
             del sys.modules[name]
         _declare()
-        import torchvision  # noqa: F401
+        import torchvision
     import timm  # noqa: F401
+    import torchvision.transforms.v2.functional  # noqa: F401
 
 
 def _declare() -> None:
@@ -79,6 +81,6 @@ _declared: torch.library.Library | None = None
 try:
     with _without_compiler():
         _import_both()
-except (AttributeError, ImportError):  # another version needs more of the compiler
+except (AttributeError, ImportError, TypeError):  # another version needs more of the compiler
     _forget()
     _import_both()

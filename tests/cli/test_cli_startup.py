@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import subprocess
@@ -15,6 +16,7 @@ from cli_room import Levelfield
 
 from levelfield import methods
 from levelfield.cli.app import app
+from levelfield.cli.importing import without_collection
 from levelfield.cli.look import toy
 from levelfield.cli.parts import check, datasets
 from levelfield.cli.use import export
@@ -128,6 +130,21 @@ def test_a_report_whose_page_is_there_needs_no_network_and_no_drawing(compared: 
     [(_, again, heavy, _)] = ran([["report", "runs/small"]], compared)
     assert (made, again) == (0, 0)
     assert set(heavy) <= {"torch", "scipy"}
+
+
+def test_collection_is_off_during_imports_and_then_as_before() -> None:
+    with without_collection():
+        assert not gc.isenabled()
+        with without_collection():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_planning_a_study_does_not_import_statistics_of_scipy() -> None:
+    script = "import sys, levelfield.cli.compare.plans; print('torch' in sys.modules, 'scipy.stats' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
 
 
 def test_the_first_help_fits_on_a_screen(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import io
 import logging
 import os
@@ -102,6 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
     for printed in (sys.stdout, sys.stderr):
         if isinstance(printed, io.TextIOWrapper):  # a name that is not valid UTF-8 is printed with escapes
             printed.reconfigure(errors="backslashreplace")
+    atexit.register(gc.freeze)  # else Python searches torch for garbage at exit: half a second
     arguments = _for_all_commands_first(sys.argv[1:] if arguments is None else arguments)
     arguments = with_ray_address(arguments)
     try:

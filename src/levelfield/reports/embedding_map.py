@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 import numpy as np
-from scipy.linalg import orthogonal_procrustes
 from threadpoolctl import threadpool_limits
 
 from levelfield.errors import BadInput
@@ -57,6 +56,8 @@ def embedding_maps(
     >>> maps["margin"].shape, float(maps["margin"].min()) >= 0, float(maps["triplet"].max()) <= 1
     ((12, 2), True, True)
     """
+    import scipy.linalg  # noqa: F401  (before limiting threads, which affects only loaded libraries)
+
     rows_of = {label: _checked(rows, label) for label, rows in rows_of.items()}
     if not rows_of:
         return {}
@@ -208,6 +209,8 @@ def _slow_tsne(rows: Array, start: Array) -> Array:
 
 def _turned(places: Array, goal: Array) -> Array:
     """The places rotated or mirrored so that they are nearest to `goal`, about the mean of each."""
+    from scipy.linalg import orthogonal_procrustes
+
     places, goal = places - places.mean(axis=0), goal - goal.mean(axis=0)
     turned: Array = places @ orthogonal_procrustes(places, goal)[0]
     return turned

@@ -7,14 +7,15 @@ More than 10 times as fast as scikit-learn's and openTSNE's for 5,000 embeddings
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.fft
-from scipy.sparse import csr_matrix, triu
 
 from levelfield.evaluation.inputs import Array, check_inputs
 from levelfield.evaluation.search.neighbours import neighbours
+
+if TYPE_CHECKING:  # scipy is imported when it is used: a report whose page is there needs none of this
+    from scipy.sparse import csr_matrix
 
 PERPLEXITY = 20.0  # van der Maaten and Hinton 2008: 5 to 50; 30 is slower and no more faithful (benchmarks)
 NEIGHBOURS = int(3 * PERPLEXITY)
@@ -60,6 +61,8 @@ def affinities(near: Near) -> csr_matrix:
            [0.24, 0.  , 0.17],
            [0.09, 0.17, 0.  ]])
     """
+    from scipy.sparse import csr_matrix
+
     count, k = near.positions.shape
     weights = _weights(near.squares.astype(np.float64), min(PERPLEXITY, 0.9 * k))
     one_way = csr_matrix((weights.ravel(), near.positions.ravel(), np.arange(0, count * k + 1, k)), (count, count))
@@ -86,6 +89,8 @@ def _weights(squares: Array, perplexity: float) -> Array:
 
 def layout(graph: csr_matrix, start: Array, phases: Sequence[Phase] = WHOLE) -> Array:
     """Move points from `start` (n, 2) to a t-SNE map of the affinities; the mean of the map is 0."""
+    from scipy.sparse import triu
+
     from levelfield.reports.tsne_kernels import attract, move, repel
 
     places = np.array(start, dtype=np.float32, order="C")
@@ -116,6 +121,8 @@ class _Grid:
 
     def repel(self, places: Array, out: Array) -> float:
         """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
+        import scipy.fft
+
         from levelfield.reports.tsne_kernels import filtered, gather, spread
 
         self._fit(float(np.abs(places).max()))
@@ -132,6 +139,8 @@ class _Grid:
         """Make the grid anew if the map has outgrown it."""
         if reach <= self.reach:
             return
+        import scipy.fft
+
         self.reach = max(ROOM * reach, 5.0)
         self.nodes = int(np.clip(2 * self.reach / SPACING, LEAST_NODES, NODES)) + 2 * MARGIN
         self.step = np.float32(2 * self.reach / (self.nodes - 2 * MARGIN))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from levelfield.errors import MissingExtra, unknown
 from levelfield.randomness import numpy_stream
@@ -48,6 +47,8 @@ class Halton(Sampler):
     """
 
     def __init__(self, space: Space, *, seed: int, trials: int = 0) -> None:
+        from scipy.stats import qmc
+
         self._space = space
         self._points = qmc.Halton(d=len(space), scramble=True, rng=seed)
 

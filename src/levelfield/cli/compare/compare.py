@@ -14,6 +14,7 @@ from levelfield.cli.compare.choosing import check_backbones_option, choose_study
 from levelfield.cli.compare.executors import executor_on, get_ready
 from levelfield.cli.compare.under_torchrun import follow, lead
 from levelfield.cli.console import StudyBars, bar, console, error_console, looking
+from levelfield.cli.importing import without_collection
 from levelfield.cli.options import (
     BackbonesOption,
     CacheOption,
@@ -139,17 +140,18 @@ def compare(
         get_ready(ray, ship_features=ship_features)  # in parallel with this process's imports and checks
 
     # these need torch; the study file was checked without it
-    from levelfield.cli.compare.plans import print_counted, print_plan
-    from levelfield.embedder.devices import usable
-    from levelfield.reports.figures import check_figures, figures_of
-    from levelfield.reports.finish import finish
-    from levelfield.studies.leaderboard.compact import check_metrics
-    from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
-    from levelfield.studies.pipeline import carry_out, prepare
-    from levelfield.studies.planning.cost_counted import countable
-    from levelfield.studies.planning.cost_measured import estimate
-    from levelfield.studies.runs.folder.store import is_finished
-    from levelfield.studies.runs.run import Options
+    with without_collection():
+        from levelfield.cli.compare.plans import print_counted, print_plan
+        from levelfield.embedder.devices import usable
+        from levelfield.reports.figures import check_figures, figures_of
+        from levelfield.reports.finish import finish
+        from levelfield.studies.leaderboard.compact import check_metrics
+        from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+        from levelfield.studies.pipeline import carry_out, prepare
+        from levelfield.studies.planning.cost_counted import countable
+        from levelfield.studies.planning.cost_measured import estimate
+        from levelfield.studies.runs.folder.store import is_finished
+        from levelfield.studies.runs.run import Options
 
     check_figures(figures_of(chosen), chosen)
     if compact:

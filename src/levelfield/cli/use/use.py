@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levelfield.cli.console import bar, console, error_console
+from levelfield.cli.importing import without_collection
 from levelfield.cli.options import ModelArgument, SearchedArgument, SkipOption, TrustOption, quoted
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files.writing import write_text, write_whole
@@ -170,7 +171,8 @@ def _in_gallery(run: Path, gallery: Path, queries: list[Path], k: int) -> dict[s
 
     from levelfield.shipping import load, remembered
 
-    model = load(run)
+    with without_collection():
+        model = load(run)
     paths = find_images(gallery)
     asked = [path for query in queries for path in find_images(query)]
     with bar("embedding") as progress:
@@ -193,7 +195,8 @@ def _in_index(
 
     index = Index.open(folder)
     asked = [path for query in queries for path in find_images(query)]
-    model = index.model(place)
+    with without_collection():
+        model = index.model(place)
     with bar("embedding") as progress:
         rows = model.embed(asked, exact=False, progress=progress)
     found = {}

@@ -27,8 +27,10 @@ def _import(name: str) -> None:
         watcher.join()  # a process must have one thread when it forks
 
 
-# the others are lazy imports, which every process would otherwise repeat
-for _name in ("levelfield.studies.execution.workers", "scipy.linalg", "torchvision.transforms.v2.functional"):
+gc.disable()  # it would go through all modules many times and find nothing
+# the others are lazy imports, which every process would otherwise repeat (torch's optimisers and modes import dynamo)
+for _name in ("levelfield.studies.execution.workers", "scipy.linalg", "torch._dynamo"):
     _import(_name)
+gc.enable()
 gc.freeze()  # exclude imported objects from garbage collection, so that forks keep sharing their memory
 atexit.register(os._exit, 0)  # tearing down torch takes seconds, for nothing
