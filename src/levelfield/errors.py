@@ -8,6 +8,7 @@ from collections.abc import Iterable
 __all__ = [
     "BadInput",
     "BadSpecification",
+    "CommandEnded",
     "Damaged",
     "LevelfieldError",
     "LostProcess",
@@ -25,6 +26,10 @@ __all__ = [
 
 class LevelfieldError(Exception):
     """Base class of all errors that levelfield raises deliberately."""
+
+
+class CommandEnded(BaseException):
+    """No further run can be done: ends the command with its message, where a LevelfieldError would end one run."""
 
 
 class UnknownName(LevelfieldError):

@@ -249,6 +249,7 @@ def test_training_classes_choose_only_when_asked_and_it_is_said(levelfield: Leve
         (["--embeddings", "gone.npy", "--labels", "y.npy"], "File not found: gone.npy"),
         (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is not an array"),
         (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is empty"),
+        (["--embeddings", "none.npy", "--labels", "y.npy"], "embeddings is empty (shape (0, 8))"),
         (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b) instead of one"),
         (["--embeddings", "e.npy", "--labels", "objects.npy"], "contains Python objects, which are not loaded"),
         (["--embeddings", "e.npy", "--labels", "gone.txt"], "File not found: gone.txt"),
@@ -289,6 +290,7 @@ def test_what_cannot_be_measured_is_refused_in_one_message(
     rows = np.random.default_rng(0).normal(size=(12, 4))
     Path("blank.npy").touch()
     Path("empty.txt").touch()
+    np.save("none.npy", np.zeros((0, 8), dtype=np.float32))
     Path("hole.txt").write_text("a\n\nb\n")
     Path("two.csv").write_text("a,b\n1,2\n")
     np.save("e.npy", rows)

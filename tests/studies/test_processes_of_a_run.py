@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ import yaml
 from safetensors.torch import load_file
 from small_world import carry_out, run_one, small_study
 
-from levelfield.errors import BadSpecification
+from levelfield.cli import app
+from levelfield.errors import BadSpecification, CommandEnded, RunFailed
 from levelfield.ranks import Ranks
 from levelfield.studies import prepare
 from levelfield.studies.execution.under_torchrun import leading
@@ -99,6 +101,25 @@ def test_torchrun_with_another_number_of_processes_is_refused(
     monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 3))
     _, outcome = carry_out(small_study(photos, ["triplet"], processes=2), tmp_path)
     assert "torchrun started 3 processes, but the run has processes: 2. Use --nproc-per-node 2" in outcome.failed[0]
+
+
+def test_a_failed_run_under_torchrun_ends_the_command_with_its_error(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RunFailed("The loss is nan.")
+
+    monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 2))
+    monkeypatch.setattr(several_processes, "send", lambda _: None)
+    monkeypatch.setattr(several_processes, "train_here", fail)
+    with pytest.raises(
+        CommandEnded, match=r"^The loss is nan. The command ends with .* `--processes 2` instead"
+    ) as end:
+        run_one(small_study(photos, ["margin"], steps=6, processes=2), tmp_path)
+    monkeypatch.setattr(app, "app", Mock(side_effect=end.value))
+    with pytest.raises(SystemExit, match=r"^1$"):
+        app.main([])
+    assert capsys.readouterr().err.startswith("Error: The loss is nan. The command ends")
 
 
 def test_divided_classes_train_the_undivided_model_and_a_sample_is_in_the_ledger(photos: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import socket
 import sys
 import threading
@@ -13,10 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from levelfield import ray_connection as connect
 from levelfield.cli import main
 from levelfield.cli.compare import executors
 from levelfield.errors import BadInput, Damaged, MissingExtra
-from levelfield.studies.execution.cluster import connect
 from levelfield.studies.execution.cluster.nodes import Answer, Found, Node, Question, look, marked, refuse_unready
 from levelfield.studies.execution.cluster.parcels import Changes, pack, unpack
 from levelfield.studies.runs.run import versions
@@ -123,6 +124,18 @@ def test_a_cluster_with_another_version_is_named(monkeypatch: pytest.MonkeyPatch
     told = r"at 10.0.0.1:6379 runs Ray 2.51.0 with Python 3.12.1, this is Ray 2.60.0 with Python 3.*same versions"
     with pytest.raises(BadInput, match=told), connect.connected("10.0.0.1:6379"):
         pass
+
+
+def test_a_request_to_end_stops_the_command_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:  # as Ray's
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+
+    fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init, shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), connect.connected("local"):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def node(name: str) -> Node:

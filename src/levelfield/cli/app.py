@@ -21,7 +21,7 @@ from levelfield.cli.look import corruptions, maps, published, ranks, report, toy
 from levelfield.cli.parts import cache, check, cluster, datasets, list_parts
 from levelfield.cli.use import ensemble, export, index, use
 from levelfield.cli.use.evaluate import command as evaluate
-from levelfield.errors import LevelfieldError
+from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
 
 app = typer.Typer(
@@ -115,6 +115,9 @@ def main(arguments: list[str] | None = None) -> None:
             import traceback
 
             traceback.print_exc()
+        _tell(str(error))
+        sys.exit(1)
+    except CommandEnded as error:
         _tell(str(error))
         sys.exit(1)
     except _UsageError as error:

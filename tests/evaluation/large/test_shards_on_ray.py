@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from levelfield import ray_connection
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.evaluation import evaluate
-from levelfield.evaluation.large import shards
 from levelfield.evaluation.large.shards import on_ray
 
 ROWS = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float16)
@@ -30,13 +30,17 @@ def test_a_local_ray_gives_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_an_address_that_does_not_answer_is_refused_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "ANSWER", 0.5)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-        for given in (address, f"ray://{address}"):
-            with pytest.raises(BadInput, match=f"Nothing answers at '{given}'"), on_ray(given):
+    monkeypatch.setattr(ray_connection, "PATIENCE", 0.5)
+    with socket.socket() as free, socket.socket() as silent:
+        for one in (free, silent):
+            one.bind(("127.0.0.1", 0))
+        silent.listen()
+        for one in (free, silent):
+            address = f"127.0.0.1:{one.getsockname()[1]}"
+            with pytest.raises(BadInput, match=f"No Ray at {address}"), on_ray(address):
                 pass
+    with pytest.raises(BadInput, match="address of a Ray Client"), on_ray("ray://127.0.0.1:10001"):
+        pass
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def get_ready(ray: str | None, *, ship_features: bool) -> None:
 
         processes.warm_up()
         return
-    from levelfield.studies.execution.cluster.connect import LOCAL, address_of, check_address, import_ray
+    from levelfield.ray_connection import LOCAL, address_of, check_address, import_ray
 
     import_ray()
     address = address_of(ray)

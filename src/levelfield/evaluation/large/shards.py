@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,13 +12,13 @@ from typing import Any
 import torch
 
 from levelfield import processes
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError, MissingExtra, RunFailed
+from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.large.blocks import QueryBlock
 from levelfield.evaluation.large.counting import Job, measure
+from levelfield.ray_connection import LOCAL, connected
 
 Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]
-ANSWER = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -109,50 +108,21 @@ def on_ray(address: str | None = None) -> Iterator[Shards]:
 
     Every node opens the embeddings by their path; labels are shared through Ray's object store.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtra("--ray needs Ray: pip install 'levelfield[ray]'.") from error
-    began = not ray.is_initialized()
-    if began:
-        _refuse_silent(address)
-        try:
-            quiet: dict[str, Any] = {"include_dashboard": False} if address is None else {}
-            ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **quiet)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise BadInput(f"Ray at '{address or 'this machine'}' does not answer: {error}") from error
-    resources: dict[str, float] = ray.cluster_resources()
-    workers = max(int(resources.get("CPU", 1)), 1)
+    with connected(address or LOCAL) as ray:
+        resources: dict[str, float] = ray.cluster_resources()
+        workers = max(int(resources.get("CPU", 1)), 1)
 
-    def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
-        shared, task = ray.put(job), ray.remote(num_cpus=1)(_on_one_core)
-        waiting: deque[Any] = deque()
-        for block in blocks:
-            waiting.append(task.remote(shared, block))
-            if len(waiting) > 2 * workers:
+        def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+            shared, task = ray.put(job), ray.remote(num_cpus=1)(_on_one_core)
+            waiting: deque[Any] = deque()
+            for block in blocks:
+                waiting.append(task.remote(shared, block))
+                if len(waiting) > 2 * workers:
+                    yield ray.get(waiting.popleft())
+            while waiting:
                 yield ray.get(waiting.popleft())
-        while waiting:
-            yield ray.get(waiting.popleft())
 
-    try:
         yield Shards(run, workers, threads=1)
-    finally:
-        if began:
-            ray.shutdown()
-
-
-def _refuse_silent(address: str | None) -> None:
-    """Refuse a host that does not answer, within seconds; Ray itself would wait for minutes."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        return  # "auto", or Ray's own words
-    try:
-        socket.create_connection((host, int(port)), timeout=ANSWER).close()
-    except (OSError, OverflowError) as error:
-        raise BadInput(
-            f"Nothing answers at '{address}' ({error}). Start Ray there (ray start --head), or use --ray without an "
-            "address for a Ray on this machine."
-        ) from error
 
 
 def _on_one_core(job: Job, block: QueryBlock) -> Array:

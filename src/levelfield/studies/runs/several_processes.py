@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import processes
-from levelfield.errors import BadSpecification, LostProcess
+from levelfield.errors import BadSpecification, CommandEnded, LostProcess
 from levelfield.files.writing import locked, write_text
 from levelfield.progress import Progress
 from levelfield.ranks import Ranks, current, joined
@@ -65,7 +65,7 @@ def trained_together(
         return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks))
     except Exception as error:  # the other processes are in the middle of a step: the group is of no further use
         write_text(folder / FAILED, traceback.format_exc())
-        raise SystemExit(
+        raise CommandEnded(
             f"{error} The command ends with its first failed run; `--processes {ranks.size}` instead of torchrun would "
             "continue with the others."
         ) from error

@@ -119,7 +119,7 @@ def check(
     for each_dim in dims:
         check_dim(each_dim, rows.shape[1], "embeddings")
     most = len(rows) - 1 if gallery is None else len(gallery)
-    if nearest > most:
+    if nearest and nearest > most:
         raise BadInput(f"--nearest {nearest}: there are only {most} other rows.")
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
+from levelfield.ray_connection import LOCAL, address_of, connected
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
-from levelfield.studies.execution.cluster.connect import LOCAL, address_of, connected
 from levelfield.studies.execution.cluster.corrupted import record_on
 from levelfield.studies.execution.cluster.features import check_shippable, packed
 from levelfield.studies.execution.cluster.nodes import Node, Question, marked, nodes_of, refuse_unready, survey

@@ -6,8 +6,10 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -61,14 +63,24 @@ def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
         quiet |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": STORE}
     else:
         check_address(address)
+    stoppable = threading.current_thread() is threading.main_thread()  # others cannot change handlers
+    before = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address=address, **quiet)
     except (RuntimeError, ConnectionError, ValueError) as error:
         raise _explained(ray, address, error) from error
     try:
+        if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
+            signal.signal(signal.SIGTERM, _stop)
         yield ray
     finally:
         ray.shutdown()
+        if stoppable:
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt  # as Ctrl-C
 
 
 def check_address(address: str) -> None:
