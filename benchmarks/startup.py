@@ -25,7 +25,7 @@ from made_study import make_study
 
 ROWS, SEEDS, FEW = 300, 5, 10
 PASS, TORCH, BARE = "python -c pass", "import torch", "bare first step"
-# the shortest script with the same network and optimiser; AdamW imports torch._dynamo, which takes as long as torch
+# the shortest script with the same network and optimiser; AdamW imports torch._dynamo, almost as long as torch itself
 BARE_SCRIPT = """
 import torch
 import levelfield._torchvision  # as torchvision, also with a torch that was not built for it
