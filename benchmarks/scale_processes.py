@@ -178,12 +178,22 @@ def one_run(quick: bool) -> Iterator[Figure]:
 
 
 def gathering(quick: bool) -> Iterator[Figure]:
-    """Gathering the rows of two processes and the objective of the whole batch against the objective alone."""
-    for batch in (64,) if quick else (256, 1024):
-        steps, rounds = (2, 1) if quick else (20, 10)
-        with crew(2, partial(Rows, batch=batch)) as two, crew(1, partial(Rows, batch=batch)) as one:
-            cost, facts = _compared({"gathered": lambda: two(steps), "whole": lambda: one(steps)}, rounds)  # noqa: B023
-        yield Figure("gather", f"gather and objective, batch {batch}", "objective", cost, 1.1, True, facts=facts)
+    """Gathering the rows of two processes and the objective of the whole batch against the objective alone: of one
+    process, and of two at once, which compete for caches and memory as the gathering ones do."""
+    for batch in (64,) if quick else (256, 1024, 4096):
+        steps, rounds = (2, 1) if quick else (20 if batch < 4096 else 5, 10)
+        whole = partial(_whole, batch=batch)
+        with crew(2, partial(Rows, batch=batch)) as ours, crew(1, whole) as one, crew(2, whole) as two:
+            lanes = {"gathered": ours, "one": one, "two": two}
+            samples = interleave({name: partial(lane, steps) for name, lane in lanes.items()}, rounds)
+        facts = {f"{name}_ms": 1000 * typical(taken) for name, taken in samples.items()}
+        for name, peer in (("one", "objective in one process"), ("two", "objective in two processes at once")):
+            cost = ratio(samples["gathered"], samples[name])
+            yield Figure("gather", f"gather and objective, batch {batch:,}", peer, cost, 1.1, True, facts=facts)
+
+
+def _whole(ranks: Ranks, batch: int) -> Rows:
+    return Rows(ALONE, batch)
 
 
 def accumulation(quick: bool) -> Iterator[Figure]:

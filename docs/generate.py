@@ -76,6 +76,18 @@ def starts() -> str:
     return _table(("objective", "parameters", "start", "published rate"), dict.fromkeys(rows))
 
 
+def scale() -> str:
+    """What `benchmarks/scale.py` measured last."""
+    path = HERE.parent / "benchmarks" / "results" / "scale.json"
+    rows = []
+    for one in json.loads(path.read_text(encoding="utf-8"))["figures"]:
+        shown = "{:.0f}" if one["unit"] == "losses" else "{:.2f} x"
+        target = "" if one["target"] is None else ("at most " if one["at_most"] else "at least ") + f"{one['target']:g}"
+        reached = "" if one["target"] is None else "yes" if one["reached"] else "**no**"
+        rows.append((one["what"], one["peer"], shown.format(one["value"]), target, reached))
+    return _table(("what", "against", "measured", "target", "reached"), rows)
+
+
 def _named(method: methods.Method, group: methods.Group) -> list[tuple[str, Any]]:
     own = {id(parameter) for parameter in group.parameters}
     return [(key, parameter) for key, parameter in method.named_parameters() if id(parameter) in own]
@@ -480,6 +492,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metric_facts,
     "protocols": protocol_facts,
     "figures": figure_facts,
+    "scale": scale,
     "laws": laws,
     "commands": commands,
 }
