@@ -235,7 +235,8 @@ def test_a_missing_library_is_named_with_its_extra(
     levelfield: Levelfield, trained: Path, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     levelfield("-q", "index", trained, "photos", "--out", "index", "--approximate", library)
-    monkeypatch.setitem(sys.modules, "usearch.index" if library == "usearch" else library, None)
+    for name in (library, f"{library}.index"):
+        monkeypatch.setitem(sys.modules, name, None)
     for words in (["index", trained, "photos", "--out", "new", "--approximate", library], ["search", "index", QUERY]):
         assert f'pip install "levelfield[{library}]"' in levelfield(*words).error
     assert not Path("new").exists()

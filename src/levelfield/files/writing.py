@@ -59,13 +59,18 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise BadInput(
-            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
-            "or free some space, then run the command again."
-        ) from error
+        raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):  # if nothing could be written, there is nothing to remove
             temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: Exception) -> BadInput:
+    """The error for a file that could not be written."""
+    return BadInput(
+        f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
+        "or free some space, then run the command again."
+    )
 
 
 def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -81,10 +86,10 @@ def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         return "a parent of this path is a file, not a folder"
-    return error.strerror or str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split()).rstrip(".")
 
 
 def write_text(path: Path, text: str) -> None:
