@@ -6,20 +6,23 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.shipping import Index
+from levelfield.shipping import Index, add_to_index
+from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.folder import INDEX
 
 QUERY = "photos/class 03/2.png"
 
 
 def files(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != ".lock"}
 
 
 def left_behind() -> list[str]:
@@ -120,6 +123,39 @@ def test_a_folder_inside_a_known_one_and_another_folder_can_be_added(levelfield:
     assert files("index") == files("anew")
 
 
+def test_linked_photos_and_folders_keep_their_own_names(levelfield: Levelfield, trained: Path) -> None:
+    shutil.move("photos/class 06", "class 06")
+    shutil.move("photos/class 07/0.png", "kept.png")
+    Path("photos/linked class").symlink_to(Path("class 06").resolve())
+    Path("photos/class 07/linked.png").symlink_to(Path("kept.png").resolve())
+    Path("photos/class 00/same.png").symlink_to("1.png")
+    Path("link").symlink_to("photos")
+    assert "33 images of 8 classes" in levelfield("index", trained, "link", "--out", "index").printed
+    found = Index.open("index")
+    assert found.classes.count("linked class") == 4
+    names = ("linked class/0.png", "class 07/linked.png", "class 00/1.png", "class 00/same.png")
+    assert {Path("photos") / name for name in names} <= set(found.paths)
+    assert "0 new images, 33 already there" in levelfield("index", "index", "--add", "photos").printed
+
+
+def test_photos_that_two_processes_add_are_all_there(
+    trained: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_photos(Path("more"), classes=2)
+    other = Thread(target=add_to_index, args=[index, ["more/class 01"]])
+
+    def meanwhile(*given: Any, **how: Any) -> Any:
+        if other.ident is None:
+            other.start()
+            other.join(timeout=0.5)  # without the lock it would end here, and its photos would be lost
+        return remembered(*given, **how)
+
+    monkeypatch.setattr("levelfield.shipping.index.index.remembered", meanwhile)
+    add_to_index(index, ["more/class 00"])
+    other.join()
+    assert len(Index.open(index)) == 40
+
+
 @pytest.mark.parametrize("library", ["usearch", "faiss"])
 def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained: Path, library: str) -> None:
     printed = levelfield("index", trained, "photos", "--out", "index", "--approximate", library).printed
@@ -132,7 +168,7 @@ def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained
     make_photos(Path("more"), classes=2)
     assert "Now 40 of" in levelfield("index", "index", "--add", "more").printed
     assert json.loads((Path("index") / INDEX).read_text())["approximate"]["queries"] == 40
-    assert sorted(path.suffix for path in Path("index").iterdir()) == sorted([".json", ".npy", ".csv", f".{library}"])
+    assert sorted(Path(name).suffix for name in files("index")) == sorted([".json", ".npy", ".csv", f".{library}"])
 
 
 def test_an_unreadable_image_is_named_and_skipped_only_if_asked(levelfield: Levelfield, trained: Path) -> None:

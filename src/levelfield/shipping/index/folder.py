@@ -10,9 +10,11 @@ import csv
 import hashlib
 import io
 import json
+import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,17 @@ import numpy as np
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
 from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
-from levelfield.files.writing import temporary_folder, write_json, write_text, write_whole
+from levelfield.files.writing import locked, temporary_folder, write_json, write_text, write_whole
 from levelfield.shipping.index.exact import BINARY, FLOAT, Stored
 
 INDEX = "index.json"
 FORMAT = 1
-_ROWS, _ITEMS = "rows", "items"
+_ROWS, _ITEMS, _LOCK = "rows", "items", ".lock"
 _COLUMNS = ["path", "class", "folder", "digest"]
 _KEYS = {"format", "images", "dim", "codes", "model", "folders", "threshold", "unknowns", "approximate", "files"}
 _MOST_ITEMS = 2_000 * MEGABYTE
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,18 @@ def is_index(folder: Path) -> bool:
 def relative(place: Path, folder: Path) -> str:
     """A place as index.json of `folder` names it: relative to the folder, so that both can be moved together."""
     return os.path.relpath(place.resolve(), folder.resolve())
+
+
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Hold the lock of an index from reading to writing, so that two processes change it one after the other."""
+    with locked(folder / _LOCK, wait=False) as ours:
+        if ours:
+            yield
+            return
+    _log.warning("Waiting for another process that changes the index %s.", folder)
+    with locked(folder / _LOCK):
+        yield
 
 
 def write_folder(folder: Path, content: Content) -> None:
