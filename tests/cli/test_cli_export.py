@@ -68,6 +68,7 @@ def test_other_formats_are_measured_too_and_replace_an_earlier_export_by_force(
     assert listed("out") == sorted(["MODEL_CARD.md", "model.json", "notes.txt", *model])
     measured = json.loads(Path("out/model.json").read_text())["measured"]
     assert measured["largest_difference"] < 1e-5
+    assert not any(path.samefile(other) for path in Path("out").iterdir() for other in trained.iterdir())
 
 
 def test_a_joined_run_is_one_file_with_weights_in_8_bits(levelfield: Levelfield, compared: Path) -> None:

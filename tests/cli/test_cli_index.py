@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -196,6 +199,39 @@ def test_an_existing_index_is_replaced_only_by_force(levelfield: Levelfield, tra
     assert len(Index.open(index)) == 4
     assert len(after) == len(before)
     assert not (set(after) & set(before)) - {INDEX}
+
+
+@pytest.mark.parametrize("content", ["", '{"format": 1}', "no json"])
+def test_a_damaged_index_is_replaced_by_force(levelfield: Levelfield, trained: Path, index: Path, content: str) -> None:
+    whole = files("index")
+    (index / INDEX).write_text(content)
+    (index / "rows-mine.npy").write_text("mine")
+    levelfield("-q", "index", trained, "photos/class 00", "--out", index, "--force")
+    assert files("index").pop("rows-mine.npy") == b"mine"
+    assert len(files("index")) == len(whole) + 1
+    assert len(Index.open(index)) == 4
+
+
+@pytest.mark.skipif(
+    not Path("/dev/shm").is_dir() or Path("/dev/shm").stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev,
+    reason="needs a second file system",
+)
+def test_the_folder_of_an_index_may_be_on_another_file_system(levelfield: Levelfield, trained: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        Path("index").symlink_to(other)
+        levelfield("-q", "index", trained, "photos", "--out", "index", "--approximate", "faiss")
+        assert len(Index.open("index")) == 32
+        assert left_behind() == []
+
+
+def test_what_a_killed_command_left_is_removed(levelfield: Levelfield, trained: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = socket.gethostname()
+    for name in (f".index.{machine}~{ended.pid}~0.tmp", f".index.other~{ended.pid}~0.tmp", ".index.mine"):
+        Path(name, "inside").mkdir(parents=True)
+    levelfield("-q", "index", trained, "photos/class 00", "--out", "index")
+    assert sorted(left_behind()) == [".index.mine", f".index.other~{ended.pid}~0.tmp"]
 
 
 def test_an_index_of_another_run_is_refused(levelfield: Levelfield, compared: Path, index: Path) -> None:

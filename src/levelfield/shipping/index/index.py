@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from levelfield.data.checks.readable import check_names
 from levelfield.data.files.images import is_image_name
 from levelfield.data.files.walking import names_below
 from levelfield.errors import BadInput
+from levelfield.files.temporary import temporary_folder
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.front_door import load
 from levelfield.shipping.gallery import remembered
@@ -263,17 +263,14 @@ def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) 
         write_folder(out, Content(facts, items, stored))
         return
     library = facts["approximate"]["library"]
-    there = next(place for place in out.absolute().parents if place.is_dir())
-    with tempfile.TemporaryDirectory(dir=there, prefix=f".{out.name}.") as place:
-        graph = Path(place) / file_of(library)
+    with temporary_folder(out) as place:
+        graph = place / file_of(library)
         write_graph(library, stored, graph)
         facts["approximate"] = {"library": library, **lost(open_graph(library, stored, graph), stored)}
         write_folder(out, Content(facts, items, stored, graph))
 
 
-def _given(
-    more: Sequence[Path | str], homes: list[Path], skip: set[Path]
-) -> dict[tuple[int, str], tuple[Path, Item]]:
+def _given(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
     """Each photo with its entry. Photos and sub-folders that are links keep their own names."""
     found: dict[tuple[int, str], tuple[Path, Item]] = {}
     for folder in map(Path, more):
