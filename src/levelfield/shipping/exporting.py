@@ -124,7 +124,8 @@ def _as_data(found: Measured | None) -> dict[str, Any] | None:
     chosen = None if found.threshold is None else found.threshold.value
     matched = None if found.unknowns is None else plain(found.unknowns)
     size = {"largest_difference": found.difference, "limit": found.limit}
-    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched}
+    reason = {"no_threshold": found.no_threshold} if chosen is None else {}
+    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched, **reason}
 
 
 def _known(figure: float) -> float | None:
