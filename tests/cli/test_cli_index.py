@@ -76,7 +76,7 @@ def test_a_threshold_says_what_is_the_same_and_how_many_unknowns_are_matched(
 ) -> None:
     printed = levelfield("index", trained, "photos", "--out", "index", "--choose-on", "training").printed
     assert "chosen on training classes" in printed
-    assert "of 16 test images of 4 classes, each searched among 16 images without its own class" in printed
+    assert "of 16 test images of 4 classes, each searched among the 16 images, its own class left out" in printed
     told = json.loads((Path("index") / INDEX).read_text())
     assert told["unknowns"]["images"] == 16
     value = told["threshold"]["value"]
@@ -245,7 +245,11 @@ def test_a_moved_model_is_asked_for(levelfield: Levelfield, trained: Path, index
     shutil.move(trained, "moved")
     assert "is no longer at runs/small/contrastive/seed0-" in levelfield("search", index, QUERY).error
     assert "Nearest to" in levelfield("search", index, "--model", "moved", QUERY).printed
+    assert "levelfield index RUN --add FOLDER --out index" in levelfield("index", index, "--add", "photos").error
+    levelfield("-q", "index", "moved", "--add", "photos", "--out", index)
+    assert "Nearest to" in levelfield("search", index, QUERY).printed  # it knows the new place
     shutil.move("moved", trained)
+    levelfield("-q", "index", trained, "--add", "photos", "--out", index)
     Path("elsewhere").mkdir()
     for name in ("index", "runs", "photos"):
         shutil.move(name, f"elsewhere/{name}")  # moved together: nothing is lost
@@ -281,6 +285,7 @@ def test_a_graph_of_other_rows_is_refused(levelfield: Levelfield, trained: Path)
         (["index", "RUN", "photos", "--out", "small.yaml"], "--out small.yaml is a file"),
         (["index", "RUN", "photos", "--out", "new", "--approximate", "fais"], "Did you mean 'faiss'?"),
         (["index", "RUN", "photos", "--out", "new", "--choose-on", "test"], "must be validation or training"),
+        (["index", "RUN", "--add", "photos", "--out", "new", "--choose-on", "test"], "must be validation or training"),
         (["index", "RUN", "--add", "photos", "--out", "new"], "new is not an index"),
         (["index", "RUN", "photos", "--add", "photos", "--out", "new"], "To add photos:"),
         (["index", "photos", "photos", "--out", "new"], "contains no trained model"),
@@ -295,6 +300,24 @@ def test_what_cannot_be_used_is_refused_in_one_message(
     assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
     assert not Path("new").exists()
     assert left_behind() == []
+
+
+def test_photos_that_were_deleted_are_named(levelfield: Levelfield, index: Path) -> None:
+    shutil.copy(QUERY, "query.png")
+    Path(QUERY).unlink()
+    ended = levelfield("search", index, "--json", "-k", "2", "query.png")
+    assert [one["exists"] for one in json.loads(ended.printed)["query.png"]] == [False, True]
+    assert "1 of these photos no longer exists. Make the index again with --force." in ended.err
+    assert "no longer" not in levelfield("-q", "index", index, "--add", "photos").err
+    assert "1 of the photos of the index no longer exists." in levelfield("index", index, "--add", "photos").err
+
+
+def test_an_index_of_the_query_alone_has_no_nearest_image(levelfield: Levelfield, trained: Path) -> None:
+    Path("one").mkdir()
+    shutil.copy(QUERY, "one/:smile:.png")
+    levelfield("-q", "index", trained, "one", "--out", "index", "--choose-on", "training")
+    printed = levelfield("search", "index", "one/:smile:.png").printed
+    assert printed == "Nearest to one/:smile:.png:\n  No other image is there to search.\n"
 
 
 def test_an_index_is_no_run_and_needs_no_gallery(levelfield: Levelfield, index: Path) -> None:

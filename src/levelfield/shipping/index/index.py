@@ -90,7 +90,8 @@ class Index:
         where = _shown(self.folder / facts["place"]) if place is None else Path(place)
         if place is None and not where.exists():
             raise BadInput(
-                f"The model of the index {self.folder} is no longer at {where}. Name its place now: --model RUN"
+                f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
+                f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
             )
         found = load(where)
         if found.checksum != facts["checksum"]:
@@ -188,14 +189,18 @@ def add_to_index(
     Args:
         folder: of the index.
         more: folders with photos.
-        model: where the model of the index is now, if it was moved.
+        model: where the model of the index is now, if it was moved; the index then refers to this place.
         skip: photos to leave out.
         progress: gets a stage whose steps are images.
     """
     read_facts(Path(folder))  # before a lock is created: it is an index
     with changing(Path(folder)):
         index = Index.open(folder)
-        return _extended(index.folder, index.content, index.model(model), more, skip, progress)
+        found, content = index.model(model), index.content
+        if model is not None:
+            place = {"place": relative(Path(model), index.folder)}
+            content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **place}})
+        return _extended(index.folder, content, found, more, skip, progress)
 
 
 def photos_of(folders: Sequence[Path | str]) -> list[Path]:
