@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ LIBRARIES = ("usearch", "faiss")
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
+_REASON = re.compile(r"\(([^()]+)\)$")  # the system's, after a function and line of faiss
 
 Search = Callable[[Rows, int], Positions]
 """Unit rows of queries and k to positions (queries, k); -1 where fewer were found."""
@@ -125,7 +127,8 @@ def _saved_to(path: Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, OSError) as error:  # both libraries raise RuntimeErrors, also for a full disk
-        raise cannot_write(path, error) from error
+        reason = _REASON.search(str(error))
+        raise cannot_write(path, OSError(reason[1]) if reason else error) from error
 
 
 def _module(library: str) -> Any:
