@@ -68,6 +68,7 @@ def test_other_formats_are_measured_too_and_replace_an_earlier_export_by_force(
     assert listed("out") == sorted(["MODEL_CARD.md", "model.json", "notes.txt", *model])
     measured = json.loads(Path("out/model.json").read_text())["measured"]
     assert measured["largest_difference"] < 1e-5
+    assert not any(path.samefile(other) for path in Path("out").iterdir() for other in trained.iterdir())
 
 
 def test_a_joined_run_is_one_file_with_weights_in_8_bits(levelfield: Levelfield, compared: Path) -> None:
@@ -130,6 +131,28 @@ def test_what_cannot_be_exported_is_one_sentence(
     assert left_behind() == []
 
 
+def test_an_index_takes_the_threshold_of_an_exported_joined_run_or_says_why_there_is_none(
+    levelfield: Levelfield, room: Path
+) -> None:
+    study = ("small.yaml", "methods=[contrastive]", "protocol.validation=0.5", "conditions.batch=2x2")
+    assert not levelfield("-q", "compare", *study).code
+    runs = sorted(Path("runs/small/contrastive").glob("seed*"))
+    assert not levelfield("-q", "ensemble", *runs, "--out", "both").code
+    chosen = []
+    for place, to in (("whole", "safetensors"), ("light", "onnx")):
+        assert not levelfield("-q", "export", "both", "--to", to, "--out", place).code
+        assert "Two images count as the same class" in Path(place, "MODEL_CARD.md").read_text()
+        printed = levelfield("index", place, "photos", "--out", f"of-{place}", "--json").printed
+        chosen.append(json.loads(printed)["threshold"]["value"])
+        refused = levelfield("index", place, "photos", "--out", "new", "--choose-on", "training").error
+        assert "give the run instead" in refused
+    whole = json.loads(levelfield("index", "both", "photos", "--out", "of-run", "--json").printed)
+    np.testing.assert_allclose(chosen, whole["threshold"]["value"], atol=1e-4)
+    assert not levelfield("-q", "export", runs[0], "--no-measure", "--out", "quick").code
+    assert "exported with --no-measure" in levelfield("index", "quick", "photos", "--out", "of-quick").err
+    assert "Not chosen: the exported model was not measured" in Path("quick/MODEL_CARD.md").read_text()
+
+
 def test_the_threshold_is_chosen_on_validation_classes() -> None:
     rows = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0) + 0.1
     fold = SimpleNamespace(validation=np.arange(6))
@@ -138,10 +161,11 @@ def test_the_threshold_is_chosen_on_validation_classes() -> None:
     )
     images = measuring.TestImages(SimpleNamespace(fold=fold, catalog=catalog), None, rows)
     again = SimpleNamespace(embed=lambda paths, progress: rows)
+    assert 0.1 < measuring._threshold(images, again, SILENT).value < 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring, "how_many_models", lambda run: 1)
-        found = measuring._threshold(images, again, Path("run"), SILENT)
-        assert found is not None
-        assert 0.1 < found.value < 1
+        patch.setattr(measuring, "spec_of", lambda run: None)
+        assert measuring._no_threshold(images, Path("run")) == ""
         fold.validation = np.arange(0)
-        assert measuring._threshold(images, again, Path("run"), SILENT) is None
+        assert "no validation classes" in measuring._no_threshold(images, Path("run"))
+        fold.validation = np.arange(2)
+        assert "needs two validation classes" in measuring._no_threshold(images, Path("run"))

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.shipping import Index
+from levelfield.shipping import Index, add_to_index
+from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.folder import INDEX
 
 QUERY = "photos/class 03/2.png"
 
 
 def files(folder: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != ".lock"}
 
 
 def left_behind() -> list[str]:
@@ -70,7 +76,7 @@ def test_a_threshold_says_what_is_the_same_and_how_many_unknowns_are_matched(
 ) -> None:
     printed = levelfield("index", trained, "photos", "--out", "index", "--choose-on", "training").printed
     assert "chosen on training classes" in printed
-    assert "of 16 test images of 4 classes, each searched among 16 images without its own class" in printed
+    assert "of 16 test images of 4 classes, each searched among the 16 images, its own class left out" in printed
     told = json.loads((Path("index") / INDEX).read_text())
     assert told["unknowns"]["images"] == 16
     value = told["threshold"]["value"]
@@ -120,6 +126,39 @@ def test_a_folder_inside_a_known_one_and_another_folder_can_be_added(levelfield:
     assert files("index") == files("anew")
 
 
+def test_linked_photos_and_folders_keep_their_own_names(levelfield: Levelfield, trained: Path) -> None:
+    shutil.move("photos/class 06", "class 06")
+    shutil.move("photos/class 07/0.png", "kept.png")
+    Path("photos/linked class").symlink_to(Path("class 06").resolve())
+    Path("photos/class 07/linked.png").symlink_to(Path("kept.png").resolve())
+    Path("photos/class 00/same.png").symlink_to("1.png")
+    Path("link").symlink_to("photos")
+    assert "33 images of 8 classes" in levelfield("index", trained, "link", "--out", "index").printed
+    found = Index.open("index")
+    assert found.classes.count("linked class") == 4
+    names = ("linked class/0.png", "class 07/linked.png", "class 00/1.png", "class 00/same.png")
+    assert {Path("photos") / name for name in names} <= set(found.paths)
+    assert "0 new images, 33 already there" in levelfield("index", "index", "--add", "photos").printed
+
+
+def test_photos_that_two_processes_add_are_all_there(
+    trained: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_photos(Path("more"), classes=2)
+    other = Thread(target=add_to_index, args=[index, ["more/class 01"]])
+
+    def meanwhile(*given: Any, **how: Any) -> Any:
+        if other.ident is None:
+            other.start()
+            other.join(timeout=0.5)  # without the lock it would end here, and its photos would be lost
+        return remembered(*given, **how)
+
+    monkeypatch.setattr("levelfield.shipping.index.index.remembered", meanwhile)
+    add_to_index(index, ["more/class 00"])
+    other.join()
+    assert len(Index.open(index)) == 40
+
+
 @pytest.mark.parametrize("library", ["usearch", "faiss"])
 def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained: Path, library: str) -> None:
     printed = levelfield("index", trained, "photos", "--out", "index", "--approximate", library).printed
@@ -132,7 +171,7 @@ def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained
     make_photos(Path("more"), classes=2)
     assert "Now 40 of" in levelfield("index", "index", "--add", "more").printed
     assert json.loads((Path("index") / INDEX).read_text())["approximate"]["queries"] == 40
-    assert sorted(path.suffix for path in Path("index").iterdir()) == sorted([".json", ".npy", ".csv", f".{library}"])
+    assert sorted(Path(name).suffix for name in files("index")) == sorted([".json", ".npy", ".csv", f".{library}"])
 
 
 def test_an_unreadable_image_is_named_and_skipped_only_if_asked(levelfield: Levelfield, trained: Path) -> None:
@@ -162,6 +201,39 @@ def test_an_existing_index_is_replaced_only_by_force(levelfield: Levelfield, tra
     assert not (set(after) & set(before)) - {INDEX}
 
 
+@pytest.mark.parametrize("content", ["", '{"format": 1}', "no json"])
+def test_a_damaged_index_is_replaced_by_force(levelfield: Levelfield, trained: Path, index: Path, content: str) -> None:
+    whole = files("index")
+    (index / INDEX).write_text(content)
+    (index / "rows-mine.npy").write_text("mine")
+    levelfield("-q", "index", trained, "photos/class 00", "--out", index, "--force")
+    assert files("index").pop("rows-mine.npy") == b"mine"
+    assert len(files("index")) == len(whole) + 1
+    assert len(Index.open(index)) == 4
+
+
+@pytest.mark.skipif(
+    not Path("/dev/shm").is_dir() or Path("/dev/shm").stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev,
+    reason="needs a second file system",
+)
+def test_the_folder_of_an_index_may_be_on_another_file_system(levelfield: Levelfield, trained: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        Path("index").symlink_to(other)
+        levelfield("-q", "index", trained, "photos", "--out", "index", "--approximate", "faiss")
+        assert len(Index.open("index")) == 32
+        assert left_behind() == []
+
+
+def test_what_a_killed_command_left_is_removed(levelfield: Levelfield, trained: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = socket.gethostname()
+    for name in (f".index.{machine}~{ended.pid}~0.tmp", f".index.other~{ended.pid}~0.tmp", ".index.mine"):
+        Path(name, "inside").mkdir(parents=True)
+    levelfield("-q", "index", trained, "photos/class 00", "--out", "index")
+    assert sorted(left_behind()) == [".index.mine", f".index.other~{ended.pid}~0.tmp"]
+
+
 def test_an_index_of_another_run_is_refused(levelfield: Levelfield, compared: Path, index: Path) -> None:
     other = next((compared / "runs/small/normalized_softmax").glob("seed0-*"))
     for words in (["search", index, "--model", other, QUERY], ["index", other, "--add", "photos", "--out", index]):
@@ -173,7 +245,11 @@ def test_a_moved_model_is_asked_for(levelfield: Levelfield, trained: Path, index
     shutil.move(trained, "moved")
     assert "is no longer at runs/small/contrastive/seed0-" in levelfield("search", index, QUERY).error
     assert "Nearest to" in levelfield("search", index, "--model", "moved", QUERY).printed
+    assert "levelfield index RUN --add FOLDER --out index" in levelfield("index", index, "--add", "photos").error
+    levelfield("-q", "index", "moved", "--add", "photos", "--out", index)
+    assert "Nearest to" in levelfield("search", index, QUERY).printed  # it knows the new place
     shutil.move("moved", trained)
+    levelfield("-q", "index", trained, "--add", "photos", "--out", index)
     Path("elsewhere").mkdir()
     for name in ("index", "runs", "photos"):
         shutil.move(name, f"elsewhere/{name}")  # moved together: nothing is lost
@@ -209,6 +285,7 @@ def test_a_graph_of_other_rows_is_refused(levelfield: Levelfield, trained: Path)
         (["index", "RUN", "photos", "--out", "small.yaml"], "--out small.yaml is a file"),
         (["index", "RUN", "photos", "--out", "new", "--approximate", "fais"], "Did you mean 'faiss'?"),
         (["index", "RUN", "photos", "--out", "new", "--choose-on", "test"], "must be validation or training"),
+        (["index", "RUN", "--add", "photos", "--out", "new", "--choose-on", "test"], "must be validation or training"),
         (["index", "RUN", "--add", "photos", "--out", "new"], "new is not an index"),
         (["index", "RUN", "photos", "--add", "photos", "--out", "new"], "To add photos:"),
         (["index", "photos", "photos", "--out", "new"], "contains no trained model"),
@@ -225,6 +302,24 @@ def test_what_cannot_be_used_is_refused_in_one_message(
     assert left_behind() == []
 
 
+def test_photos_that_were_deleted_are_named(levelfield: Levelfield, index: Path) -> None:
+    shutil.copy(QUERY, "query.png")
+    Path(QUERY).unlink()
+    ended = levelfield("search", index, "--json", "-k", "2", "query.png")
+    assert [one["exists"] for one in json.loads(ended.printed)["query.png"]] == [False, True]
+    assert "1 of these photos no longer exists. Make the index again with --force." in ended.err
+    assert "no longer" not in levelfield("-q", "index", index, "--add", "photos").err
+    assert "1 of the photos of the index no longer exists." in levelfield("index", index, "--add", "photos").err
+
+
+def test_an_index_of_the_query_alone_has_no_nearest_image(levelfield: Levelfield, trained: Path) -> None:
+    Path("one").mkdir()
+    shutil.copy(QUERY, "one/:smile:.png")
+    levelfield("-q", "index", trained, "one", "--out", "index", "--choose-on", "training")
+    printed = levelfield("search", "index", "one/:smile:.png").printed
+    assert printed == "Nearest to one/:smile:.png:\n  No other image is there to search.\n"
+
+
 def test_an_index_is_no_run_and_needs_no_gallery(levelfield: Levelfield, index: Path) -> None:
     assert "leave out --gallery" in levelfield("search", index, "--gallery", "photos", QUERY).error
     assert "is an index. Add photos" in levelfield("index", index, "photos", "--out", "new").error
@@ -235,7 +330,8 @@ def test_a_missing_library_is_named_with_its_extra(
     levelfield: Levelfield, trained: Path, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     levelfield("-q", "index", trained, "photos", "--out", "index", "--approximate", library)
-    monkeypatch.setitem(sys.modules, "usearch.index" if library == "usearch" else library, None)
+    for name in (library, f"{library}.index"):
+        monkeypatch.setitem(sys.modules, name, None)
     for words in (["index", trained, "photos", "--out", "new", "--approximate", library], ["search", "index", QUERY]):
         assert f'pip install "levelfield[{library}]"' in levelfield(*words).error
     assert not Path("new").exists()

@@ -13,7 +13,7 @@ import pytest
 from shipped import DIM, made_model, photos, shipped
 
 from levelfield.embedder import save_model
-from levelfield.errors import Damaged
+from levelfield.errors import BadInput, Damaged
 from levelfield.shipping import Index, add_to_index, build_index
 from levelfield.shipping.index import exact
 from levelfield.shipping.index.approximate import lost, open_graph, write_graph
@@ -74,6 +74,16 @@ def test_an_approximate_search_finds_nearly_all_and_says_how_many(library: str, 
         open_graph(library, stored, tmp_path / "graph")
 
 
+@pytest.mark.parametrize("library", ["usearch", "faiss"])
+@pytest.mark.parametrize("codes", [FLOAT, BINARY])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's full device")
+def test_a_graph_that_cannot_be_written_is_one_message(library: str, codes: str) -> None:
+    stored = Stored(packed(made_rows(50), codes), 16, codes)
+    said = "No space left on device" if library == "faiss" else "Failed to serialize into stream"
+    with pytest.raises(BadInput, match=rf"Cannot write /dev/full: {said}\. .*free some space"):
+        write_graph(library, stored, Path("/dev/full"))
+
+
 def test_one_image_has_no_recall_to_measure() -> None:
     stored = Stored(made_rows(1), 16, FLOAT)
     assert lost(lambda queries, k: np.zeros((1, 1), np.int64), stored) == {"queries": 0}
@@ -108,8 +118,8 @@ import contextlib, io, sys
 from levelfield.cli import main
 printed = io.StringIO()
 for words in (
-    "index exported photos --out index", "index index --add photos", "search index photos/0.png",
     "index exported/model.onnx photos --out graph --approximate usearch", "search graph photos/0.png",
+    "index exported photos --out index", "index index --add photos", "search index photos/0.png",
 ):
     with contextlib.redirect_stdout(printed):
         try:
@@ -128,6 +138,20 @@ print([name for name in heavy if name in sys.modules])
     np.testing.assert_allclose(index.rows, made_model().embed(index.paths), atol=1e-6)
     assert index.rows.shape == (5, DIM)
     assert add_to_index(tmp_path / "index", [tmp_path / "photos"]).known == 5
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_graph_of_usearch_can_be_searched_before_an_exported_model_is_loaded(tmp_path: Path) -> None:
+    shipped(made_model(), tmp_path / "exported")
+    photos(tmp_path / "photos", 3)
+    build_index(tmp_path / "exported", [tmp_path / "photos"], tmp_path / "index", approximate="usearch")
+    script = """
+from levelfield.shipping import Index
+index = Index.open("index")
+print(index.search(index.rows[1:2], 1)[0], index.model().dim)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout.strip(), done.returncode) == (f"[[1]] {DIM}", 0), done.stderr
 
 
 def test_a_search_with_a_run_starts_without_torchs_compiler(tmp_path: Path) -> None:

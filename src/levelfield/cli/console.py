@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-# no markup: labels, paths and formulas may contain [brackets]
-console = Console(markup=False, highlight=False)
-error_console = Console(stderr=True, markup=False, highlight=False)
+# no markup and no emoji: labels, paths and formulas may contain [brackets] and :words:
+console = Console(markup=False, highlight=False, emoji=False)
+error_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _SHARES = {"features": 0.5, "training": 0.95}  # share of a run that is done after each stage; the rest is short
 

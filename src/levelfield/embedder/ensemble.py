@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
-from levelfield.files.writing import link_whole
+from levelfield.files.writing import copy_whole, link_whole
 from levelfield.notebook import html_table, one_line
 from levelfield.progress import SILENT, Progress
 
@@ -43,19 +43,19 @@ def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any
     """
     names = [f"{MEMBERS}/{place}" for place in range(len(folders))]
     for name, source in zip(names, folders, strict=True):
-        copy_model(Path(source), folder / name)
+        copy_model(Path(source), folder / name, put=link_whole)
     write_model(folder, {MEMBERS: names, "about": dict(about)})
 
 
-def copy_model(source: Path, target: Path) -> None:
-    """Copy the files of a model, which may be an ensemble, into another folder."""
+def copy_model(source: Path, target: Path, *, put: Callable[[Path, Path], None] = copy_whole) -> None:
+    """Copy the files of a model, which may be an ensemble, into another folder. put: makes a file of another."""
     facts = read_description(source)
     if MEMBERS in facts:
         for place in member_folders(source, facts):
-            copy_model(place, target / place.relative_to(source))
+            copy_model(place, target / place.relative_to(source), put=put)
     else:
-        link_whole(source / WEIGHTS, target / WEIGHTS)
-    link_whole(source / DESCRIPTION, target / DESCRIPTION)
+        put(source / WEIGHTS, target / WEIGHTS)
+    put(source / DESCRIPTION, target / DESCRIPTION)
 
 
 def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:

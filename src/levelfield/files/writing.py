@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from levelfield.errors import BadInput
+from levelfield.files.reading import opened
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
 
@@ -59,13 +61,18 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise BadInput(
-            f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
-            "or free some space, then run the command again."
-        ) from error
+        raise cannot_write(path, error) from error
     finally:
         with suppress(OSError):  # if nothing could be written, there is nothing to remove
             temporary.unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: Exception) -> BadInput:
+    """The error for a file that could not be written."""
+    return BadInput(
+        f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
+        "or free some space, then run the command again."
+    )
 
 
 def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -81,10 +88,10 @@ def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         return "a parent of this path is a file, not a folder"
-    return error.strerror or str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or " ".join(str(error).split()).rstrip(".")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -151,6 +158,12 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
             fcntl.flock(handle, fcntl.LOCK_UN)
 
 
+def copy_whole(source: Path, target: Path) -> None:
+    """Write the content of `source` to `target`, which shares nothing with it."""
+    with opened(source) as content:
+        write_whole(target, lambda file: shutil.copyfileobj(content, file))
+
+
 def link_whole(source: Path, target: Path) -> None:
     """Make `target` a hard link to `source`, or a copy if the file system does not support links.
 
@@ -178,13 +191,7 @@ def link_whole(source: Path, target: Path) -> None:
         os.link(real, temporary)
         temporary.replace(target)
     except OSError:  # another file system, or one without links
-        write_whole(target, lambda file: file.write(real.read_bytes()))
+        copy_whole(real, target)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def temporary_folder(folder: Path) -> Path:
-    """A free name on the file system of `folder`, from which a complete folder can be renamed to it."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
-    return there / f".{folder.name}.{os.getpid()}.tmp"

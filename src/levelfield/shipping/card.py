@@ -106,11 +106,13 @@ def _figures(measured: Measured | None, facts: Mapping[str, Any], result: Result
 
 
 def _threshold(measured: Measured | None) -> list[str]:
-    found = None if measured is None else measured.threshold
+    if measured is None:
+        return ["Not chosen: the exported model was not measured (--no-measure)."]
+    found = measured.threshold
     if found is None:
         return [
-            "Not chosen: it needs validation classes (protocol.validation). On the training classes, on which it looks "
-            "better than it is: `levelfield evaluate RUN --threshold --choose-on training`"
+            f"Not chosen. {measured.no_threshold} On the training classes, on which it looks better than it is: "
+            "`levelfield evaluate RUN --threshold --choose-on training`"
         ]
     low, high = found.interval
     ends = f" (95 % interval {low:.3f} to {high:.3f})" if math.isfinite(low) else ""
@@ -118,7 +120,7 @@ def _threshold(measured: Measured | None) -> list[str]:
         f"Two images count as the same class from a cosine of {found.value:.3f}{ends}: equal rates of both errors on "
         "the validation classes."
     ]
-    matched = None if measured is None else measured.unknowns
+    matched = measured.unknowns
     return lines if matched is None else [*lines, "", unknowns_text(plain(matched))]
 
 

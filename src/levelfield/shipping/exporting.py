@@ -13,7 +13,8 @@ from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
 from levelfield.errors import BadInput, unknown
-from levelfield.files.writing import temporary_folder, write_text
+from levelfield.files.temporary import temporary_folder
+from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, describe, write_description
@@ -76,13 +77,9 @@ def export(
     images = TestImages.of(home) if measured else None
     model = load(home)
     check_view(common_view(model))
-    made = temporary_folder(out)
-    try:
-        made.mkdir()
+    with temporary_folder(out) as made:
         found = _written(home, model, chosen, made, images, int8=int8, progress=progress)
         _place(made, out)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if _is_ours(path, out)}
     return Exported(out, files, found)
 
@@ -127,7 +124,8 @@ def _as_data(found: Measured | None) -> dict[str, Any] | None:
     chosen = None if found.threshold is None else found.threshold.value
     matched = None if found.unknowns is None else plain(found.unknowns)
     size = {"largest_difference": found.difference, "limit": found.limit}
-    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched}
+    reason = {"no_threshold": found.no_threshold} if chosen is None else {}
+    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched, **reason}
 
 
 def _known(figure: float) -> float | None:

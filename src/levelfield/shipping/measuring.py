@@ -17,7 +17,7 @@ from levelfield.progress import Progress
 from levelfield.shipping.formats import Reread
 from levelfield.shipping.onnx_model import unit
 from levelfield.shipping.plain import PlainNetwork, noise
-from levelfield.studies.runs.finished import how_many_models, stored_test
+from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
@@ -83,6 +83,7 @@ class Measured:
     binary: bool
     threshold: Threshold | None
     unknowns: Unknowns | None = None
+    no_threshold: str = ""  # the reason, a sentence
 
     @property
     def difference_text(self) -> str:
@@ -143,8 +144,10 @@ def measure(
                 f"The exported model is not the run's: {name} is {exported[name]:.4f} instead of {original[name]:.4f}; "
                 f"the limit for {weights} weights is a difference of {most:.2g}. Nothing was written."
             )
-    chosen = _threshold(images, again, run, progress)
-    matched = None if chosen is None or len(exported.classes) < 2 else _unknowns(chosen, images.items, rows, progress)
+    if reason := _no_threshold(images, run):
+        return Measured(original, exported, away, limit, binary, None, no_threshold=reason)
+    chosen = _threshold(images, again, progress)
+    matched = None if len(exported.classes) < 2 else _unknowns(chosen, images.items, rows, progress)
     return Measured(original, exported, away, limit, binary, chosen, matched)
 
 
@@ -177,16 +180,25 @@ def limit_of(allowed: Tolerance, binary: bool) -> float:
     return allowed.bits if binary else allowed.number
 
 
-def _threshold(images: TestImages, again: Reread, run: Path, progress: Progress) -> Threshold | None:
-    """The similarity from which two images count as one class, chosen on the validation classes if there are some."""
+def _no_threshold(images: TestImages, run: Path) -> str:
+    """Why no threshold can be chosen; empty if one can."""
     fold, catalog = images.inputs.fold, images.inputs.catalog
-    if not len(fold.validation) or how_many_models(run) > 1:
-        return None
-    labels = catalog.labels[fold.validation]
-    sizes = np.unique(labels, return_counts=True)[1]
-    if len(sizes) < 2 or sizes.max() < 2:  # no pair of one kind
-        return None
-    names = np.array(catalog.class_names)[labels]
+    if not len(fold.validation):
+        return "The run has no validation classes (protocol.validation)."
+    try:
+        spec_of(run)
+    except LevelfieldError as error:  # members of other folds were trained on these classes
+        return str(error)
+    sizes = np.unique(catalog.labels[fold.validation], return_counts=True)[1]
+    if len(sizes) < 2 or sizes.max() < 2:
+        return "A threshold needs two validation classes, and two images of one of them."
+    return ""
+
+
+def _threshold(images: TestImages, again: Reread, progress: Progress) -> Threshold:
+    """The similarity from which two images count as one class, chosen on the validation classes."""
+    fold, catalog = images.inputs.fold, images.inputs.catalog
+    names = np.array(catalog.class_names)[catalog.labels[fold.validation]]
     return same_or_not(again.embed(images.paths(fold.validation), progress), names, progress=progress)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from levelfield.cli.console import bar, console, error_console, is_quiet
 from levelfield.cli.options import ImagesOption, ModelArgument, SkipOption, TrustOption
-from levelfield.cli.use.use import readable
+from levelfield.cli.use.use import readable, tell_missing
 from levelfield.errors import BadInput, UnreadableImage, unknown
 from levelfield.wording import plural
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from levelfield.shipping import Index
 
 LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approximate, known without numpy
+
+
+PARTS = ("validation", "training")  # those of levelfield.studies.runs.finished, known without torch
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
@@ -51,6 +54,8 @@ def index(
     """Embed folders of photos once, for `levelfield search`."""
     if approximate is not None and approximate not in LIBRARIES:
         raise unknown("library for approximate search", approximate, LIBRARIES)
+    if choose_on not in PARTS:
+        raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
     from levelfield.shipping.index.folder import is_index
 
     given = run if is_index(run) else None
@@ -78,7 +83,7 @@ def _build(
     as_json: bool,
     root: Path | None,
 ) -> None:
-    from levelfield.shipping import OnnxModel, build_index, load
+    from levelfield.shipping import build_index, load
     from levelfield.shipping.index import decision
     from levelfield.shipping.index.approximate import check_library
     from levelfield.shipping.index.index import check_out, photos_of
@@ -86,11 +91,17 @@ def _build(
     check_out(out, force=force)
     if approximate is not None:
         check_library(approximate)
+    exported = decision.is_exported(run)
+    if exported and choose_on == "training":
+        raise BadInput(
+            f"--choose-on training needs the training images, which the exported model {run} does not know: give the "
+            "run instead."
+        )
     skip = _unreadable(photos_of(folders), skip_unreadable)
     model = load(run)
     with bar("choosing the threshold") as progress:
-        if isinstance(model, OnnxModel):
-            chosen, note = decision.of_export(model)
+        if exported:
+            chosen, note = decision.of_export(run, model)
         else:
             from levelfield.studies.specification.locations import images_in
 
@@ -122,6 +133,7 @@ def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, 
         f"{plural(done.new, 'new image', 'new images')}{changed}, {done.known:,} already there. Now {len(done.index):,}"
     )
     _tell(done.index, f"{told} of {_classes(done.index)}", as_json)
+    tell_missing(sum(not path.is_file() for path in done.index.paths), "the photos of the index")
 
 
 def _unreadable(paths: list[Path], skip: bool) -> list[Path]:

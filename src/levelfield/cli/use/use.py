@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, console, error_console
+from levelfield.cli.console import bar, console, error_console, is_quiet
 from levelfield.cli.importing import without_collection
 from levelfield.cli.options import ModelArgument, SearchedArgument, SkipOption, TrustOption, quoted
 from levelfield.errors import BadInput, UnreadableImage
@@ -160,7 +160,9 @@ def search(
         for one in neighbours:
             same = "" if threshold is None else "same  " if one["same"] else "other "
             console.print(f"  {one['similarity']:.3f}  {same}{one['path']}", highlight=False, soft_wrap=True)
-        if threshold is not None and not any(one["same"] for one in neighbours):
+        if not neighbours:
+            console.print("  No other image is there to search.", highlight=False, soft_wrap=True)
+        elif threshold is not None and not any(one["same"] for one in neighbours):
             told = f"  No image of its class: the nearest is below the threshold {threshold:.3f}."
             console.print(told, highlight=False, soft_wrap=True)
 
@@ -207,12 +209,22 @@ def _in_index(
                 "class": index.content.items[position].label,
                 "similarity": round(float(cosine), 4),
                 "same": None if index.threshold is None else bool(cosine >= index.threshold),
+                "exists": index.paths[position].is_file(),
             }
             for position, cosine in zip(positions, cosines, strict=True)
             if position >= 0 and not _is_file(index.paths[position], query)  # an image is not its own neighbour
         ]
         found[str(query)] = near[:k]
+    missing = {one["path"] for near in found.values() for one in near if not one["exists"]}
+    tell_missing(len(missing), "these photos")
     return found, index.threshold
+
+
+def tell_missing(count: int, among: str) -> None:
+    """Say on stderr how many photos of an index were deleted since."""
+    if count and not is_quiet():
+        told = f"{count:,} of {among} no longer {'exists' if count == 1 else 'exist'}."
+        error_console.print(f"{told} Make the index again with --force.", soft_wrap=True)
 
 
 def _is_file(path: Path, query: Path) -> bool:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from levelfield.errors import Damaged, MissingExtra, unknown
+from levelfield.files.writing import cannot_write
 from levelfield.shipping.index.exact import BINARY, Positions, Rows, Stored, nearest, ordered, packed
 
 LIBRARIES = ("usearch", "faiss")
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
+_REASON = re.compile(r"\(([^()]+)\)$")  # the system's, after a function and line of faiss
 
 Search = Callable[[Rows, int], Positions]
 """Unit rows of queries and k to positions (queries, k); -1 where fewer were found."""
@@ -25,7 +30,8 @@ def check_library(name: str) -> None:
     """Refuse an unknown library, or one that is not installed."""
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
-    _module(name)
+    if importlib.util.find_spec(name) is None:  # only asked: an import here would come before onnxruntime's
+        raise _missing(name)
 
 
 def file_of(library: str) -> str:
@@ -39,7 +45,8 @@ def write_graph(library: str, stored: Stored, path: Path) -> None:
         kind = {"metric": "hamming", "dtype": "b1"} if stored.codes == BINARY else {"metric": "ip", "dtype": "f32"}
         graph = module.Index(ndim=_bits(stored), connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
         graph.add(np.arange(len(values), dtype=np.uint64), values)
-        graph.save(str(path))
+        with _saved_to(path):
+            graph.save(str(path))
         return
     if stored.codes == BINARY:
         graph = module.IndexBinaryHNSW(_bits(stored), _LINKS)
@@ -47,7 +54,8 @@ def write_graph(library: str, stored: Stored, path: Path) -> None:
         graph = module.IndexHNSWFlat(stored.dim, _LINKS, module.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = _WHEN_BUILDING
     graph.add(values)
-    (module.write_index_binary if stored.codes == BINARY else module.write_index)(graph, str(path))
+    with _saved_to(path):
+        (module.write_index_binary if stored.codes == BINARY else module.write_index)(graph, str(path))
 
 
 def open_graph(library: str, stored: Stored, path: Path) -> Search:
@@ -114,11 +122,27 @@ def _bits(stored: Stored) -> int:
     return int(8 * stored.values.shape[1]) if stored.codes == BINARY else stored.dim
 
 
+@contextmanager
+def _saved_to(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, OSError) as error:  # both libraries raise RuntimeErrors, also for a full disk
+        reason = _REASON.search(str(error))
+        raise cannot_write(path, OSError(reason[1]) if reason else error) from error
+
+
 def _module(library: str) -> Any:
+    if library == "usearch":
+        with suppress(ImportError):  # after usearch, the import of onnxruntime would crash the process
+            importlib.import_module("onnxruntime")
     try:
         return importlib.import_module("usearch.index" if library == "usearch" else library)
     except ImportError as error:
-        raise MissingExtra(
-            f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
-            "Without --approximate the search is exact and needs none."
-        ) from error
+        raise _missing(library) from error
+
+
+def _missing(library: str) -> MissingExtra:
+    return MissingExtra(
+        f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
+        "Without --approximate the search is exact and needs none."
+    )

@@ -6,11 +6,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levelfield.errors import BadInput, LevelfieldError
+from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.progress import SILENT, Progress
+from levelfield.shipping.description import DESCRIPTION, read_description
 from levelfield.shipping.onnx_model import OnnxModel
+
+if TYPE_CHECKING:
+    from levelfield.embedder import Ensemble, Model
+
+_TRAINED = "training.json"  # that of levelfield.studies.runs.folder.files, known without torch
 
 Decision = dict[str, Any]
 """`threshold` (value, low, high, chosen_on) and `unknowns` (as `levelfield.evaluation.Unknowns`); None: not known."""
@@ -39,14 +46,26 @@ def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SIL
     return {"threshold": told, "unknowns": plain(found)}, ""
 
 
-def of_export(model: OnnxModel) -> tuple[Decision, str]:
-    """What `levelfield export` measured."""
-    measured = model.measured or {}
-    if measured.get("threshold") is None:
-        return (
-            {},
-            "No threshold for 'same class': the exported model has none, because its run has no validation classes.",
+def is_exported(place: Path) -> bool:
+    """Whether the model at `place` was written by `levelfield export`, and is not a run."""
+    return place.is_file() or ((place / DESCRIPTION).is_file() and not (place / _TRAINED).exists())
+
+
+def of_export(place: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
+    """What `levelfield export` measured. model: the one that was loaded from `place`."""
+    if isinstance(model, OnnxModel):
+        measured = model.measured
+    else:
+        file = place / "model.yaml"
+        measured = read_description(file, read_bytes(file, most=MEGABYTE)).get("measured")
+    if measured is None:
+        return {}, (
+            "No threshold for 'same class': the model was exported with --no-measure. Export it again without that "
+            "option, or index with the run."
         )
+    if measured.get("threshold") is None:
+        reason = measured.get("no_threshold") or "The run of the exported model has no validation classes."
+        return {}, f"No threshold for 'same class'. {reason}"
     told = {"value": measured["threshold"], "low": None, "high": None, "chosen_on": "validation classes"}
     return {"threshold": told, "unknowns": measured.get("unknowns")}, ""
 
@@ -63,7 +82,7 @@ def unknowns_text(found: Mapping[str, Any], *, level: float = 0.95) -> str:
     return (
         f"Unknown classes: {100 * found['value']:.3g} %{ends} of the images whose class is not in the gallery are "
         f"matched wrongly: {found['matched']:,} of {found['images']:,} test images of {found['classes']:,} classes, "
-        f"each searched among {found['gallery']:,} images without its own class. A larger gallery has more."
+        f"each searched among the {found['gallery']:,} images, its own class left out. A larger gallery has more."
     )
 
 

@@ -10,9 +10,11 @@ import csv
 import hashlib
 import io
 import json
+import logging
 import os
-import shutil
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +24,19 @@ import numpy as np
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
 from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
-from levelfield.files.writing import temporary_folder, write_json, write_text, write_whole
+from levelfield.files.temporary import temporary_folder
+from levelfield.files.writing import locked, write_json, write_text, write_whole
 from levelfield.shipping.index.exact import BINARY, FLOAT, Stored
 
 INDEX = "index.json"
 FORMAT = 1
-_ROWS, _ITEMS = "rows", "items"
+_ROWS, _ITEMS, _LOCK = "rows", "items", ".lock"
 _COLUMNS = ["path", "class", "folder", "digest"]
 _KEYS = {"format", "images", "dim", "codes", "model", "folders", "threshold", "unknowns", "approximate", "files"}
+_DATA = re.compile(r"(rows|items|graph)-[0-9a-f]{32}\.(npy|csv|usearch|faiss)")
 _MOST_ITEMS = 2_000 * MEGABYTE
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,21 @@ def relative(place: Path, folder: Path) -> str:
     return os.path.relpath(place.resolve(), folder.resolve())
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Hold the lock of an index from reading to writing, so that two processes change it one after the other."""
+    with locked(folder / _LOCK, wait=False) as ours:
+        if ours:
+            yield
+            return
+    _log.warning("Waiting for another process that changes the index %s.", folder)
+    with locked(folder / _LOCK):
+        yield
+
+
 def write_folder(folder: Path, content: Content) -> None:
     """Write or replace an index. `content.graph`: a file that is moved into the folder."""
-    earlier = set(read_facts(folder)["files"].values()) if is_index(folder) else set()
-    made = temporary_folder(folder)
-    try:
-        made.mkdir()
+    with temporary_folder(folder) as made:
         write_whole(made / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
         write_text(made / f"{_ITEMS}.csv", _as_csv(content.items))
         if content.graph is not None:
@@ -85,10 +100,9 @@ def write_folder(folder: Path, content: Content) -> None:
         facts = {"format": FORMAT, **content.facts, "files": files}
         write_json(made / INDEX, {**facts, "checksum": _checksum(facts)})
         _place(made, folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    for name in earlier - set(files.values()):
-        (folder / name).unlink(missing_ok=True)
+    for path in folder.iterdir():  # of an earlier index, whose index.json may have been damaged
+        if _DATA.fullmatch(path.name) and path.name not in files.values():
+            path.unlink(missing_ok=True)
 
 
 def read_folder(folder: Path) -> Content:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,23 @@ from levelfield.data.checks.readable import check_names
 from levelfield.data.files.images import is_image_name
 from levelfield.data.files.walking import names_below
 from levelfield.errors import BadInput
+from levelfield.files.temporary import temporary_folder
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.front_door import load
 from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.approximate import check_library, file_of, lost, open_graph, write_graph
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
-from levelfield.shipping.index.folder import INDEX, Content, Item, is_index, read_folder, relative, write_folder
+from levelfield.shipping.index.folder import (
+    INDEX,
+    Content,
+    Item,
+    changing,
+    is_index,
+    read_facts,
+    read_folder,
+    relative,
+    write_folder,
+)
 from levelfield.shipping.onnx_model import OnnxModel
 
 if TYPE_CHECKING:
@@ -79,7 +90,8 @@ class Index:
         where = _shown(self.folder / facts["place"]) if place is None else Path(place)
         if place is None and not where.exists():
             raise BadInput(
-                f"The model of the index {self.folder} is no longer at {where}. Name its place now: --model RUN"
+                f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
+                f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
             )
         found = load(where)
         if found.checksum != facts["checksum"]:
@@ -159,7 +171,8 @@ def build_index(
     empty = Content(
         facts, [], Stored(packed(np.zeros((0, model.dim), np.float32), facts["codes"]), model.dim, facts["codes"])
     )
-    return _extended(out, empty, model, folders, skip, progress).index
+    with changing(out) if is_index(out) else nullcontext():
+        return _extended(out, empty, model, folders, skip, progress).index
 
 
 def add_to_index(
@@ -176,12 +189,18 @@ def add_to_index(
     Args:
         folder: of the index.
         more: folders with photos.
-        model: where the model of the index is now, if it was moved.
+        model: where the model of the index is now, if it was moved; the index then refers to this place.
         skip: photos to leave out.
         progress: gets a stage whose steps are images.
     """
-    index = Index.open(folder)
-    return _extended(index.folder, index.content, index.model(model), more, skip, progress)
+    read_facts(Path(folder))  # before a lock is created: it is an index
+    with changing(Path(folder)):
+        index = Index.open(folder)
+        found, content = index.model(model), index.content
+        if model is not None:
+            place = {"place": relative(Path(model), index.folder)}
+            content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **place}})
+        return _extended(index.folder, content, found, more, skip, progress)
 
 
 def photos_of(folders: Sequence[Path | str]) -> list[Path]:
@@ -223,9 +242,9 @@ def _extended(
     """Write `content` with the rows of further photos into `out`."""
     homes = [(out / name).resolve() for name in content.facts["folders"]]
     homes += [place for place in dict.fromkeys(Path(one).resolve() for one in more) if not _within(place, homes)]
-    given = [(path, _item(path, homes)) for path in photos_of(more) if path not in set(skip)]
+    given = _given(more, homes, set(skip))
     kept = {(one.folder, one.path): (one, place) for place, one in enumerate(content.items)}
-    new = {(one.folder, one.path): (path, one) for path, one in given if not _is_known(one, kept)}
+    new = {key: (path, one) for key, (path, one) in given.items() if not _is_known(one, kept)}
     if not new and not kept:
         raise BadInput("No image is left to index.")
     rows = remembered(model, [path for path, _ in new.values()], progress=progress)
@@ -249,19 +268,29 @@ def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) 
         write_folder(out, Content(facts, items, stored))
         return
     library = facts["approximate"]["library"]
-    there = next(place for place in out.absolute().parents if place.is_dir())
-    with tempfile.TemporaryDirectory(dir=there, prefix=f".{out.name}.") as place:
-        graph = Path(place) / file_of(library)
+    with temporary_folder(out) as place:
+        graph = place / file_of(library)
         write_graph(library, stored, graph)
         facts["approximate"] = {"library": library, **lost(open_graph(library, stored, graph), stored)}
         write_folder(out, Content(facts, items, stored, graph))
 
 
-def _item(path: Path, homes: list[Path]) -> Item:
-    """The entry of a photo: below the first folder of the index that contains it."""
-    real = path.resolve()
-    number = next(number for number, home in enumerate(homes) if real.is_relative_to(home))
-    inside = real.relative_to(homes[number])
+def _given(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
+    """Each photo with its entry. Photos and sub-folders that are links keep their own names."""
+    found: dict[tuple[int, str], tuple[Path, Item]] = {}
+    for folder in map(Path, more):
+        real = folder.resolve()
+        for path in photos_of([folder]):
+            if path not in skip:
+                one = _item(path, real / path.relative_to(folder), homes)
+                found[one.folder, one.path] = path, one
+    return found
+
+
+def _item(path: Path, place: Path, homes: list[Path]) -> Item:
+    """The entry of a photo at an absolute place: below the first folder of the index that contains it."""
+    number = next(number for number, home in enumerate(homes) if place.is_relative_to(home))
+    inside = place.relative_to(homes[number])
     return Item(inside.as_posix(), inside.parts[0] if len(inside.parts) > 1 else "", number, file_digest(path))
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data.cache_folder import default_cache_folder
+from levelfield.files.temporary import is_alive
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
@@ -143,14 +144,3 @@ def _scratch() -> Iterator[Path]:
         yield place
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process of this machine exists."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
