@@ -46,8 +46,8 @@ NAMES = {
         degenerate findings ordinary verdicts""",
     "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from is_chosen isolated numpy_stream reseed seed_globals stream",
-    "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData MissingExtra
-        NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
+    "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData
+        MissingExtra NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
 }
 PARTS: dict[str, Callable[[], list[type]]] = {
     "levelfield.objectives": lambda: [

@@ -13,12 +13,22 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from levelfield import ray_connection as connect
 from levelfield.cli import main
 from levelfield.cli.compare import executors
 from levelfield.errors import BadInput, Damaged, MissingExtra
-from levelfield.studies.execution.cluster.nodes import Answer, Found, Node, Question, look, marked, refuse_unready
+from levelfield.studies.execution.cluster.nodes import (
+    Answer,
+    Found,
+    Node,
+    Question,
+    look,
+    marked,
+    refuse_unready,
+    survey,
+)
 from levelfield.studies.execution.cluster.parcels import Changes, pack, unpack
 from levelfield.studies.runs.run import versions
 from levelfield.studies.specification.choices import Data
@@ -153,6 +163,34 @@ def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
     missing = look(Question(Data(name=str(tmp_path / "none")), device="cuda:9"))
     assert missing.no_data
     assert "cuda:9" in missing.no_device
+
+
+def test_a_node_that_is_lost_while_it_looks_is_left_out() -> None:
+    good, old, broken = (56 * digit for digit in "abc")
+    alive = dict.fromkeys((good, old, broken), True)
+
+    class Lost(Exception):
+        pass
+
+    def get(promised: str, timeout: float) -> str:
+        if promised == good:
+            return "found"
+        alive[old] = False  # noticed now
+        raise Lost("The node doesn't exist any more.")
+
+    def options(*, scheduling_strategy: NodeAffinitySchedulingStrategy, **_: object) -> SimpleNamespace:
+        return SimpleNamespace(remote=lambda _: scheduling_strategy.node_id)
+
+    errors = SimpleNamespace(GetTimeoutError=TimeoutError, RayTaskError=KeyError, RayError=Lost)
+    facts = {"NodeManagerHostname": "vm", "NodeManagerAddress": "", "Resources": {"CPU": 1.0}}
+    fake = SimpleNamespace(
+        nodes=lambda: [{**facts, "NodeID": name, "Alive": lives} for name, lives in alive.items()],
+        remote=lambda _: SimpleNamespace(options=options),
+        get=get,
+        exceptions=errors,
+    )
+    answers = survey(fake, Question(None, None, "cpu"))
+    assert [(answer.node.identity, answer.found) for answer in answers] == [(good, "found"), (broken, None)]
 
 
 def test_a_node_without_the_data_is_named(photos: Path) -> None:

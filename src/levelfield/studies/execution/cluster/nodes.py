@@ -104,7 +104,7 @@ def look(question: Question) -> Found:
 
 
 def survey(ray: Any, question: Question) -> list[Answer]:
-    """Let every node that can do runs look around."""
+    """Let every node that can do runs look around. A node that is lost meanwhile is left out."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
     asked = []
@@ -114,7 +114,9 @@ def survey(ray: Any, question: Question) -> list[Answer]:
             num_cpus=0, num_gpus=gpu, max_retries=1, scheduling_strategy=On(node.identity, soft=False)
         )
         asked.append((node, task.remote(question)))
-    return [_answer(ray, node, promised) for node, promised in asked]
+    answers = [_answer(ray, node, promised) for node, promised in asked]
+    alive = {node.identity for node in nodes_of(ray)}
+    return [answer for answer in answers if answer.found is not None or answer.node.identity in alive]
 
 
 def _answer(ray: Any, node: Node, promised: Any) -> Answer:
