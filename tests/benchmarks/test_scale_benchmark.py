@@ -13,7 +13,7 @@ def test_parts_are_measured_printed_and_kept(script: Callable[..., str], tmp_pat
     out = tmp_path / "scale.json"
     printed = script("scale", "--quick", "--only", "gather", "--only", "accumulate", "--out", str(out), columns=150)
     figures = json.loads(out.read_text(encoding="utf-8"))["figures"]
-    assert [figure["part"] for figure in figures] == ["gather", "accumulate"]
+    assert [figure["part"] for figure in figures] == ["gather", "gather", "accumulate"]
     for figure in figures:
         assert np.isfinite(figure["value"])
         assert figure["value"] > 0

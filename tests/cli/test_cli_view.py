@@ -110,12 +110,13 @@ def viewed(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 def test_sigterm_ends_it_and_nothing_is_written(compared: Path, viewed: Callable[..., Ended]) -> None:
     before = {path: path.stat().st_mtime_ns for path in compared.rglob("*")}
+    handler = signal.getsignal(signal.SIGTERM)
     seen: list[int] = []
     ended = viewed(lambda address: seen.append(ask(address)[0]), "-q")
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/\n", ended.printed)
     assert (seen, ended.err) == ([200], "")
     assert {path: path.stat().st_mtime_ns for path in compared.rglob("*")} == before
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 def test_the_data_of_a_written_page_are_used_again_but_not_its_script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,7 @@ class World:
 @contextmanager
 def ray_world() -> Iterator[World]:
     head = {**NODE, "num_cpus": 0, "include_dashboard": False, "_system_config": QUICK}
+    before = signal.getsignal(signal.SIGTERM)  # Ray changes it
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         world = World(cluster)
@@ -49,6 +51,7 @@ def ray_world() -> Iterator[World]:
     finally:
         ray.shutdown()
         cluster.shutdown()
+        signal.signal(signal.SIGTERM, before)
 
 
 def result(folder: Path) -> dict[str, object]:
