@@ -218,7 +218,7 @@ def limited(settings: dict[str, Any]) -> Iterator[None]:
 def on_one_machine(quick: bool) -> Iterator[Figure]:
     """The demo with Ray against worker processes, and two Ray workers against one; features are stored before."""
     with tempfile.TemporaryDirectory() as folder:
-        home, rounds = Path(folder), 1 if quick else 3
+        home, rounds = Path(folder), 1 if quick else 2
         small = tiny(home, ["margin", "triplet"], seeds=2, cut="last-1", steps=20)
         study = small if quick else read_study("demo")
         runs = prepare(study)
@@ -236,6 +236,18 @@ def on_one_machine(quick: bool) -> Iterator[Figure]:
         ]
         facts = {"one_s": median(one for one, _ in pairs), "two_s": median(two for _, two in pairs)}
         yield Figure("ray", "two Ray workers", "one", median(one / two for one, two in pairs), 1.6, False, facts=facts)
+
+
+def on_running_ray(quick: bool) -> Iterator[Figure]:
+    """The demo with a Ray whose processes are there, as those of a cluster are, against worker processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        study = tiny(Path(folder), ["margin"], seeds=2, steps=20) if quick else read_study("demo")
+        runs = prepare(study)
+        timed(runs[:2], study, jobs=2, ray=False)
+        ours, peer = timed(runs, study, jobs=2, ray=True, warm=True), timed(runs, study, jobs=2, ray=False)
+        facts = {"ray_s": ours, "workers_s": peer}
+        what = f"{study.name} with a running Ray, two at a time"
+        yield Figure("running ray", what, "two worker processes", ours / peer, 1.15, True, facts=facts)
 
 
 def killed(quick: bool) -> Iterator[Figure]:

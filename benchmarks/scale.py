@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 from figures import Figure, save, table
-from ray_lanes import killed, on_one_machine
+from ray_lanes import killed, on_one_machine, on_running_ray
 from rich.console import Console
 from scale_processes import accumulation, gathering, memory, million_classes, one_run
 
@@ -30,6 +30,7 @@ PARTS: dict[str, Part] = {
     "memory": memory,
     "classes": million_classes,
     "ray": on_one_machine,
+    "running ray": on_running_ray,
     "kills": killed,
 }
 
