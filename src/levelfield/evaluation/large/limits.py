@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.evaluation.extent import Division
+from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.search.budget import FIXED, THREAD, parse_memory, refuse_less
 from levelfield.evaluation.search.products import TILE, in_tiles
@@ -25,6 +26,8 @@ def divide(
     row = COPIES * (inputs.query.shape[1] * kind + 32)
     pair = kind + 8
     shared = gallery * PER_ROW + (0 if inputs.self_search else asked * PER_ROW) + 8 * metrics * asked
+    if isinstance(inputs.gallery, FileRows) and not isinstance(inputs.query, FileRows):
+        shared += inputs.query.nbytes  # a sample: read from the file and kept
     fixed = FIXED + THREAD * (threads - 1) + gallery * PER_ROW_OF_A_WORKER
     least_block = TILE * row + pair * int(positives.max(initial=0))
     refuse_less(memory, shared + workers * (fixed + row * LEAST_PANEL + least_block), inputs)
