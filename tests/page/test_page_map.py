@@ -132,8 +132,11 @@ def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -
     left, top, width, height = look(tab)
     start = points(tab)
     tab.mouse.move(left + width / 2, top + height / 2)
-    tab.mouse.wheel(0, -600)
-    tab.wait_for_timeout(100)
+    tab.mouse.wheel(0, -600)  # returns before the page has heard of it
+    for _ in range(100):
+        if points(tab) != start:
+            break
+        tab.wait_for_timeout(50)
     seen = [start, points(tab)]
     tab.mouse.down()
     tab.mouse.move(left + width / 2 + 80, top + height / 2 + 30, steps=4)
