@@ -10,16 +10,16 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from levelfield import local_ray
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 
 LOCAL = "local"
 OLDEST = (2, 50)
 PATIENCE = 5.0  # seconds for each of the two steps of the greeting
-STORE = 256 * 1024**2  # bytes of shared memory of a local Ray
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # how every gRPC client begins (RFC 9113)
 _SETTINGS = 0x04  # the frame with which a server answers
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
@@ -47,36 +47,42 @@ def address_of(given: str) -> str:
     return given or os.environ.get("RAY_ADDRESS", "") or LOCAL
 
 
+def start_early(cpus: int, modules: Sequence[str]) -> None:
+    """Start a local Ray in the background, for the next `connected`. A Ray in use stays connected."""
+    ray = import_ray()
+    local_ray.wait_for_end()
+    if not ray.is_initialized():
+        local_ray.start(ray, cpus, modules)
+
+
 @contextmanager
-def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
+def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] = ()) -> Iterator[Any]:
     """Context in which this process uses the Ray at `address`; yields the module. A Ray in use stays connected.
 
-    cpus: of a local Ray, which ends with the context.
+    cpus, modules: of a local Ray, which ends with the context (see `LocalRay`).
     """
     ray = import_ray()
-    if ray.is_initialized():
+    local_ray.wait_for_end()
+    if ray.is_initialized() and not local_ray.is_early():
         yield ray
         return
-    quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
     address = address_of(address)
-    if address == LOCAL:
-        quiet |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": STORE}
-    else:
-        check_address(address)
     stoppable = threading.current_thread() is threading.main_thread()  # others cannot change handlers
     before = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(address=address, **quiet)
-    except (RuntimeError, ConnectionError, ValueError) as error:
-        raise _explained(ray, address, error) from error
-    try:
+    with ExitStack() as held:
+        try:
+            if address == LOCAL:
+                held.enter_context(local_ray.running(ray, cpus, modules))
+            else:
+                check_address(address)
+                ray.init(address=address, log_to_driver=False, configure_logging=False)
+                held.callback(ray.shutdown)
+        except (RuntimeError, ConnectionError, ValueError) as error:
+            raise _explained(ray, address, error) from error
         if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
+            held.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
             signal.signal(signal.SIGTERM, _stop)
         yield ray
-    finally:
-        ray.shutdown()
-        if stoppable:
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def _stop(*_: object) -> None:

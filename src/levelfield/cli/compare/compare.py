@@ -137,7 +137,9 @@ def compare(
     if ray is not None and max(chosen.conditions.processes, torchrun) > 1:
         raise BadSpecification("Runs over several processes (--processes) cannot be given to Ray: leave out one.")
     if not dry_run:
-        get_ready(ray, ship_features=ship_features)  # in parallel with this process's imports and checks
+        at_once, threads = jobs or os.cpu_count() or 1, chosen.conditions.threads
+        # in parallel with this process's imports and checks
+        get_ready(ray, jobs=at_once, threads=threads, ship_features=ship_features)
 
     # these need torch; the study file was checked without it
     with without_collection():

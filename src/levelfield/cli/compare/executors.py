@@ -30,7 +30,7 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(ray: str | None, *, ship_features: bool) -> None:
+def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool) -> None:
     """Start what takes long before it is needed, and refuse an address where no Ray answers."""
     if ray is None:
         if ship_features:
@@ -39,11 +39,13 @@ def get_ready(ray: str | None, *, ship_features: bool) -> None:
 
         processes.warm_up()
         return
-    from levelfield.ray_connection import LOCAL, address_of, check_address, import_ray
+    from levelfield.ray_connection import LOCAL, address_of, check_address, start_early
+    from levelfield.studies.execution.cluster import MODULES
 
-    import_ray()
     address = address_of(ray)
-    if address != LOCAL:
+    if address == LOCAL:
+        start_early(jobs * threads, MODULES)
+    else:
         check_address(address)
 
 

@@ -126,8 +126,9 @@ def tune(
     chosen = with_ranges(chosen, search or [])
     check_method_names(chosen)
     check_embedded(chosen)
+    at_once, threads = jobs or os.cpu_count() or 1, chosen.conditions.threads
     if not dry_run:
-        get_ready(ray, ship_features=ship_features)
+        get_ready(ray, jobs=at_once, threads=threads, ship_features=ship_features)
 
     from levelfield.cli.compare.tuning_bars import TuningBars
     from levelfield.embedder.devices import usable
@@ -141,11 +142,10 @@ def tune(
         check_metrics(chosen.metrics)
     how = choose_how(chosen, trials, budget, validation, folds, sampler, metric, prune=prune, seed=seed)
     if dry_run:
-        print_outline(chosen, how, Options(device=usable(device), cache_folder=cache), jobs or os.cpu_count() or 1)
+        print_outline(chosen, how, Options(device=usable(device), cache_folder=cache), at_once)
         return
     folder = out / f"{chosen.name}-tuning"
     options = Options(device=usable(device), cache_folder=cache, workers=workers)
-    at_once, threads = jobs or os.cpu_count() or 1, chosen.conditions.threads
     with (
         executor_on(ray, ship_features=ship_features, jobs=at_once, threads=threads) as executor,
         TuningBars(how) as bars,

@@ -18,6 +18,7 @@ from levelfield.evaluation.large.blocks import QueryBlock
 from levelfield.evaluation.large.counting import Job, measure
 from levelfield.ray_connection import LOCAL, connected
 
+MODULES = ("levelfield.evaluation.large.counting", "levelfield.evaluation.search.cpu_blocks")  # of every block
 Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]
 
 
@@ -108,7 +109,7 @@ def on_ray(address: str | None = None) -> Iterator[Shards]:
 
     Every node opens the embeddings by their path; labels are shared through Ray's object store.
     """
-    with connected(address or LOCAL) as ray:
+    with connected(address or LOCAL, modules=MODULES) as ray:
         resources: dict[str, float] = ray.cluster_resources()
         workers = max(int(resources.get("CPU", 1)), 1)
 

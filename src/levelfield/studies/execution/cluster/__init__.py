@@ -1,1 +1,4 @@
-"""The executor that gives runs to Ray: on this machine, or on a cluster."""
+"""Runs as tasks of Ray."""
+
+MODULES = ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo")
+"""What every run imports: processes of a local Ray import it before their first run."""

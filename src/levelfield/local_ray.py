@@ -1,0 +1,115 @@
+"""A Ray of this machine alone, started and ended in the background: both take seconds in which a command can work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+STORE = 256 * 1024**2  # bytes of shared memory
+
+
+class LocalRay:
+    """Starts at once. cpus: None for all of this machine. modules: imported by its processes before their first task.
+
+    All of it happens in one thread, which lives as long as Ray does: Linux ends Ray's processes with the thread that
+    started them.
+    """
+
+    def __init__(self, ray: Any, cpus: int | None, modules: Sequence[str]) -> None:
+        self.cpus, self._ray, self._modules = cpus, ray, list(modules)
+        self._ready, self._over = threading.Event(), threading.Event()
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._live, name="local Ray", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until it is ready; raise what prevented it."""
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    def end(self) -> None:
+        """End it in the background."""
+        self._over.set()
+
+    def wait_for_end(self) -> None:
+        if self._over.is_set():
+            self._thread.join()
+
+    def _live(self) -> None:
+        quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
+        try:
+            with _without_warnings():
+                self._ray.init(
+                    address="local",
+                    num_cpus=self.cpus,
+                    object_store_memory=STORE,
+                    _system_config={"preload_python_modules": self._modules},
+                    **quiet,
+                )
+        except Exception as error:  # raised by `wait`
+            self._error = error
+            return
+        finally:
+            self._ready.set()
+        self._over.wait()
+        self._ray.shutdown()
+
+
+_early: LocalRay | None = None
+_last: LocalRay | None = None
+
+
+def start(ray: Any, cpus: int, modules: Sequence[str]) -> None:
+    """Start a Ray for the next `running`. If there is none, it ends with this process."""
+    global _early
+    _early = _early or LocalRay(ray, cpus, modules)
+
+
+@contextmanager
+def running(ray: Any, cpus: int | None, modules: Sequence[str]) -> Iterator[None]:
+    """Context with a Ray that is ready: the one that was started early, if it has as many cores, or a new one."""
+    global _last
+    found = _taken()
+    if found is not None and found.cpus != cpus:
+        found.end()
+        found.wait_for_end()
+        found = None
+    _last = found = found or LocalRay(ray, cpus, modules)
+    try:
+        found.wait()
+        yield
+    finally:
+        found.end()
+
+
+def is_early() -> bool:
+    """Whether a Ray was started early and is not used yet."""
+    return _early is not None
+
+
+def wait_for_end() -> None:
+    """Wait for a Ray that is ending."""
+    if _last is not None:
+        _last.wait_for_end()
+
+
+def _taken() -> LocalRay | None:
+    global _early
+    found, _early = _early, None
+    return found
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Context without Ray's warnings that a thread starts it, and that strangers need its token."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
