@@ -6,6 +6,7 @@
 - two processes against one, on one core each: at least 1.7 times as fast
 
 `--rows 1000000`: rows that a sample of the queries is searched in; `--whole 100000`: rows that are all queries.
+`--everything`: adds the search of all those rows in all of them to the stored lanes (1,000,000: about an hour).
 """
 
 from __future__ import annotations
@@ -127,15 +128,26 @@ def lanes(rows: int, whole: int, queries: int, limit: int) -> dict[str, Measured
         return {name: in_a_fresh_process(path, *numbers) for name, numbers in asked.items()}
 
 
+def everything(rows: int, limit: int) -> dict[str, Measured]:
+    """The stored lanes, and one more: all rows are queries."""
+    stored = json.loads(RESULTS.read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        write_file(path, rows)
+        measured = in_a_fresh_process(path, rows, rows, limit, 0)
+    return {name: Measured(**each) for name, each in stored.items()} | {f"all of {rows:,}": measured}
+
+
 def table(found: dict[str, Measured]) -> list[str]:
     """One line per lane, and the verdicts."""
     names = list(found)
-    small, whole, memory, few, many, one, two = found.values()
+    small, whole, memory, few, many, one, two, *all_rows = found.values()
     lines = [f"{'queries':34} {'seconds':>9} {'CPU':>9} {'growth':>9} {'limit':>9}"]
     for name, each in found.items():
         sizes = "".join(f" {size / 10**6:6,.0f} MB" for size in (each.growth, each.limit))
         lines.append(f"{name:34} {each.seconds:9.1f} {each.cpu:9.1f}{sizes}")
-    for name, known, wanted in ((names[1], small, whole), (names[4], few, many)):
+    pairs = [(names[1], small, whole), (names[4], few, many), *((names[7], whole, each) for each in all_rows)]
+    for name, known, wanted in pairs:
         off = wanted.cpu / predicted(known, wanted) - 1
         verdict = "good" if abs(off) <= WITHIN else "NOT PREDICTED"
         lines.append(f"{name}: {off:+.0%} of the prediction from {known.rows:,} rows ({verdict}, target {WITHIN:.0%})")
@@ -155,6 +167,7 @@ def main() -> None:
     parser.add_argument("--whole", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--limit", type=int, default=0, help="bytes; default: 60 MB and 110 for each row")
+    parser.add_argument("--everything", action="store_true", help="only the search of all rows in all rows")
     parser.add_argument("--quick", action="store_true", help="small files, for a test; nothing is stored")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -163,7 +176,8 @@ def main() -> None:
         print(json.dumps(asdict(measure_here(Path(path), int(rows), int(queries), int(limit), int(jobs)))))
         return
     sizes = (40_000, 20_000, 1000) if given.quick else (given.rows, given.whole, given.queries)
-    found = lanes(*sizes, given.limit or 60 * 10**6 + 110 * max(sizes))
+    limit = given.limit or 60 * 10**6 + 110 * max(sizes)
+    found = everything(given.rows, limit) if given.everything else lanes(*sizes, limit)
     print("\n".join(table(found)))
     if not given.quick:
         RESULTS.parent.mkdir(exist_ok=True)

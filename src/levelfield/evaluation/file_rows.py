@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 from collections.abc import Iterator
@@ -81,7 +82,7 @@ class FileRows:
                 raw = self._read(np.empty((len(part) - 1) * self.stride + wide, np.uint8), part.start)
                 rows = np.ndarray((len(part), self.shape[1]), self.stored, raw, 0, (self.stride, self.stored.itemsize))
             else:
-                rows = self._one_by_one(part)
+                rows = self._in_runs(np.asarray(part))
             result[low : low + lines] = rows
         return result
 
@@ -103,11 +104,14 @@ class FileRows:
     def _parts(self) -> Iterator[Array]:
         return (self[begin : begin + _PART] for begin in range(0, len(self), _PART))
 
-    def _one_by_one(self, rows: range | Array) -> Array:
+    def _in_runs(self, rows: Array) -> Array:
+        """Read rows that follow each other at once, unless there is something between them."""
         found = np.empty((len(rows), self.shape[1]), self.stored)
-        lines = found.view(np.uint8).reshape(len(rows), -1)
-        for line, row in zip(lines, rows, strict=True):
-            self._read(line, int(row))
+        width = self.shape[1] * self.stored.itemsize
+        whole, content = self.stride == width, found.view(np.uint8).reshape(-1)
+        begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1) if whole else np.arange(len(rows))
+        for begin, end in itertools.pairwise([*begins.tolist(), len(rows)]):
+            self._read(content[begin * width : end * width], int(rows[begin]))
         return found
 
     def _read(self, target: Array, row: int) -> Array:

@@ -54,13 +54,14 @@ class Sorted:
         return np.argsort(self.inputs.query_codes, kind="stable")
 
     @cached_property
+    def _sizes(self) -> Array:
+        """Number of gallery rows of each class."""
+        return np.bincount(self.inputs.gallery_codes, minlength=len(self.inputs.classes))
+
+    @cached_property
     def _starts(self) -> Array:
         """The first place of each class in the gallery's order."""
-        return np.concatenate([[0], np.cumsum(np.bincount(self.inputs.gallery_codes, minlength=self._classes))])
-
-    @property
-    def _classes(self) -> int:
-        return len(self.inputs.classes)
+        return np.cumsum(self._sizes) - self._sizes
 
     @cached_property
     def positives(self) -> Array:
@@ -68,7 +69,7 @@ class Sorted:
         inputs, order = self.inputs, self.query_order
         ids, codes = inputs.query_ids[order], inputs.query_codes[order]
         itself = (ids >= 0) & (inputs.gallery_codes[ids] == codes)
-        found: Array = np.diff(self._starts)[codes] - itself
+        found: Array = self._sizes[codes] - itself
         return found
 
     @cached_property
@@ -88,8 +89,12 @@ class Sorted:
             end = max(end, begin + 1)
             rows = self.query_order[begin:end]
             codes, ids = inputs.query_codes[rows], inputs.query_ids[rows]
-            low, high = self._starts[codes[0]], self._starts[codes[-1] + 1]
-            first, last = self._starts[codes] - low, self._starts[codes + 1] - low
+            present, which = np.unique(codes, return_inverse=True)  # a sample misses classes between its own
+            sizes = self._sizes[present]
+            ends_here = np.cumsum(sizes)
+            moved = ends_here - sizes - self._starts[present]  # from a place in the gallery's order to one in `found`
+            found = self.gallery_order[np.arange(ends_here[-1]) - np.repeat(moved, sizes)]
+            last = ends_here[which]
             own = np.arange(begin, end) if inputs.self_search else self._place[ids]
-            yield QueryBlock(rows, codes, ids, self.gallery_order[low:high], first, last, own - low)
+            yield QueryBlock(rows, codes, ids, found, last - sizes[which], last, own + moved[which])
             begin = end

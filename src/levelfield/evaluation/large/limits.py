@@ -16,6 +16,7 @@ COPIES = 2  # of a block of queries or a panel of gallery rows: as read, and as 
 QUERIES = 16_128  # most queries in a block: more would not be faster
 LEAST_PANEL, MOST_PANEL = 24 * TILE, 2**16 // TILE * TILE  # gallery rows
 BLOCKS_EACH = 2  # of each worker at least, so that all end at about the same time
+WORTH = 4_032  # queries in a block that make another pass over the gallery worthwhile
 
 
 def divide(
@@ -34,7 +35,8 @@ def divide(
     free = (parse_memory(memory) - shared) // workers - fixed
     panel = int(np.clip((free - least_block) // 2 // row // TILE * TILE, LEAST_PANEL, MOST_PANEL))
     free -= panel * row
-    even = -(-asked // (BLOCKS_EACH * workers)) if workers > 1 else asked
+    even = -(-asked // workers)
+    even = -(-even // BLOCKS_EACH) if workers > 1 and even >= BLOCKS_EACH * WORTH else even
     typical = row + pair * max(int(positives.mean()) if asked else 0, 1)
     queries = int(np.clip(in_tiles(min(free // typical, even)), TILE, QUERIES))
     return Division(parse_memory(memory), queries, max((free - queries * row) // pair, 1), panel, workers)

@@ -44,6 +44,7 @@ def in_processes(workers: int) -> Shards:
     if workers < 1:
         raise BadSpecification(f"jobs={workers}: the number of processes must be at least 1.")
     threads = max(torch.get_num_threads() // workers, 1)
+    processes.warm_up()  # in parallel with the preparation of the search
 
     def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
         started = [processes.start(_serve, job, threads) for _ in range(workers)]

@@ -1,0 +1,105 @@
+"""A Ray of this machine starts while a command imports and checks, and ends while it writes its report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from ray_world import results
+from small_world import carry_out, command, processes, small_study
+
+from levelfield import local_ray
+from levelfield import ray_connection as connect
+from levelfield.errors import BadInput
+from levelfield.studies import prepare
+
+
+class FakeRay(SimpleNamespace):
+    """Records what is asked of it, and by which thread."""
+
+    __version__ = "2.60.0"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(told=[], threads=set(), error=error)
+
+    def is_initialized(self) -> bool:
+        return bool(self.told) and self.told[-1] != "shutdown"
+
+    def init(self, *, num_cpus: int, **_: object) -> None:
+        self.threads.add(threading.current_thread())
+        if self.error is not None:
+            raise self.error
+        self.told.append(num_cpus)
+
+    def shutdown(self) -> None:
+        self.threads.add(threading.current_thread())
+        self.told.append("shutdown")
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
+    ray = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    yield ray
+    local_ray.wait_for_end()
+
+
+def test_what_was_started_early_is_used_and_ended_by_the_thread_that_started_it(fake: FakeRay) -> None:
+    connect.start_early(2, ("math",))
+    connect.start_early(2, ("math",))
+    with connect.connected("local", cpus=2):
+        assert fake.told == [2]
+    local_ray.wait_for_end()
+    assert fake.told == [2, "shutdown"]
+    (thread,) = fake.threads  # Linux ends Ray's processes with the thread that started them
+    assert thread is not threading.current_thread()
+
+
+def test_another_number_of_cores_starts_another_one(fake: FakeRay) -> None:
+    connect.start_early(2, ())
+    with connect.connected("local", cpus=3):
+        assert fake.told == [2, "shutdown", 3]
+    with connect.connected("local", cpus=4):  # waits for the end of the one before
+        assert fake.told == [2, "shutdown", 3, "shutdown", 4]
+
+
+def test_a_ray_in_use_is_used(fake: FakeRay) -> None:
+    fake.init(num_cpus=8)
+    connect.start_early(2, ())
+    with connect.connected("local", cpus=2):
+        pass
+    assert fake.told == [8]
+
+
+def test_an_error_of_the_start_is_told_by_the_command(fake: FakeRay) -> None:
+    fake.error = RuntimeError("no room in /dev/shm")
+    connect.start_early(2, ())
+    with pytest.raises(BadInput, match="no room in /dev/shm"), connect.connected("local", cpus=2):
+        pass
+    fake.error = None
+    with connect.connected("local", cpus=2):
+        assert fake.told == [2]
+
+
+def test_a_study_on_a_local_ray_has_the_same_bits(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["margin"], overrides=("seeds=2",))
+    file, log = tmp_path / "small.yaml", tmp_path / "log.txt"
+    file.write_text(yaml.safe_dump(study.model_dump(mode="json", exclude_defaults=True) | {"name": "small"}))
+    words = ["compare", str(file), "--out", str(tmp_path), "--ray", "--jobs", "2", "--no-page"]
+    driver = processes().Process(target=command, args=(words, log, Path(os.environ["LEVELFIELD_CACHE"])))
+    driver.start()
+    driver.join(200)
+    said = log.read_text()
+    assert driver.exitcode == 0, said
+    assert "Token authentication" not in said
+    assert "SIGTERM" not in said
+    runs, outcome = carry_out(study, tmp_path / "here")
+    assert not outcome.failed
+    for one, other in zip(results(prepare(study), tmp_path / "small"), results(runs, tmp_path / "here"), strict=True):
+        assert one | {"log.jsonl": b""} == other | {"log.jsonl": b""}
