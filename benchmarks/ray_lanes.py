@@ -4,6 +4,8 @@ Ray's memory monitor kills. `benchmarks/scale.py` measures them."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import yaml
 from figures import Figure
 
 from levelfield.studies import PlannedRun, Study, parse_study, prepare, read_study
@@ -81,7 +84,7 @@ def tiny(home: Path, methods: list[Any], *, seeds: int, **conditions: Any) -> St
 
 
 def timed(runs: list[PlannedRun], study: Study, *, jobs: int, ray: bool, warm: bool = False) -> float:
-    """Seconds of all runs in a new folder, with the start of the executor. warm: without it."""
+    """Seconds of all runs in a new folder, in this process, with the start of the executor. warm: without it."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         if not ray:
@@ -215,18 +218,30 @@ def limited(settings: dict[str, Any]) -> Iterator[None]:
             del os.environ[name]
 
 
+def commanded(study: Path | str, folder: Path, *options: str) -> float:
+    """Seconds of `levelfield compare` in a new process, from its start to its end."""
+    command = [sys.executable, "-m", "levelfield", "compare", str(study), "--jobs", "2", "--no-page", *options]
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        began = time.perf_counter()
+        subprocess.run([*command, "--out", out], check=True, capture_output=True)
+        return time.perf_counter() - began
+
+
 def on_one_machine(quick: bool) -> Iterator[Figure]:
-    """The demo with Ray against worker processes, and two Ray workers against one; features are stored before."""
+    """The demo with `--ray` against worker processes, and two Ray workers against one; features are stored before."""
     with tempfile.TemporaryDirectory() as folder:
-        home, rounds = Path(folder), 1 if quick else 2
+        home, rounds = Path(folder), 1 if quick else 3
         small = tiny(home, ["margin", "triplet"], seeds=2, cut="last-1", steps=20)
-        study = small if quick else read_study("demo")
-        runs = prepare(study)
-        timed(runs[:2], study, jobs=2, ray=False)
-        pairs = [(timed(runs, study, jobs=2, ray=True), timed(runs, study, jobs=2, ray=False)) for _ in range(rounds)]
+        chosen: Path | str = "demo"
+        if quick:
+            chosen = home / "tiny.yaml"
+            chosen.write_text(yaml.safe_dump(small.model_dump(mode="json", exclude_defaults=True)), encoding="utf-8")
+        else:
+            commanded(chosen, home)
+        pairs = [(commanded(chosen, home, "--ray"), commanded(chosen, home)) for _ in range(rounds)]
         facts = {"ray_s": median(ours for ours, _ in pairs), "workers_s": median(peer for _, peer in pairs)}
         cost = median(ours / peer for ours, peer in pairs)
-        what = f"{study.name} with Ray and its start, two at a time"
+        what = "the whole command with --ray, two at a time"
         yield Figure("ray", what, "two worker processes", cost, 1.15, True, facts=facts)
         equal = small if quick else tiny(home, ["margin"], seeds=8, cut="last-1", steps=300)
         runs = prepare(equal)

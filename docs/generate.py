@@ -88,6 +88,24 @@ def scale() -> str:
     return _table(("what", "against", "measured", "target", "reached"), rows)
 
 
+def beyond_memory() -> str:
+    """What `benchmarks/big_evaluation.py` measured last."""
+    path = HERE.parent / "benchmarks" / "results" / "big_evaluation.json"
+    rows = []
+    for name, one in json.loads(path.read_text(encoding="utf-8")).items():
+        own = one["jobs"] == 0  # with more processes, time and memory of the first alone say little
+        rows.append(
+            (
+                name,
+                f"{one['seconds']:,.0f} s",
+                f"{one['cpu']:,.0f} s" if own or one["jobs"] < 0 else "",
+                f"{one['growth'] / 10**6:,.0f} MB" if own else "",
+                f"{one['limit'] / 10**6:,.0f} MB" if own else "",
+            )
+        )
+    return _table(("queries", "time", "of one core", "more memory", "limit"), rows)
+
+
 def _named(method: methods.Method, group: methods.Group) -> list[tuple[str, Any]]:
     own = {id(parameter) for parameter in group.parameters}
     return [(key, parameter) for key, parameter in method.named_parameters() if id(parameter) in own]
@@ -493,6 +511,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "protocols": protocol_facts,
     "figures": figure_facts,
     "scale": scale,
+    "beyond_memory": beyond_memory,
     "laws": laws,
     "commands": commands,
 }
