@@ -72,13 +72,11 @@ def start(ray: Any, cpus: int, modules: Sequence[str]) -> None:
 @contextmanager
 def running(ray: Any, cpus: int | None, modules: Sequence[str]) -> Iterator[None]:
     """Context with a Ray that is ready: the one that was started early, if it has as many cores, or a new one."""
-    global _last
-    found = _taken()
-    if found is not None and found.cpus != cpus:
-        found.end()
-        found.wait_for_end()
-        found = None
-    _last = found = found or LocalRay(ray, cpus, modules)
+    global _early, _last
+    if _early is not None and _early.cpus != cpus:
+        end_early()
+    _last, _early = _early or LocalRay(ray, cpus, modules), None
+    found = _last
     try:
         found.wait()
         yield
@@ -91,16 +89,19 @@ def is_early() -> bool:
     return _early is not None
 
 
+def end_early() -> None:
+    """End a Ray that was started early and is not needed."""
+    global _early
+    if _early is not None:
+        _early.end()
+        _early.wait_for_end()
+        _early = None
+
+
 def wait_for_end() -> None:
     """Wait for a Ray that is ending."""
     if _last is not None:
         _last.wait_for_end()
-
-
-def _taken() -> LocalRay | None:
-    global _early
-    found, _early = _early, None
-    return found
 
 
 @contextmanager

@@ -75,6 +75,7 @@ def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] =
                 held.enter_context(local_ray.running(ray, cpus, modules))
             else:
                 check_address(address)
+                local_ray.end_early()
                 ray.init(address=address, log_to_driver=False, configure_logging=False)
                 held.callback(ray.shutdown)
         except (RuntimeError, ConnectionError, ValueError) as error:

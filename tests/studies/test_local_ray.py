@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -31,7 +32,7 @@ class FakeRay(SimpleNamespace):
     def is_initialized(self) -> bool:
         return bool(self.told) and self.told[-1] != "shutdown"
 
-    def init(self, *, num_cpus: int, **_: object) -> None:
+    def init(self, *, num_cpus: int | None = None, **_: object) -> None:
         self.threads.add(threading.current_thread())
         if self.error is not None:
             raise self.error
@@ -69,6 +70,14 @@ def test_another_number_of_cores_starts_another_one(fake: FakeRay) -> None:
         assert fake.told == [2, "shutdown", 3, "shutdown", 4]
 
 
+def test_one_that_was_not_used_ends_before_a_cluster_is_joined(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "check_address", lambda _: None)
+    connect.start_early(2, ())
+    with connect.connected("127.0.0.1:6379"):
+        assert fake.told == [2, "shutdown", None]
+    assert fake.told == [2, "shutdown", None, "shutdown"]
+
+
 def test_a_ray_in_use_is_used(fake: FakeRay) -> None:
     fake.init(num_cpus=8)
     connect.start_early(2, ())
@@ -92,7 +101,8 @@ def test_a_study_on_a_local_ray_has_the_same_bits(photos: Path, tmp_path: Path) 
     file, log = tmp_path / "small.yaml", tmp_path / "log.txt"
     file.write_text(yaml.safe_dump(study.model_dump(mode="json", exclude_defaults=True) | {"name": "small"}))
     words = ["compare", str(file), "--out", str(tmp_path), "--ray", "--jobs", "2", "--no-page"]
-    driver = processes().Process(target=command, args=(words, log, Path(os.environ["LEVELFIELD_CACHE"])))
+    how: Any = processes()
+    driver = how.Process(target=command, args=(words, log, Path(os.environ["LEVELFIELD_CACHE"])))
     driver.start()
     driver.join(200)
     said = log.read_text()
