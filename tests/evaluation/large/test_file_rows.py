@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,21 @@ def test_rows_are_those_of_the_array(path: Path, monkeypatch: pytest.MonkeyPatch
     assert (rows.max(), rows.min(), rows.size, len(rows)) == (ROWS.max(), ROWS.min(), 3000, 500)
     assert rows.first(2).astype(np.float64)[498:].tolist() == ROWS[498:, :2].astype(np.float64).tolist()
     assert np.array_equal(rows.first(2)[places], ROWS[places, :2])
+
+
+def test_rows_that_follow_each_other_are_read_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    rows, places, really = read(path), np.array([9, 10, 11, 11, 12, 3, 499]), os.preadv
+
+    def watched(file: int, targets: list[memoryview], place: int) -> int:
+        asked.append(len(targets[0]))
+        return really(file, targets, place)
+
+    monkeypatch.setattr(os, "preadv", watched)
+    assert np.array_equal(rows[places], ROWS[places])
+    assert asked == [3 * 24, 2 * 24, 24, 24]
+    assert np.array_equal(rows.first(5)[places], ROWS[places, :5])
+    assert asked[4:] == [20] * 7  # there is something between them
 
 
 def test_parts_of_a_mapping_know_their_place_in_the_file(path: Path) -> None:
