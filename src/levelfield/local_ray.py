@@ -106,7 +106,7 @@ def wait_for_end() -> None:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Context without Ray's warnings that a thread starts it, and that strangers need its token."""
+    """Context without Ray's warnings that a thread starts it, and that others need its token."""
     logger = logging.getLogger("ray")
     before = logger.level
     logger.setLevel(logging.ERROR)
