@@ -102,7 +102,7 @@ def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:
 @functools.cache
 def processes() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["small_world"])
+    context.set_forkserver_preload([*levelfield_processes.PRELOADED, "small_world"])
     before = os.environ.get("PYTHONPATH", "")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), before]))
     forkserver.ensure_running()  # it looks for what it preloads where PYTHONPATH says, and nowhere else
