@@ -229,9 +229,12 @@ def test_what_a_killed_command_left_is_removed(levelfield: Levelfield, trained: 
     ended.wait()
     machine = socket.gethostname()
     for name in (f".index.{machine}~{ended.pid}~0.tmp", f".index.other~{ended.pid}~0.tmp", ".index.mine"):
-        Path(name, "inside").mkdir(parents=True)
+        Path("index", name, "inside").mkdir(parents=True)
     levelfield("-q", "index", trained, "photos/class 00", "--out", "index")
-    assert sorted(left_behind()) == [".index.mine", f".index.other~{ended.pid}~0.tmp"]
+    assert sorted(path.name for path in Path("index").iterdir() if path.is_dir()) == [
+        ".index.mine",
+        f".index.other~{ended.pid}~0.tmp",
+    ]
 
 
 def test_an_index_of_another_run_is_refused(levelfield: Levelfield, compared: Path, index: Path) -> None:

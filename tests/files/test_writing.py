@@ -1,16 +1,18 @@
-"""Files are written completely or not at all, and only where a regular file may be."""
+"""Files are written completely or not at all, and only where a regular file may be; a lock has one holder."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from levelfield.errors import BadInput
-from levelfield.files.writing import write_text
+from levelfield.files.writing import locked, write_text
 
 
 def test_a_device_is_written_to_and_stays_a_device() -> None:
@@ -52,3 +54,20 @@ def test_a_link_to_a_file_is_replaced_and_what_it_led_to_is_kept(tmp_path: Path)
     write_text(tmp_path / "link", "new")
     assert (tmp_path / "kept").read_text() == "kept"
     assert (tmp_path / "link").read_text() == "new"
+
+
+def test_a_lock_whose_holder_removed_it_meanwhile_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, flock, waited = tmp_path / "new" / ".lock", fcntl.flock, []
+
+    def waiting(handle: IO[bytes], how: int) -> None:
+        if not waited:
+            waited.append(handle)
+            path.unlink()
+            path.parent.rmdir()
+        flock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", waiting)
+    with locked(path) as ours, locked(path, wait=False) as others:
+        assert (ours, others, path.exists()) == (True, False, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +46,17 @@ class Trial:
         self.run, self.home = run, home
         self.folder = home / "run"
 
-    def start(self, *, strike: Strike | None = None, kill_after: float | None = None) -> bool:
-        """Whether it came to its end."""
+    def begin(self, strike: Strike | None = None) -> BaseProcess:
+        """Start it, and do not wait."""
         process = processes().Process(
             target=one_run, args=(self.run, self.folder, self.home / "cache", METRICS, strike)
         )
         process.start()
+        return process
+
+    def start(self, *, strike: Strike | None = None, kill_after: float | None = None) -> bool:
+        """Whether it came to its end."""
+        process = self.begin(strike)
         process.join(kill_after)
         if process.exitcode is None:
             process.kill()

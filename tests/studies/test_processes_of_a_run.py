@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import tempfile
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,10 +12,12 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from small_world import carry_out, run_one, small_study
+from small_world import carry_out, one_run, processes, run_one, small_study
+from test_ending import SECONDS, wait_for
 
 from levelfield.cli import app
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
+from levelfield.files.temporary import is_alive
 from levelfield.ranks import Ranks
 from levelfield.studies import prepare
 from levelfield.studies.execution.under_torchrun import leading
@@ -38,6 +42,16 @@ class Mortal(Contrastive):
             if self.error:
                 raise ValueError("the second process has enough")
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(embeddings, labels, **more)
+"""
+ENDLESS = """
+import multiprocessing, os, pathlib
+from levelfield.objectives import Contrastive
+
+class Endless(Contrastive):
+    def forward(self, embeddings, labels, **more):
+        agent = multiprocessing.parent_process().pid
+        pathlib.Path(__file__).with_name(f"rank {os.environ['RANK']} {os.getpid()} {agent}").touch()
         return super().forward(embeddings, labels, **more)
 """
 SAVING = Options(pace=Pace(log_every=1, save_every_steps=2))
@@ -71,6 +85,26 @@ def test_an_error_of_any_process_is_reported_as_its_own(photos: Path, tmp_path: 
     runs, outcome = carry_out(small_study(photos, [own], processes=2), tmp_path / "runs")
     assert outcome.failed[0] == "ValueError: the second process has enough"
     assert "in forward" in (runs[0].folder(tmp_path / "runs") / "error.txt").read_text(encoding="utf-8")
+
+
+def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_folder(
+    photos: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(ENDLESS, encoding="utf-8")
+    own = {f"{tmp_path / 'own.py'}:Endless": {}, "label": "own"}
+    (run,) = prepare(small_study(photos, [own], steps=100_000, processes=2))
+    where = (tmp_path / "run", tmp_path / "cache")
+    driver = processes().Process(target=one_run, args=(run, *where, ("recall@1",), None))
+    driver.start()
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("rank *"))) == 2, 60)
+        (_, _, first, agent), (_, _, second, _) = (path.name.split() for path in tmp_path.glob("rank *"))
+        (left,) = Path(tempfile.gettempdir()).glob(f"levelfield~{socket.gethostname()}~{agent}~*")
+    finally:
+        driver.kill()
+    wait_for(lambda: not any(is_alive(int(process)) for process in (first, second, agent)), SECONDS)
+    run_one(small_study(photos, ["triplet"], steps=1, processes=2), tmp_path / "next")
+    assert not left.exists()
 
 
 def test_one_process_is_no_part_of_an_identity(photos: Path) -> None:

@@ -1,4 +1,7 @@
-"""Temporary folders beside their target, from which whole files and folders are renamed into place."""
+"""Temporary folders: beside a target, from which whole files and folders are renamed into place, or of a process.
+
+Their names contain the machine and the process, so that a later process can remove those that a killed one left.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import itertools
 import os
 import shutil
 import socket
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,14 +27,28 @@ def temporary_folder(folder: Path) -> Iterator[Path]:
     start = f".{folder.name}.{socket.gethostname()}~"
     names = (f"{start}{os.getpid()}~{number}.tmp" for number in itertools.count())
     try:
-        for left in [place for place in there.iterdir() if place.name.startswith(start)]:
-            process = left.name.removeprefix(start).split("~")[0]
-            if process.isdigit() and left.suffix == ".tmp" and not is_alive(int(process)):
-                shutil.rmtree(left, ignore_errors=True)
+        _remove_left(there, start)
         made = next(there / name for name in names if not (there / name).exists())
         made.mkdir()
     except OSError as error:
         raise cannot_write(folder, error) from error
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(home: Path, name: str) -> Iterator[Path]:
+    """A new folder in `home`, which only this user can read; removed at the end.
+
+    Those of the same name that killed processes of this machine left are removed, too.
+    """
+    start = f"{name}~{socket.gethostname()}~"
+    home.mkdir(parents=True, exist_ok=True)
+    _remove_left(home, start)
+    made = home / f"{start}{os.getpid()}~{uuid.uuid4().hex}"
+    made.mkdir(mode=0o700)
     try:
         yield made
     finally:
@@ -46,3 +64,11 @@ def is_alive(process: int) -> bool:
     except PermissionError:  # of another user
         return True
     return True
+
+
+def _remove_left(home: Path, start: str) -> None:
+    """Remove the folders of dead processes: `start`, the process, "~" and anything."""
+    for left in [place for place in home.iterdir() if place.name.startswith(start)]:
+        process, tilde, _ = left.name.removeprefix(start).partition("~")
+        if tilde and process.isdigit() and not is_alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True)

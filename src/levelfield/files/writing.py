@@ -139,23 +139,48 @@ def _lines(entries: list[Any]) -> str:
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock file `path`; yield False immediately if another process holds it and `wait` is False.
 
-    The kernel releases the lock whenever the process ends, even if it is killed.
+    The kernel releases the lock whenever the process ends, even if it is killed. Its holder may remove the file.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("a+b")
+        handle = _lock_file(path, wait)
     except OSError as error:
         raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
+    if handle is None:
+        yield False
+        return
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
         try:
             yield True
         finally:
             fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def _lock_file(path: Path, wait: bool) -> IO[bytes] | None:
+    """The open and locked file; None if another process holds it and `wait` is False."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = path.open("a+b")
+        except FileNotFoundError:
+            if path.parent.exists():
+                raise
+            continue  # another process has removed the folder
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            handle.close()
+            return None
+        if _is_at(path, handle):
+            return handle
+        handle.close()  # its holder has removed the file: a lock on it excludes nobody
+
+
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    """Whether an open file is still the one at `path`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def copy_whole(source: Path, target: Path) -> None:

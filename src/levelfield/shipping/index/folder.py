@@ -14,7 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,18 +76,21 @@ def relative(place: Path, folder: Path) -> str:
 
 @contextmanager
 def changing(folder: Path) -> Iterator[None]:
-    """Hold the lock of an index from reading to writing, so that two processes change it one after the other."""
-    with locked(folder / _LOCK, wait=False) as ours:
-        if ours:
+    """Hold the lock of an index from reading to writing, so that two processes change it one after the other.
+
+    A new folder is removed again if no index is written into it.
+    """
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    with _alone(folder):
+        try:
             yield
-            return
-    _log.warning("Waiting for another process that changes the index %s.", folder)
-    with locked(folder / _LOCK):
-        yield
+        finally:
+            if not is_index(folder):
+                _remove_empty(folder, made)
 
 
 def write_folder(folder: Path, content: Content) -> None:
-    """Write or replace an index. `content.graph`: a file that is moved into the folder."""
+    """Write or replace an index, inside `changing(folder)`. `content.graph`: a file that is moved into the folder."""
     with temporary_folder(folder) as made:
         write_whole(made / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
         write_text(made / f"{_ITEMS}.csv", _as_csv(content.items))
@@ -99,7 +102,8 @@ def write_folder(folder: Path, content: Content) -> None:
             path.rename(made / files[path.stem])
         facts = {"format": FORMAT, **content.facts, "files": files}
         write_json(made / INDEX, {**facts, "checksum": _checksum(facts)})
-        _place(made, folder)
+        for path in sorted(made.iterdir(), key=lambda path: path.name == INDEX):
+            path.replace(folder / path.name)
     for path in folder.iterdir():  # of an earlier index, whose index.json may have been damaged
         if _DATA.fullmatch(path.name) and path.name not in files.values():
             path.unlink(missing_ok=True)
@@ -140,6 +144,25 @@ def read_facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    with locked(folder / _LOCK, wait=False) as ours:
+        if ours:
+            yield
+            return
+    _log.warning("Waiting for another process that changes the index %s.", folder)
+    with locked(folder / _LOCK):
+        yield
+
+
+def _remove_empty(folder: Path, made: list[Path]) -> None:
+    """Remove the lock, and the folders that were made for it and are empty now."""
+    with suppress(OSError):
+        (folder / _LOCK).unlink(missing_ok=True)
+        for place in made:
+            place.rmdir()
+
+
 def _changed(path: Path) -> Damaged:
     return Damaged(f"{path} was changed: its checksum does not match. Make the index again with `levelfield index`.")
 
@@ -165,12 +188,3 @@ def _read_items(path: Path, folders: int) -> list[Item]:
     if header != _COLUMNS or not all(0 <= one.folder < folders for one in items):
         raise Damaged(f"{path} is not a list of images.")
     return items
-
-
-def _place(made: Path, folder: Path) -> None:
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made.rename(folder)
-        return
-    for path in sorted(made.iterdir(), key=lambda path: path.name == INDEX):
-        path.replace(folder / path.name)

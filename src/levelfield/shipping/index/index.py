@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -171,7 +170,8 @@ def build_index(
     empty = Content(
         facts, [], Stored(packed(np.zeros((0, model.dim), np.float32), facts["codes"]), model.dim, facts["codes"])
     )
-    with changing(out) if is_index(out) else nullcontext():
+    with changing(out):
+        check_out(out, force=force)  # another process may have made an index meanwhile
         return _extended(out, empty, model, folders, skip, progress).index
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from levelfield import processes
 from levelfield.errors import BadSpecification, CommandEnded, LostProcess
+from levelfield.files.temporary import scratch_folder
 from levelfield.files.writing import locked, write_text
 from levelfield.progress import Progress
 from levelfield.ranks import Ranks, current, joined
@@ -103,7 +104,7 @@ def _watch(
 
     logging.disable()  # the agent's: errors are reported below
     method = processes.context().get_start_method()
-    with tempfile.TemporaryDirectory() as scratch:
+    with scratch_folder(Path(tempfile.gettempdir()), "levelfield") as scratch:
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
@@ -114,13 +115,13 @@ def _watch(
             local_addr="localhost",
             max_restarts=0,  # an error of the method would only repeat itself
             start_method=method if method == "forkserver" else "spawn",
-            logs_specs=DefaultLogsSpecs(log_dir=scratch),
+            logs_specs=DefaultLogsSpecs(log_dir=str(scratch)),
         )
         try:
-            elastic_launch(config, _rank)(pipe, Path(scratch), spec, folder, metrics, options, tested)
+            elastic_launch(config, _rank)(pipe, scratch, spec, folder, metrics, options, tested)
         except ChildFailedError as error:
             with suppress(ConnectionError):
-                say(pipe, "failed", **_first_failure(Path(scratch), error))
+                say(pipe, "failed", **_first_failure(scratch, error))
         except SignalException:  # the parent needs no more answers, or was stopped
             pass
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import os
 import queue
-import shutil
 import socket
 import threading
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from levelfield.data.cache_folder import default_cache_folder
-from levelfield.files.temporary import is_alive
+from levelfield.files.temporary import scratch_folder
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
@@ -63,7 +60,7 @@ def work_on(
             return
         yield from _events(order, None)
         return
-    with _scratch() as place:
+    with scratch_folder(default_cache_folder() / "cluster", "run") as place:
         label, name = order.folder.parts[-2:]
         for path, parcel in needed:
             unpack(parcel, place / path)
@@ -128,19 +125,3 @@ class _Queued(RunsProgress):
 def _here() -> str:
     """The machine and process, for the event `start`."""
     return f"{socket.gethostname()} {os.getpid()}"
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """A new folder of this process. Those of dead processes of this machine are removed."""
-    home, machine = default_cache_folder() / "cluster", socket.gethostname()
-    home.mkdir(parents=True, exist_ok=True)
-    for left in home.glob(f"{machine}~*~*"):
-        if not is_alive(int(left.name.split("~")[1])):
-            shutil.rmtree(left, ignore_errors=True)
-    place = home / f"{machine}~{os.getpid()}~{uuid.uuid4().hex}"
-    place.mkdir()
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
