@@ -40,11 +40,11 @@ def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool) 
         processes.warm_up()
         return
     from levelfield.ray_connection import LOCAL, address_of, check_address, start_early
-    from levelfield.studies.execution.cluster import MODULES
+    from levelfield.studies.execution.cluster import PRELOADED
 
     address = address_of(ray)
     if address == LOCAL:
-        start_early(jobs * threads, MODULES)
+        start_early(jobs * threads, PRELOADED)
     else:
         check_address(address)
 

@@ -1,4 +1,4 @@
-"""Runs as tasks of Ray."""
+"""The executor that gives runs to Ray: on this machine, or on a cluster."""
 
-MODULES = ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo")
-"""What every run imports: processes of a local Ray import it before their first run."""
+PRELOADED = ["levelfield.studies.execution.cluster.preload"]
+"""What processes of a local Ray import before their first run."""

@@ -16,7 +16,7 @@ from typing import Any
 from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
 from levelfield.ray_connection import LOCAL, address_of, connected
-from levelfield.studies.execution.cluster import MODULES
+from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.corrupted import record_on
 from levelfield.studies.execution.cluster.features import check_shippable, packed
@@ -45,19 +45,23 @@ def on_ray(
     shared: whether the nodes see the study's folder; None: ask them. ship_features: see `features`.
     """
     address = address_of(address)
-    with connected(address, cpus=jobs * threads, modules=MODULES) as ray, ExitStack() as held:
-        yield OnRay(ray, local=address == LOCAL, shared=shared, ship_features=ship_features, held=held)
+    with connected(address, cpus=jobs * threads, modules=PRELOADED) as ray, ExitStack() as held:
+        local = address == LOCAL
+        yield OnRay(ray, local, jobs + 1 if local else None, shared=shared, ship_features=ship_features, held=held)
 
 
 @dataclass
 class OnRay:
     """Gives runs to a connected Ray. local: it is this machine alone, so nothing has to be asked.
 
+    most: runs that Ray has at a time. It takes waiting tasks in any order, and the last runs should not be the longest
+    ones. None: all, because a cluster that can grow counts the waiting tasks.
     held: keeps the claims of studies between calls, as the rounds of a search need them; None: each call has its own.
     """
 
     ray: Any
     local: bool = False
+    most: int | None = None
     shared: bool | None = None
     ship_features: bool = False
     held: ExitStack | None = None
@@ -74,7 +78,7 @@ class OnRay:
                 self._claimed |= {folder} if self.held is not None else set()
             shared = self._prepared(work, mark)
             left = [work.runs[k] for k in work.unfinished]
-            dispatch = _Dispatch(self.ray, work, mark, shared, Demands(work.options, self._memory))
+            dispatch = _Dispatch(self.ray, work, mark, shared, Demands(work.options, self._memory), self.most)
             dispatch.demands.check(left, nodes_of(self.ray))
             if self.ship_features:
                 check_shippable(left, work.options)
@@ -129,6 +133,7 @@ class _Dispatch:
     mark: tuple[Path, str]
     shared: bool
     demands: Demands
+    most: int | None = None
     shipments: dict[str, Any] = field(default_factory=dict)  # Ray objects
     active: dict[Any, _Attempt] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)  # runs of other commands
@@ -137,7 +142,7 @@ class _Dispatch:
     def all(self) -> None:
         """Give out runs until all are settled."""
         while True:
-            while (number := self.work.agenda.next()) is not None:
+            while self._has_room() and (number := self.work.agenda.next()) is not None:
                 self._take(number)
             if self.held and time.monotonic() - self._looked > AGAIN:
                 self._look_again()
@@ -149,6 +154,9 @@ class _Dispatch:
                 time.sleep(AGAIN)
             elif not self.work.agenda.waiting:
                 return
+
+    def _has_room(self) -> bool:
+        return self.most is None or len(self.active) < self.most
 
     def cancel(self) -> None:
         """End all tasks, after Ctrl-C."""

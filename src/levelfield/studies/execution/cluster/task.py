@@ -6,6 +6,7 @@ which begins with what the driver has of it, and the driver gets every checkpoin
 
 from __future__ import annotations
 
+import importlib
 import os
 import queue
 import socket
@@ -50,6 +51,7 @@ def work_on(
     shipment: features, for a node without the images. state: what the driver has of the run's folder. needed: the
     folders of the runs that it needs.
     """
+    importlib.import_module("levelfield.studies.execution.cluster.preload")  # once in a process
     if shipment is not None:
         unpacked(shipment)
     if order.working_directory.is_dir():

@@ -1,0 +1,12 @@
+"""Imported only by the processes of a Ray, before their first run: all modules that a run needs."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+
+gc.disable()  # it would go through all modules many times and find nothing
+for _name in ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo"):  # the last two are lazy
+    importlib.import_module(_name)
+gc.enable()
+gc.freeze()  # every run begins with a collection, which would go through all modules again
