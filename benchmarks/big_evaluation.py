@@ -180,6 +180,8 @@ def main() -> None:
         path, rows, queries, limit, jobs = given.one
         print(json.dumps(asdict(measure_here(Path(path), int(rows), int(queries), int(limit), int(jobs)))))
         return
+    if given.everything and (given.quick or not stored()):
+        parser.error("--everything adds to the stored lanes: measure them first, without --everything and --quick")
     sizes = (40_000, 20_000, 1000) if given.quick else (given.rows, given.whole, given.queries)
     limit = given.limit or 60 * 10**6 + 110 * max(sizes)
     found = everything(given.rows, limit) if given.everything else lanes(*sizes, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -9,13 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 STORE = 256 * 1024**2  # bytes of shared memory
+_PATIENCE = 10.0  # seconds that the exit of the program waits for its end
 
 
 class LocalRay:
     """Starts at once. cpus: None for all of this machine. modules: imported by its processes before their first task.
 
     All of it happens in one thread, which lives as long as Ray does: Linux ends Ray's processes with the thread that
-    started them.
+    started them. At the exit of the program it is ended, too.
     """
 
     def __init__(self, ray: Any, cpus: int | None, modules: Sequence[str]) -> None:
@@ -24,6 +26,11 @@ class LocalRay:
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._live, name="local Ray", daemon=True)
         self._thread.start()
+        atexit.register(self._end_at_exit)
+
+    @property
+    def failed(self) -> bool:
+        return self._error is not None
 
     def wait(self) -> None:
         """Wait until it is ready; raise what prevented it."""
@@ -38,6 +45,11 @@ class LocalRay:
     def wait_for_end(self) -> None:
         if self._over.is_set():
             self._thread.join()
+
+    def _end_at_exit(self) -> None:
+        """Not in the midst of its start: a thread that ends inside of Ray may take the program with it."""
+        self.end()
+        self._thread.join(_PATIENCE)
 
     def _live(self) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
@@ -66,7 +78,8 @@ _last: LocalRay | None = None
 def start(ray: Any, cpus: int, modules: Sequence[str]) -> None:
     """Start a Ray for the next `running`. If there is none, it ends with this process."""
     global _early
-    _early = _early or LocalRay(ray, cpus, modules)
+    if not is_early():
+        _early = LocalRay(ray, cpus, modules)
 
 
 @contextmanager
@@ -80,22 +93,25 @@ def running(ray: Any, cpus: int | None, modules: Sequence[str]) -> Iterator[None
     try:
         found.wait()
         yield
-    finally:
+    except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
         found.end()
+        found.wait_for_end()
+        raise
+    found.end()
 
 
 def is_early() -> bool:
     """Whether a Ray was started early and is not used yet."""
-    return _early is not None
+    return _early is not None and not _early.failed
 
 
 def end_early() -> None:
     """End a Ray that was started early and is not needed."""
     global _early
-    if _early is not None:
-        _early.end()
-        _early.wait_for_end()
-        _early = None
+    ended, _early = _early, None
+    if ended is not None:
+        ended.end()
+        ended.wait_for_end()
 
 
 def wait_for_end() -> None:

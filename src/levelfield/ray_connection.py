@@ -70,6 +70,8 @@ def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] =
     stoppable = threading.current_thread() is threading.main_thread()  # others cannot change handlers
     before = signal.getsignal(signal.SIGTERM)
     with ExitStack() as held:
+        if stoppable:
+            held.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
         try:
             if address == LOCAL:
                 held.enter_context(local_ray.running(ray, cpus, modules))
@@ -81,7 +83,6 @@ def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] =
         except (RuntimeError, ConnectionError, ValueError) as error:
             raise _explained(ray, address, error) from error
         if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
-            held.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
             signal.signal(signal.SIGTERM, _stop)
         yield ray
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from levelfield import local_ray
 from levelfield import ray_connection as connect
 from levelfield.errors import BadInput
 from levelfield.studies import prepare
+from levelfield.studies.execution.cluster import PRELOADED, preloaded
 
 
 class FakeRay(SimpleNamespace):
@@ -91,9 +93,33 @@ def test_an_error_of_the_start_is_told_by_the_command(fake: FakeRay) -> None:
     connect.start_early(2, ())
     with pytest.raises(BadInput, match="no room in /dev/shm"), connect.connected("local", cpus=2):
         pass
+    connect.start_early(2, ())
+    local_ray.end_early()
     fake.error = None
     with connect.connected("local", cpus=2):
         assert fake.told == [2]
+
+
+def test_the_error_of_a_ray_that_nobody_used_is_forgotten(fake: FakeRay) -> None:
+    fake.error = RuntimeError("no room in /dev/shm")
+    connect.start_early(2, ())
+    while not local_ray._early.failed:  # type: ignore[union-attr]
+        time.sleep(0.01)
+    fake.error = None
+    connect.start_early(2, ())
+    with connect.connected("local", cpus=2):
+        assert fake.told == [2]
+
+
+def test_after_an_error_ray_has_ended_before_its_objects_are_freed(fake: FakeRay) -> None:
+    with pytest.raises(KeyboardInterrupt), connect.connected("local", cpus=2):
+        raise KeyboardInterrupt
+    assert fake.told == [2, "shutdown"]
+
+
+def test_processes_that_are_not_used_import_nothing() -> None:
+    assert preloaded(1) == [PRELOADED]
+    assert preloaded(4) == []
 
 
 def test_a_study_on_a_local_ray_has_the_same_bits(photos: Path, tmp_path: Path) -> None:

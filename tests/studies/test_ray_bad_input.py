@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import fcntl
 import signal
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +22,7 @@ from levelfield import ray_connection as connect
 from levelfield.cli import main
 from levelfield.cli.compare import executors
 from levelfield.errors import BadInput, Damaged, MissingExtra
+from levelfield.studies.execution.cluster.claims import claim_run
 from levelfield.studies.execution.cluster.nodes import (
     Answer,
     Found,
@@ -147,6 +151,17 @@ def test_a_request_to_end_stops_the_command_like_ctrl_c(monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt), connect.connected("10.0.0.1:6379"):
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_on_a_file_system_without_locks_the_claim_of_the_study_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with ExitStack() as held:
+        assert claim_run(tmp_path / "run", held)
 
 
 def node(name: str) -> Node:

@@ -11,7 +11,7 @@ import shutil
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from levelfield.files.writing import cannot_write
@@ -46,7 +46,8 @@ def scratch_folder(home: Path, name: str) -> Iterator[Path]:
     """
     start = f"{name}~{socket.gethostname()}~"
     home.mkdir(parents=True, exist_ok=True)
-    _remove_left(home, start)
+    with suppress(PermissionError):  # a folder that can be written may be unreadable
+        _remove_left(home, start)
     made = home / f"{start}{os.getpid()}~{uuid.uuid4().hex}"
     made.mkdir(mode=0o700)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import io
 import json
@@ -17,6 +18,7 @@ from levelfield.errors import BadInput
 from levelfield.files.reading import opened
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
+_ATTEMPTS = 10  # to open a lock in a folder that other processes make and remove
 
 
 def expanded(path: Path | str) -> Path:
@@ -140,11 +142,9 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock file `path`; yield False immediately if another process holds it and `wait` is False.
 
     The kernel releases the lock whenever the process ends, even if it is killed. Its holder may remove the file.
+    A file system without locks raises OSError.
     """
-    try:
-        handle = _lock_file(path, wait)
-    except OSError as error:
-        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
+    handle = _lock_file(path, wait)
     if handle is None:
         yield False
         return
@@ -158,29 +158,28 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 def _lock_file(path: Path, wait: bool) -> IO[bytes] | None:
     """The open and locked file; None if another process holds it and `wait` is False."""
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            handle = path.open("a+b")
-        except FileNotFoundError:
-            if path.parent.exists():
-                raise
-            continue  # another process has removed the folder
+            handle = _opened_lock(path)
+        except OSError as error:
+            raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
+        except OSError as error:
             handle.close()
-            return None
-        if _is_at(path, handle):
+            if isinstance(error, BlockingIOError):
+                return None
+            raise
+        if os.fstat(handle.fileno()).st_nlink:
             return handle
         handle.close()  # its holder has removed the file: a lock on it excludes nobody
 
 
-def _is_at(path: Path, file: IO[bytes]) -> bool:
-    """Whether an open file is still the one at `path`."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+def _opened_lock(path: Path) -> IO[bytes]:
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):  # another process has just removed the folder
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("a+b")
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def copy_whole(source: Path, target: Path) -> None:

@@ -139,7 +139,7 @@ def compare(
     if not dry_run:
         at_once, threads = jobs or os.cpu_count() or 1, chosen.conditions.threads
         # in parallel with this process's imports and checks
-        get_ready(ray, jobs=at_once, threads=threads, ship_features=ship_features)
+        get_ready(ray, jobs=at_once, threads=threads, ship_features=ship_features, timed=data is not None)
 
     # these need torch; the study file was checked without it
     with without_collection():

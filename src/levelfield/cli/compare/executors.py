@@ -30,8 +30,11 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool) -> None:
-    """Start what takes long before it is needed, and refuse an address where no Ray answers."""
+def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool, timed: bool = False) -> None:
+    """Start what takes long before it is needed, and refuse an address where no Ray answers.
+
+    timed: steps are measured before the runs, which the start of a Ray would disturb.
+    """
     if ray is None:
         if ship_features:
             raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
@@ -39,14 +42,15 @@ def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool) 
 
         processes.warm_up()
         return
-    from levelfield.ray_connection import LOCAL, address_of, check_address, start_early
-    from levelfield.studies.execution.cluster import PRELOADED
+    from levelfield.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
+    from levelfield.studies.execution.cluster import preloaded
 
+    import_ray()
     address = address_of(ray)
-    if address == LOCAL:
-        start_early(jobs * threads, PRELOADED)
-    else:
+    if address != LOCAL:
         check_address(address)
+    elif not timed:
+        start_early(jobs * threads, preloaded(threads))
 
 
 @contextmanager

@@ -6,7 +6,10 @@ import gc
 import importlib
 
 gc.disable()  # it would go through all modules many times and find nothing
-for _name in ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo"):  # the last two are lazy
-    importlib.import_module(_name)
-gc.enable()
+try:
+    # the last two are lazy imports
+    for _name in ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo"):
+        importlib.import_module(_name)
+finally:
+    gc.enable()
 gc.freeze()  # every run begins with a collection, which would go through all modules again

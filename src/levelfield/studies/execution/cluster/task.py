@@ -18,6 +18,7 @@ from typing import Any
 
 from levelfield.data.cache_folder import default_cache_folder
 from levelfield.files.temporary import scratch_folder
+from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
@@ -51,7 +52,7 @@ def work_on(
     shipment: features, for a node without the images. state: what the driver has of the run's folder. needed: the
     folders of the runs that it needs.
     """
-    importlib.import_module("levelfield.studies.execution.cluster.preload")  # once in a process
+    importlib.import_module(PRELOADED)  # once in a process
     if shipment is not None:
         unpacked(shipment)
     if order.working_directory.is_dir():
