@@ -83,8 +83,8 @@ def tiny(home: Path, methods: list[Any], *, seeds: int, **conditions: Any) -> St
     return parse_study(content)
 
 
-def timed(runs: list[PlannedRun], study: Study, *, jobs: int, ray: bool, warm: bool = False) -> float:
-    """Seconds of all runs in a new folder, in this process, with the start of the executor. warm: without it."""
+def timed(runs: list[PlannedRun], study: Study, *, jobs: int, ray: bool) -> float:
+    """Seconds of all runs in a new folder. ray: with a Ray that is running and has done some of them before."""
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         if not ray:
@@ -92,9 +92,8 @@ def timed(runs: list[PlannedRun], study: Study, *, jobs: int, ray: bool, warm: b
             assert not outcome.failed, outcome.failed
             return time.perf_counter() - began
         with on_ray("local", jobs=jobs, threads=study.conditions.threads) as executor:
-            if warm:
-                run_all(runs[:jobs], Path(folder) / "warm", study.metrics, jobs=1, options=Options(), executor=executor)
-                began = time.perf_counter()
+            run_all(runs[:jobs], Path(folder) / "warm", study.metrics, jobs=1, options=Options(), executor=executor)
+            began = time.perf_counter()
             outcome = run_all(runs, Path(folder) / "all", study.metrics, jobs=1, options=Options(), executor=executor)
             assert not outcome.failed, outcome.failed
             return time.perf_counter() - began
@@ -246,7 +245,7 @@ def on_one_machine(quick: bool) -> Iterator[Figure]:
         equal = small if quick else tiny(home, ["margin"], seeds=8, cut="last-1", steps=300)
         runs = prepare(equal)
         pairs = [
-            tuple(timed(runs, equal, jobs=jobs, ray=True, warm=True) for jobs in (1, 2))  # type: ignore[misc]
+            tuple(timed(runs, equal, jobs=jobs, ray=True) for jobs in (1, 2))  # type: ignore[misc]
             for _ in range(rounds)
         ]
         facts = {"one_s": median(one for one, _ in pairs), "two_s": median(two for _, two in pairs)}
@@ -259,7 +258,7 @@ def on_running_ray(quick: bool) -> Iterator[Figure]:
         study = tiny(Path(folder), ["margin"], seeds=2, steps=20) if quick else read_study("demo")
         runs = prepare(study)
         timed(runs[:2], study, jobs=2, ray=False)
-        ours, peer = timed(runs, study, jobs=2, ray=True, warm=True), timed(runs, study, jobs=2, ray=False)
+        ours, peer = timed(runs, study, jobs=2, ray=True), timed(runs, study, jobs=2, ray=False)
         facts = {"ray_s": ours, "workers_s": peer}
         what = f"{study.name} with a running Ray, two at a time"
         yield Figure("running ray", what, "two worker processes", ours / peer, 1.15, True, facts=facts)

@@ -43,6 +43,7 @@ class LocalRay:
         self._over.set()
 
     def wait_for_end(self) -> None:
+        """Wait until it has ended, if it is ending."""
         if self._over.is_set():
             self._thread.join()
 

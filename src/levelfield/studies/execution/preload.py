@@ -8,6 +8,8 @@ import importlib
 import os
 import threading
 
+from levelfield.studies.execution import LAZY
+
 
 def _import(name: str) -> None:
     """Import a module; exit at once if the parent command ends meanwhile."""
@@ -28,8 +30,7 @@ def _import(name: str) -> None:
 
 
 gc.disable()  # it would go through all modules many times and find nothing
-# the others are lazy imports, which every process would otherwise repeat (torch's optimisers and modes import dynamo)
-for _name in ("levelfield.studies.execution.workers", "scipy.linalg", "torch._dynamo"):
+for _name in ("levelfield.studies.execution.workers", *LAZY):
     _import(_name)
 gc.enable()
 gc.freeze()  # exclude imported objects from garbage collection, so that forks keep sharing their memory

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import importlib
 
+from levelfield.studies.execution import LAZY
+
 gc.disable()  # it would go through all modules many times and find nothing
 try:
-    # the last two are lazy imports
-    for _name in ("levelfield.studies.execution.cluster.task", "scipy.linalg", "torch._dynamo"):
+    for _name in ("levelfield.studies.execution.cluster.task", *LAZY):
         importlib.import_module(_name)
 finally:
     gc.enable()
