@@ -76,7 +76,7 @@ def describe(name: str) -> Facts:
     """Topic and requirements of a study.
 
     >>> describe("demo").needs, describe("lim2022/table5").needs
-    ('levelfield[demo]', 'cub or cars, weights of resnet50 (--mini: levelfield[demo])')
+    ('levelfield[demo]', 'cub or cars, weights of resnet50.tv_in1k (--mini: levelfield[demo])')
     >>> describe("birds").needs, describe("characters").needs
     ('cub, levelfield[demo]', 'omniglot')
     >>> describe("backbones").needs
@@ -86,11 +86,11 @@ def describe(name: str) -> Facts:
     base = _extended(name, own)
     data = [own["data"], *own.get("also", {})]
     conditions = {**base.get("conditions", {}), **own.get("conditions", {})}
+    varied = own.get("vary", {}).get("conditions.backbone", [])
     needs = "levelfield[demo]"
     if data != [_EMBEDDED]:
         small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
-        needs = _listed(data) + _weights(conditions) + small
-    varied = own.get("vary", {}).get("conditions.backbone", [])
+        needs = _listed(data) + _weights(conditions, varied) + small
     needs = ", ".join([needs, *(f"levelfield[{_EXTRAS[name]}]" for name in varied if name in _EXTRAS)])
     return Facts(own["about"], needs, str(path(name)), tuple(data))
 
@@ -104,12 +104,13 @@ def _extended(name: str, own: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _weights(conditions: dict[str, Any]) -> str:
-    """Where the weights of the network come from, as the end of a list."""
+def _weights(conditions: dict[str, Any], varied: list[str]) -> str:
+    """Where the weights of the networks come from, as the end of a list."""
     if conditions.get("weights") == "random":
         return ""
-    backbone = conditions["backbone"]
-    return ", levelfield[demo]" if backbone == _EMBEDDED_NETWORK else f", weights of {backbone}"
+    backbones = varied or [conditions["backbone"]]
+    others = " and ".join(name for name in backbones if name not in (_EMBEDDED_NETWORK, *_EXTRAS))
+    return ", levelfield[demo]" * (_EMBEDDED_NETWORK in backbones) + (f", weights of {others}" if others else "")
 
 
 def name_of(file: Path) -> str | None:

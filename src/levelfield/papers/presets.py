@@ -2,7 +2,8 @@
 
 The numbers come from `levelfield.papers.published`; the tables here translate the papers' terms. The paper's name alone
 means CUB, on which nearly all papers tuned. If text and code of a paper differ, the preset follows the code, which
-produced the published numbers. Training settings (learning rates, batch, epochs) belong to a study's conditions.
+produced the published numbers; the variant `text` (`roth2020/cub/text`, `roth2020/cub/rho_text`) follows the text, see
+`levelfield.papers.text`. Training settings (learning rates, batch, epochs) belong to a study's conditions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published import Entry, hyperparameters
 from levelfield.papers.renamed import renamed
+from levelfield.papers.text import TEXT
 
 DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
 # A paper's tables may contain another paper's settings: lim2022 compares with MLRC's runs, seidenschwarz2021 with those
@@ -78,10 +80,11 @@ FORMS: dict[tuple[str, str, str], dict[str, Any]] = {
     ("fehervari2019", "proxy_triplet", ""): {"proxy_init": "tiny_normal"},
     ("roth2020", "contrastive", ""): {"miner": _NO_UPPER},
     ("roth2020", "triplet", ""): {"squared": True, "miner": _NO_UPPER},
+    ("roth2020", "triplet", "semihard"): {"miner": "semihard"},
     ("roth2020", "generalized_lifted", ""): {"nu_power": 1},
     ("roth2020", "n_pair", ""): {"form": "sampled", "nu_power": 1},
     ("roth2020", "angular", ""): {"form": "sampled", "normalize": True, "npair_weight": 1.0, "nu_power": 1},
-    ("roth2020", "margin", ""): {"beta_per_class": True, "miner": _NO_UPPER},
+    ("roth2020", "margin", ""): {"beta_per_class": True, "divisor": "active_triplets", "miner": _NO_UPPER},
     ("roth2020", "margin", "beta06"): {"beta": 0.6},
     ("roth2020", "margin", "rho_beta06"): {"beta": 0.6},
     ("roth2020", "multi_similarity", ""): {"reduction": "valid"},
@@ -163,8 +166,10 @@ CONDITIONS = {
     *("hgnn_layers", "distribution_init", "add_global_max_pooling", "lr_hgnn", "lr_distributions"),
 }
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
+_TEXT = "text"
+_REGULARISED = "rho"
 # Increased when the meaning of a preset changes.
-REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 2}
+REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 3}
 
 
 class Preset(NamedTuple):
@@ -176,6 +181,16 @@ class Preset(NamedTuple):
 
     def __str__(self) -> str:
         return "/".join(part for part in self if part)
+
+    @property
+    def of_text(self) -> Preset:
+        """The preset with the values of the paper's text."""
+        return self._replace(variant=f"{self.variant}_{_TEXT}".lstrip("_"))
+
+    @property
+    def coded(self) -> Preset:
+        """The preset with the values of the paper's code."""
+        return self._replace(variant=self.variant.removesuffix(_TEXT).rstrip("_"))
 
 
 @cache
@@ -211,7 +226,7 @@ def preset_lr(objective: str, preset: str) -> float | None:
     """
     preset_settings(objective, preset)  # refuses an unknown name
     chosen = Preset(*str(_written(preset)).split("/"))
-    plain, more, _ = _published(objective, chosen)
+    plain, more, _ = _published(objective, chosen.coded)
     params = {**plain, **more}
     return _base_rate(params, chosen.paper) if params.get("adam_eps", 0) < 0.1 else None
 
@@ -220,9 +235,21 @@ def preset_revision(objective: str, preset: Any) -> int:
     """Version of a preset's meaning; 1 for no preset.
 
     >>> preset_revision("margin", "roth2020/cars"), preset_revision("margin", None)
-    (2, 1)
+    (3, 1)
     """
     return REVISIONS.get((str(_written(preset)).split("/")[0], objective), 1)
+
+
+def without_regulariser(preset: str) -> str:
+    """The preset of the same row without the switch; itself if it has none.
+
+    >>> without_regulariser("roth2020/cub/rho"), without_regulariser("roth2020/sop/rho_beta06")
+    ('roth2020/cub', 'roth2020/sop/beta06')
+    """
+    paper, dataset, variant = (*preset.split("/"), "", "")[:3]
+    if not variant.startswith(_REGULARISED):
+        return preset
+    return str(Preset(paper, dataset, variant.removeprefix(_REGULARISED).lstrip("_")))
 
 
 def _written(preset: Any) -> Any:
@@ -265,11 +292,17 @@ def _offered(objective: str) -> list[Preset]:
             if not variant:
                 found[Preset(paper)] = None
             found.update({Preset(paper, place, variant): None for place in ordered})
+        if (paper, objective, "") in TEXT:
+            found.update({preset.of_text: None for preset in list(found) if preset.paper == paper and preset.dataset})
     return list(found)
 
 
 def _settings(objective: str, preset: Preset) -> dict[str, Any]:
     """Merge the settings for all datasets, for this dataset, and of the form; then those of the variant."""
+    if preset != preset.coded:
+        code = preset.coded
+        own = TEXT.get((code.paper, objective, code.variant), {}) if code.variant else {}
+        return _settings(objective, code) | TEXT[code.paper, objective, ""] | own
     plain, more, form = _published(objective, preset)
     found = _translated(objective, plain) | FORMS.get((preset.paper, objective, ""), {})
     if preset.variant:

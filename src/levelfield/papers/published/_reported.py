@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield.papers.published._tables import Line, benchmarks, ceiling, metric_entry, table, tables
+from levelfield.papers.published._tables import Line, architecture, benchmarks, ceiling, metric_entry, table, tables
 
 _COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
 _DECIDE = ("switch", "refine", "student", "objective")  # a difference in one of these makes it another method
@@ -122,12 +122,16 @@ def _beside(line: Line, metric: str, ours: Mapping[str, Any]) -> Reported:
 
 
 def _agree(key: str, theirs: Any, ours: Any) -> bool:
-    """Epochs agree within 2 %: papers leave out the last, smaller batch of an epoch.
+    """Epochs agree within 2 %: papers leave out the last, smaller batch of an epoch. Backbones agree by architecture.
 
     >>> _agree("epochs", 150, 149), _agree("epochs", 150, 100), _agree("dim", "512", 512)
     (True, False, True)
+    >>> _agree("backbone", "resnet50", "resnet50.tv_in1k"), _agree("backbone", "resnet50", "resnet18.tv_in1k")
+    (True, False)
     """
-    return math.isclose(theirs, ours, rel_tol=0.02) if key == "epochs" else str(theirs) == str(ours)
+    if key == "epochs":
+        return math.isclose(theirs, ours, rel_tol=0.02)
+    return str(theirs) == (architecture(ours) if key == "backbone" else str(ours))
 
 
 def _stated(line: Line) -> dict[str, Any]:

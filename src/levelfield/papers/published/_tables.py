@@ -113,6 +113,16 @@ def names() -> dict[str, Any]:
     return found
 
 
+def architecture(backbone: str) -> str:
+    """Our name of a network without its pretraining, which timm writes after a dot (or before, in older names).
+
+    >>> architecture("resnet50.tv_in1k"), architecture("tv_resnet50"), architecture("ResNet50")
+    ('resnet50', 'resnet50', 'resnet50')
+    """
+    plain = backbone.partition(".")[0].removeprefix("tv_")
+    return str(names()["backbones"].get(plain, plain))
+
+
 @cache
 def benchmarks() -> dict[str, dict[str, Any]]:
     """Numbers of images and classes of the papers' datasets, by our name.
@@ -173,7 +183,7 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
         method=method.get("method", ""),
         settings=method.get("settings", {}),
         dataset=known["datasets"][row["dataset"]]["name"],
-        backbone=known["backbones"].get(row["backbone"], row["backbone"]),
+        backbone=architecture(row["backbone"]),
         dim=row["dim"],
         protocol=row["protocol"] or ("closed" if row["dataset"] == "ImageNet" else "standard"),
         batch=row["batch"],

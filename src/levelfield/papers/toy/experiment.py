@@ -16,7 +16,7 @@ from levelfield.papers.toy.lines import FORMS, draw
 from levelfield.randomness import isolated, stream
 from levelfield.settings import number
 
-# roth2020 G and its script; the text says "learning rate" without a number
+# roth2020 G and its script, which agree
 WIDTH, RATE, STEPS, BATCH, MARGIN = 30, 0.03, 200, 24, 0.1
 PUBLISHED_SWITCH = 0.001
 PREFERRED_SWITCH = 0.7  # separates the vertical lines and keeps the training classes together

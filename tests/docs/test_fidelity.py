@@ -1,0 +1,96 @@
+"""The fidelity tables of the papers: complete, current, and with names that exist."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pages
+import pytest
+
+from levelfield import library
+from levelfield.papers.presets import presets
+from levelfield.studies import read_study
+from levelfield.training import Conditions
+
+PAGE = (pages.ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+# The trajectories of tests/parity.
+TRAJECTORIES = {
+    *("hist-resnet50-cub", "hist-resnet50-sop", "proxy-anchor-resnet50-cub", "message-passing-resnet50-cub"),
+    *("revisiting-multisimilarity", "revisiting-margin-distance", "revisiting-margin-rho", "revisiting-proxynca"),
+    *("revisiting-arcface", "drml-proxy-anchor-bninception-cub"),
+}
+script = pages.script("fidelity")
+PARTS = functools.cache(script.parts)
+CELLS = [(paper, row, cells) for paper, facts in script.FACTS["papers"].items() for row, cells in facts["rows"].items()]
+
+
+def test_the_page_is_made_from_the_studies() -> None:
+    for name, text in PARTS().items():
+        part = PAGE.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+        assert part == text, f"{name}: run `make tables`"
+
+
+def test_every_paper_has_a_table_with_every_row() -> None:
+    assert set(script.FACTS["papers"]) == {name.partition("/")[0] for name in library.names() if "/" in name} - {
+        "kim2020"
+    }
+    for paper, facts in script.FACTS["papers"].items():
+        assert list(facts["rows"]) == list(script.ROWS), paper
+
+
+@pytest.mark.parametrize(("paper", "row", "cells"), CELLS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_cell_has_a_source_or_says_that_there_is_none(paper: str, row: str, cells: dict[str, str]) -> None:
+    for key in ("text", "code"):
+        assert cells[key] in ("unknown", "not stated") or cells[key].endswith(")"), key
+
+
+def test_no_cell_of_a_table_is_empty() -> None:
+    lines = [line for text in PARTS().values() for line in text.splitlines()]
+    assert not [line for line in lines if any(not cell.strip() for cell in line.strip("|").split(" | "))]
+
+
+@pytest.mark.parametrize(("paper", "row", "cells"), CELLS, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_verifies_a_row_exists(paper: str, row: str, cells: dict[str, str]) -> None:
+    for kind, *names in (one.split() for one in cells["verified"].split(";")):
+        if kind == "trajectory":
+            assert set(names) <= TRAJECTORIES
+            assert names
+        elif kind == "preset":
+            objective, preset = names
+            assert preset in presets(objective)
+        else:
+            assert [kind, *names] == ["reading"]
+
+
+def test_every_condition_is_in_a_row_or_does_not_change_what_is_trained() -> None:
+    shown = {key.rstrip("?") for keys in script.ROWS.values() for key in keys.split()}
+    assert set(Conditions.model_fields) <= shown | script.OTHERS, "add the new condition to ROWS in docs/fidelity.py"
+
+
+def test_the_column_here_follows_the_study_and_names_the_rows_with_their_own_conditions() -> None:
+    study = read_study("fehervari2019/table2", ["conditions.weight_decay=0.25"])
+    rows = [
+        script._trained(study, spec) for spec in study.methods if spec.label in ("Npairs", "Margin Loss", "Proxy-NCA")
+    ]
+    told = script.ours("weight decay", ["weight_decay"], {"study": (study, rows)})
+    expected = "`weight_decay: 0.25`; `weight_decay: 0.0005` (Proxy-NCA); beta: 0 (margin); proxies: 0.0005 (proxy_nca)"
+    assert told == expected
+
+
+@pytest.mark.parametrize("one", script.FACTS["differences"], ids=lambda one: f"{one['paper']}-{one['what']}")
+def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, Any]) -> None:
+    follows, other = script.followed(one)
+    assert follows in ("text", "code")
+    assert other
+    if "study" in one:
+        assert read_study(one["study"], [other.strip("`")]).conditions != read_study(one["study"]).conditions
+
+
+def test_the_script_is_run_by_make_tables() -> None:
+    assert "python docs/fidelity.py" in (pages.ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_a_trajectory_is_named_for_each_release_that_was_run() -> None:
+    named = {name for _, _, cells in CELLS for name in cells["verified"].replace(";", " ").split()} & TRAJECTORIES
+    assert named == TRAJECTORIES - {"proxy-anchor-resnet50-cub"}  # kim2020, which has no table of its own

@@ -1,0 +1,42 @@
+"""The papers' studies train as the papers' released programs do: whole steps, in float64.
+
+`LEVELFIELD_GOLDEN=DIR pytest tests/parity` checks another set. Mistakes of a release are imitated here, so that all
+else is compared; docs/papers.md has the list, with the size of each difference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from golden_set import Case, Outputs, folder, read, verdict
+from trajectories import repeat
+
+CASES = [pytest.param(case, id=case.name) for case in read(folder()) if case.kind == "trajectory"]
+
+
+def without_gradients_of_a_resting_trunk(case: Case, answer: Outputs) -> None:
+    """DRML's release computes the trunk's gradients in the warm-up, too, and does not use them."""
+    resting = case.params["trunk_warmup"]
+    of_trunk = np.array([str(name).startswith("trunk.") for name in case.arrays["names"]])
+    norms = np.array(answer["grad_norm"])
+    assert np.isnan(norms[:resting, of_trunk]).all()
+    norms[:resting, of_trunk] = case.arrays["grad_norm"][:resting, of_trunk]
+    of_groups = np.array(answer["module_norms_before_clipping"])
+    of_groups[:resting, 0] = case.arrays["module_norms_before_clipping"][:resting, 0]
+    answer |= {"grad_norm": norms, "module_norms_before_clipping": of_groups}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_study_trains_as_the_release(case: Case, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        answer = repeat(case, tmp_path)
+    finally:
+        torch.set_num_threads(threads)
+    if case.what == "drml":
+        without_gradients_of_a_resting_trunk(case, answer)
+    assert verdict(case, answer) == []
