@@ -15,6 +15,7 @@ from interleaved import Sample, between, clocks
 from torch import Tensor, nn
 from torch.nn import functional
 
+from levelfield.data.decoders import decoding
 from levelfield.embedder import Trunk
 from levelfield.embedder.trunk.depthwise import QuickDepthwise
 from levelfield.progress import SILENT, CallbackProgress
@@ -42,13 +43,13 @@ class Ours:
     def open_source(self) -> Source:
         """Source of batches: the store on disk, or images to decode."""
         self.inputs._opened.clear()
-        return self.inputs.source(self.spec.seed, self.workers, SILENT)
+        return self.inputs.source(self.spec.seed, SILENT)
 
     def run(self, steps: int) -> tuple[TrainingState, list[tuple[float, float]]]:
         """Run `steps` steps in a new folder; return the clocks after each."""
         conditions = self.spec.conditions.model_copy(update={"steps": steps})
         ticks: list[tuple[float, float]] = []
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, decoding(self.workers):
             state = train(
                 self.embedder,
                 self.setup.method,

@@ -13,7 +13,8 @@ from levelfield.studies.specification.study import Study
 STEPS, DROP, EVALUATED, WARM = 2, 1, 2, 1  # all steps; before the rate drops; between evaluations; of warm-up
 MOST_IMAGES, MOST_CLASSES, MOST_CLUSTERS, MEMBERS = 20, 9, 8, 2
 MOST_DRAWN = 16  # images of a batch without classes; the smallest fold of the sample has 18
-SMALL = {"resnet50": "test_byobnet", "bninception": "test_efficientnet_gn"}  # timm's smallest networks
+# timm's smallest networks
+SMALL = {"resnet50": "test_byobnet", "resnet18": "test_byobnet", "bninception": "test_efficientnet_gn"}
 
 
 def network(study: Study, chosen: str | None) -> list[str]:
@@ -22,10 +23,16 @@ def network(study: Study, chosen: str | None) -> list[str]:
         return ["conditions.weights=random"]
     key = "conditions.backbone"
     if key in study.vary:
-        changed = varied(study, {key: {name: chosen or SMALL[name] for name in study.vary[key]}})
+        changed = varied(study, {key: {name: chosen or _small(name) for name in study.vary[key]}})
     else:
-        changed = [f"{key}={chosen or SMALL[study.conditions.backbone]}"]
+        changed = [f"{key}={chosen or _small(study.conditions.backbone)}"]
+    own = {one.label: one.conditions["backbone"] for one in study.methods if "backbone" in one.conditions}
+    changed += [f"methods.{label}.{key}={chosen or _small(name)}" for label, name in own.items()]
     return ["conditions.weights=random", *changed]
+
+
+def _small(backbone: str) -> str:
+    return SMALL[backbone.partition(".")[0]]  # without the name of its weights
 
 
 def varied(study: Study, instead: dict[str, dict[Any, Any]]) -> list[str]:
@@ -43,17 +50,17 @@ def few_values(study: Study) -> dict[str, dict[Any, Any]]:
 
     >>> from levelfield.studies.specification.yaml_file import read_study
     >>> few_values(read_study("fehervari2019/fig1")), few_values(read_study("fehervari2019/fig2"))
-    ({'conditions.batch': {2: 2, 128: 16}}, {'conditions.dim': {16: 16, 512: 512}})
+    ({'conditions.dim': {64: 64, 512: 512, 2048: 2048}}, {'conditions.batch': {2: 2, 4: 4, 32: 8, 128: 16}})
     """
     claims = " ".join(claim.claim for claim in study.claims)
-    return {
-        key: {
-            value: int(fitting(str(value))) if key == "conditions.batch" else value
-            for value in values
-            if value in (values[0], values[-1]) or f"={value}]" in claims
-        }
-        for key, values in study.vary.items()
-    }
+    found = {}
+    for key, values in study.vary.items():
+        kept = [value for value in values if value in (values[0], values[-1]) or f"={value}]" in claims]
+        found[key] = {value: value for value in kept}
+        if key == "conditions.batch":  # each half of the next, so that they differ
+            found[key] = {value: min(value, MOST_DRAWN >> place) for place, value in enumerate(reversed(kept))}
+            found[key] = dict(reversed(found[key].items()))
+    return found
 
 
 def shortened(study: Study) -> list[str]:

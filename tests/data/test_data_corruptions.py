@@ -107,13 +107,20 @@ def test_blur_by_a_slow_loop():
 
 def test_cutout_paints_grey_rectangles():
     image = np.zeros((50, 100, 3), dtype=np.uint8)
-    square = corrupted("cutout", image, count=1) == 128
+    square = corrupted("cutout", image, count=1, squared=True) == 128
     assert max(square.any(axis=(1, 2)).sum(), square.any(axis=(0, 2)).sum()) <= 10  # 0.2 of the shorter side
-    sides = [
-        (corrupted("cutout", image, identity, count=1, squared=False) == 128).any(axis=(0, 2)).sum()
-        for identity in map(str, range(20))
-    ]
-    assert max(sides) == 20  # 0.2 of the width
+    holes = [corrupted("cutout", image, identity, count=1) == 128 for identity in map(str, range(20))]
+    assert max(hole.any(axis=(1, 2)).sum() for hole in holes) == 10  # 0.2 of the height
+    assert max(hole.any(axis=(0, 2)).sum() for hole in holes) == 20  # 0.2 of the width
+
+
+def test_height_and_width_of_a_cutout_are_drawn_independently():
+    image = np.zeros((101, 101, 3), dtype=np.uint8)
+    holes = [corrupted("cutout", image, str(k), count=1, size=[0.1, 0.3])[..., 0] == 128 for k in range(200)]
+    inside = [hole for hole in holes if not (hole[[0, -1]].any() or hole[:, [0, -1]].any())]
+    tall, wide = np.array([(hole.any(axis=1).sum(), hole.any(axis=0).sum()) for hole in inside]).T
+    assert abs(np.corrcoef(tall, wide)[0, 1]) < 0.3
+    assert min(np.ptp(tall), np.ptp(wide)) > 15
 
 
 def test_dropout_is_coarse_and_black():

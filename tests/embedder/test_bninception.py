@@ -18,7 +18,7 @@ from levelfield.data.views.basic import test_view as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Trunk, load, save_model
 from levelfield.embedder.networks.bninception import BNInception
 from levelfield.embedder.trunk import backbones
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadInput, BadSpecification, MissingData
 
 BLOCKS = ("3a", "3b", "3c", "4a", "4b", "4c", "4d", "4e", "5a", "5b")
 # Keys of the public file with their shapes, some of every kind.
@@ -85,10 +85,16 @@ def test_the_names_of_the_public_file_are_known() -> None:
     assert {name: tuple(tensors[name].shape) for name in PUBLIC} == PUBLIC
 
 
-def test_the_public_file_gives_the_features_of_the_figure(tmp_path: Path) -> None:
-    tensors = public_file()
-    safetensors.torch.save_file(tensors, tmp_path / "bninception.safetensors")
-    network = backbones.create("bninception", weights=tmp_path / "bninception.safetensors").network
+@pytest.mark.parametrize("release", ["bn_inception-52deb4733.pth", "bn_inception-239d2248.pth", "own.safetensors"])
+def test_the_public_file_gives_the_features_of_the_figure(release: str, tmp_path: Path) -> None:
+    """As it was published: without counters of batches, and in the first release with batch norms of (1, channels)."""
+    tensors, file = public_file(), tmp_path / release
+    stored = {name: one[None] if "_bn." in name and "239d" in release else one for name, one in tensors.items()}
+    if file.suffix == ".pth":
+        torch.save(stored, file, _use_new_zipfile_serialization="239d" not in release)
+    else:
+        safetensors.torch.save_file(stored, file)
+    network = backbones.create("bninception", weights=file).network
     rgb = torch.rand(2, 3, 67, 67) * 200 - 100
     with torch.no_grad():
         ours, plain = network.forward_features(rgb), flat_features(tensors, rgb[:, [2, 1, 0]])
@@ -101,7 +107,7 @@ def test_a_file_that_lacks_a_layer_is_refused(tmp_path: Path) -> None:
     safetensors.torch.save_file(tensors, tmp_path / "lacking.safetensors")
     with pytest.raises(BadInput, match=r"lacks 1 of 483 tensors, first 'inception_4c.3x3.weight'"):
         backbones.create("bninception", weights=tmp_path / "lacking.safetensors")
-    with pytest.raises(BadInput, match="Give a local file"):
+    with pytest.raises(MissingData, match=r"file of 'bninception' is bn_inception-52deb4733.pth: see docs/study-file"):
         backbones.create("bninception")
 
 

@@ -134,7 +134,7 @@ def test_images_are_opened_once_and_what_is_shared_below_the_cut_is_computed_onc
     opened: list[Path] = []
     below: list[str] = []
     read, compute = reading.read_image, Trunk.below
-    monkeypatch.setattr(pictures, "read_image", lambda path: (opened.append(path), read(path))[1])
+    monkeypatch.setattr(pictures, "read_image", lambda path, **how: (opened.append(path), read(path, **how))[1])
     monkeypatch.setattr(Trunk, "below", lambda self, images: (below.append(self.cut), compute(self, images))[1])
     together.embed(photos[:3])
     assert opened == photos[:3]

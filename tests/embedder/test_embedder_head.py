@@ -57,6 +57,17 @@ def test_a_random_start_depends_on_its_generator_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_the_forms_of_a_random_start_have_their_spread_and_bias() -> None:
+    heads = {form: Head(200, 50) for form in ("random", "torch", "he_normal")}
+    for form, head in heads.items():
+        start_random(head, stream(0, "head"), form=form)
+    spreads = {form: head.linear.weight.std().item() for form, head in heads.items()}
+    uniform = (3 * 200) ** -0.5  # the standard deviation of nn.Linear's weights
+    assert spreads == pytest.approx({"random": uniform, "torch": uniform, "he_normal": 0.2}, rel=0.03)
+    assert heads["torch"].linear.bias.std().item() == pytest.approx(uniform, rel=0.3)
+    assert not any(heads[form].linear.bias.any() for form in ("random", "he_normal"))
+
+
 @pytest.mark.parametrize("whiten", [0.5, 1.0])
 def test_pca_start_gives_scikit_learns_components_divided_by_their_spread(whiten: float) -> None:
     rows = features(400, 60)

@@ -1,41 +1,196 @@
-"""Devices by name; the error for an unusable device lists the usable ones."""
+"""Devices by name: which one is used, what it is, how many runs it can do at once, and a clock that waits for it.
+
+Torch is imported when a function is called: a command line reads `--device` without it.
+"""
 
 from __future__ import annotations
 
-import torch
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from levelfield.errors import BadSpecification, nearest
 
+if TYPE_CHECKING:
+    import torch
+
+AUTO = "auto"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ALSO = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps"}
-_KNOWN = ("cpu", "cuda", "mps")
+_KNOWN = ("cuda", "mps", "cpu")  # in the order in which `auto` chooses
+_REQUESTED: ContextVar[str] = ContextVar("device", default="cpu")
+
+
+@contextmanager
+def computing_on(device: str) -> Iterator[None]:
+    """Context in which models of finished runs compute on `device` (`--device`); elsewhere on the CPU."""
+    before = _REQUESTED.set(device)
+    try:
+        yield
+    finally:
+        _REQUESTED.reset(before)
+
+
+def requested() -> str:
+    """The device of `computing_on`, which may be "auto" or not usable: see `usable`."""
+    return _REQUESTED.get()
 
 
 def usable(device: str) -> str:
-    """Check that a device is usable and return its name.
+    """Check that a device is usable and return its name; "auto" is the first of CUDA, MPS and CPU that is here.
 
     >>> usable("cpu")
     'cpu'
     >>> usable("gpu")
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: There is no device 'gpu'. Did you mean 'cuda'? Usable here: cpu...
+    levelfield.errors.BadSpecification: There is no device 'gpu'. Did you mean 'cuda'? Usable here: ...cpu...
     """
-    kind = device.partition(":")[0]
+    import torch
+
+    if device == AUTO:
+        return _first_here()
+    kind, _, index = device.partition(":")
+    here = ", ".join(name for name in _KNOWN if _is_here(name))
+    if kind == "cuda" and not _is_here(kind):
+        reason = "this PyTorch is built without CUDA" if torch.version.cuda is None else "no NVIDIA GPU is visible"
+        raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. Usable here: {here}.")
+    if kind == "cuda" and index.isdecimal() and int(index) >= (count := torch.cuda.device_count()):
+        there = ", ".join(f"cuda:{number}" for number in range(count))
+        raise BadSpecification(f"There is no device '{device}': this machine has {there}.")
     try:
         if kind == "meta":
             raise RuntimeError("it cannot compute")
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        here = ", ".join(name for name in _KNOWN if _is_here(name))
         if kind in _KNOWN:
             reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it is not available"
-            told = f"The device '{device}' cannot be used here: {reason}. Usable here: {here}."
-            raise BadSpecification(told) from error
+            raise BadSpecification(
+                f"The device '{device}' cannot be used here: {reason}. Usable here: {here}."
+            ) from error
         close = _ALSO.get(kind.lower()) or nearest(kind, _KNOWN) if len(device) < 40 else None
         hint = f" Did you mean '{close}'?" if close else ""
         raise BadSpecification(f"There is no device '{device[:40]}'.{hint} Usable here: {here}.") from error
     return device
 
 
+@cache
+def _first_here() -> str:
+    """The device of "auto"; says once which GPU it is."""
+    chosen = next(name for name in _KNOWN if _is_here(name))
+    if chosen != "cpu":
+        logging.getLogger("levelfield").warning("Device: %s. Another one: --device cpu", description(chosen))
+    return chosen
+
+
 def _is_here(name: str) -> bool:
-    return {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}[name]
+    import torch
+
+    return name == "cpu" or (torch.cuda if name == "cuda" else torch.backends.mps).is_available()
+
+
+def hardware(device: str | torch.device) -> dict[str, str]:
+    """What computes besides the CPU, as run.yaml records it; empty on a CPU.
+
+    >>> hardware("cpu")
+    {}
+    """
+    import torch
+
+    place = torch.device(device)
+    if place.type == "cuda":
+        cudnn = str(torch.backends.cudnn.version() or "none")
+        return {"gpu": torch.cuda.get_device_name(place), "cuda": str(torch.version.cuda), "cudnn": cudnn}
+    return {} if place.type == "cpu" else {"gpu": place.type}
+
+
+def description(device: str) -> str:
+    """A device in one line.
+
+    >>> description("cpu")
+    'cpu'
+    """
+    import torch
+
+    name = hardware(device).get("gpu", device)
+    several = device == "cuda" and (count := torch.cuda.device_count()) > 1
+    return device + (f" ({f'{count} x ' if several else ''}{name})" if name != device else "")
+
+
+def key_of(device: str | torch.device) -> str:
+    """What of a device can change the last bits of stored features, which are always computed in float32.
+
+    >>> key_of("cpu")
+    'cpu'
+    """
+    import torch
+
+    place = torch.device(device)
+    if place.type != "cuda":
+        return place.type
+    facts = " ".join(f"{name}={value}" for name, value in hardware(place).items())
+    deterministic = " deterministic" if torch.are_deterministic_algorithms_enabled() else ""
+    return f"cuda {facts} precision=float32{deterministic}"
+
+
+def capacity(device: str, processes: int = 1) -> int:
+    """How many runs the machine can do at once without sharing a GPU or a core: the meaning of `--jobs 0`.
+
+    processes: of each run.
+    """
+    if device == "cuda":
+        import torch
+
+        return max(1, torch.cuda.device_count() // processes)
+    return 1 if device != "cpu" else max(1, (os.cpu_count() or 1) // processes)
+
+
+def environment_of(slot: int, device: str, processes: int = 1) -> dict[str, str]:
+    """Environment of the worker process `slot`, in which "cuda" means its own GPUs, one for each process of a run.
+
+    Empty if there is nothing to distribute: on another device, on a named GPU (`cuda:1`), or with one GPU.
+    """
+    if device != "cuda":
+        return {}
+    import torch
+
+    count = torch.cuda.device_count()
+    if count <= processes:
+        return {}
+    named = os.environ.get(VISIBLE, "")
+    gpus = named.split(",") if named else list(map(str, range(count)))
+    first = slot * processes % (count - count % processes)
+    return {VISIBLE: ",".join(gpus[first : first + processes])}
+
+
+def searched_on(device: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of `evaluate` with the embeddings on a CUDA device, where it then searches; unchanged on other devices,
+    and if the embeddings are on disk."""
+    import numpy as np
+    import torch
+
+    rows = arguments["embeddings"]
+    if not device.startswith("cuda") or isinstance(rows, np.memmap):
+        return dict(arguments)
+    return {**arguments, "embeddings": torch.from_numpy(np.ascontiguousarray(rows)).to(device)}
+
+
+def clock(device: str | torch.device) -> float:
+    """`time.perf_counter()` after the device has done all that it was given: kernels run asynchronously.
+
+    >>> clock("cpu") <= clock("cpu")
+    True
+    """
+    import torch
+
+    kind = torch.device(device).type
+    if kind == "cuda":
+        torch.cuda.synchronize(device)
+    elif kind == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter()

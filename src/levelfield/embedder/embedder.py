@@ -11,10 +11,12 @@ from torch.nn import functional
 from levelfield.embedder.trunk.blocks import Source, in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import unknown
+from levelfield.geometry import tf32
 from levelfield.progress import SILENT_STAGE, Stage
 
 CODES = ("float32", "binary")
-PRECISIONS = ("float32", "bf16")
+HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = ("float32", "tf32", *HALVES)
 
 
 class Embedder(nn.Module):
@@ -29,7 +31,7 @@ class Embedder(nn.Module):
     (torch.Size([2, 8]), True)
 
     codes: "float32", or "binary": outside training every number becomes 1 (above 0) or -1, one bit.
-    precision: "bf16" calls the network under autocast, to train it; `embed` always computes in float32.
+    precision: "bf16" and "fp16" call the network under autocast, to train it; `embed` always computes in float32.
     """
 
     def __init__(self, trunk: Trunk, head: nn.Module, *, codes: str = "float32", precision: str = "float32") -> None:
@@ -66,10 +68,10 @@ class Embedder(nn.Module):
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """(rows, dim): raw embedding rows, not normalised."""
-        if self.precision == "float32":
+        if self.precision not in HALVES:
             return self.coded(self.head(self.features(inputs, at=at, change=change)))
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
-        with torch.autocast(device.type, dtype=torch.bfloat16):
+        with torch.autocast(device.type, dtype=HALVES[self.precision]):
             return self.coded(self.head(self.features(inputs, at=at, change=change)))
 
     def coded(self, rows: Tensor) -> Tensor:
@@ -104,7 +106,8 @@ class Embedder(nn.Module):
         training = self.training
         self.eval()
         try:
-            return in_blocks(one_block, rows, padded=exact, stage=stage)[0]
+            with tf32(False):
+                return in_blocks(one_block, rows, padded=exact, stage=stage)[0]
         finally:
             self.train(training)
 

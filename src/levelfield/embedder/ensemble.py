@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.data.files.pictures import Picture, listed
+from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
-from levelfield.embedder.model import Model, Pictures, load
+from levelfield.embedder.model import Model, load
 from levelfield.embedder.model_files import (
     DESCRIPTION,
     MEMBERS,
@@ -139,10 +140,10 @@ class Ensemble:
         self, images: Picture | Sequence[Picture], *, exact: bool = True, progress: Progress = SILENT
     ) -> list[np.ndarray]:
         """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
-        chosen = Pictures(listed(images), self._views, self.device)
+        loader = Loader(listed(images), *self._views, device=self.device)
         with torch.no_grad():
-            stage = progress.stage("embedding", len(chosen))
-            rows = in_blocks(self._block, chosen, padded=exact, stage=stage)
+            stage = progress.stage("embedding", len(loader))
+            rows = in_blocks(self._block, loader, padded=exact, stage=stage)
         return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 
-from levelfield.data.files.pictures import Picture, listed, opened
+from levelfield.data.files.pictures import Picture, listed
+from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
 from levelfield.data.views.named import described_view
 from levelfield.embedder.best import run_folder
@@ -75,7 +75,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
 
     Args:
         folder: of a run, or of a study, meaning its best run (`runs/demo`, or `runs/demo/best`).
-        device: where the model computes, as torch names it: "cpu", "cuda:0".
+        device: where the model computes, as torch names it: "cpu", "cuda:0"; "auto": CUDA, else MPS, else the CPU.
         head: needed only for a model with a custom head; its weights are read from the folder.
 
     Returns:
@@ -190,27 +190,8 @@ class Model:
         Returns:
             float32 (images, dim); one image gives one row.
         """
-        chosen = Pictures(listed(images), (self.view,), self.device)
-        stage = progress.stage("embedding", len(chosen))
-        rows = self.embedder.embed(chosen, from_images=True, normalize=normalize, exact=exact, stage=stage)
+        loader = Loader(listed(images), self.view, device=self.device)
+        stage = progress.stage("embedding", len(loader))
+        rows = self.embedder.embed(loader, from_images=True, normalize=normalize, exact=exact, stage=stage)
         found: NDArray[np.float32] = rows.cpu().numpy()
         return found
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """Images that are opened block by block, and transformed by one or several views."""
-
-    pictures: list[Picture]
-    views: tuple[View, ...]
-    device: torch.device
-
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def __getitem__(self, indices: Sequence[int], /) -> tuple[Tensor, ...]:
-        if len(indices) == 0:
-            blanks = [view(Image.new("RGB", (8, 8)), None) for view in self.views]
-            return tuple(blank.new_zeros((0, *blank.shape), device=self.device) for blank in blanks)
-        images = [opened(self.pictures[i]) for i in indices]
-        return tuple(torch.stack([view(image, None) for image in images]).to(self.device) for view in self.views)

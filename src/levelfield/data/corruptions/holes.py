@@ -20,11 +20,11 @@ def cutout(
     *,
     count: int = 2,
     size: Span = 0.2,
-    squared: bool = True,
+    squared: bool = False,
 ) -> np.ndarray:
     """Grey rectangles with their centre anywhere in the image, clipped at the border.
 
-    size: share of the image's side. squared: a share of the shorter side; else height and width are drawn separately.
+    size: share of the image's sides; height and width are drawn independently. squared: one share, of the shorter side.
     """
     height, width = image.shape[:2]
     result = image.copy()

@@ -75,12 +75,13 @@ def open_image(file: Path | IO[bytes]) -> Image.Image:
     return Image.open(file, formats=[kind for kind in _KINDS if kind in Image.OPEN])
 
 
-def read_image(path: Path | str) -> Image.Image:
+def read_image(path: Path | str, *, decoded: int = 0) -> Image.Image:
     """The image at `path`, decoded, upright (EXIF), RGB; transparency becomes white.
 
+    decoded: decode a JPEG at 1/2, 1/4 or 1/8 of its size, the least that leaves this many pixels per side; 0: in full.
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
-    return _decode(Path(path), small=False)
+    return _decode(Path(path), decoded=decoded)
 
 
 def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
@@ -102,18 +103,18 @@ def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
 
 def read_small(path: Path | str, side: int) -> Image.Image:
     """Like `read_image`, with at most `side` pixels on the longer side. JPEG is decoded at low resolution for speed."""
-    image = _decode(Path(path), small=True, least=2 * side)
+    image = _decode(Path(path), decoded=2 * side)
     return ImageOps.contain(image, (side, side), Image.Resampling.BOX if max(image.size) > side else _SMOOTH)
 
 
 def verify_image(path: Path | str) -> None:
     """Raise what `read_image` would raise. Faster for JPEG: every byte is parsed, few pixels are computed."""
-    _decode(Path(path), small=True)
+    _decode(Path(path), decoded=1)
 
 
 def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
     """(side, side) uint8: the whole image in grey, resized to a square. JPEG is decoded at low resolution for speed."""
-    image = _decode(Path(path), small=True, least=2 * side)
+    image = _decode(Path(path), decoded=2 * side)
     return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
 
 
@@ -135,15 +136,15 @@ def as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _decode(path: Path, *, small: bool, least: int = 1) -> Image.Image:
+def _decode(path: Path, *, decoded: int) -> Image.Image:
     if path.suffix.lower() in HEIC_SUFFIXES:
         _enable_heic(path)
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput("it is not a regular file")  # opening a pipe would block
         with open_image(path) as image:
-            if small:
-                image.draft("RGB", (least, least))
+            if decoded:
+                image.draft("RGB", (decoded, decoded))
             image.load()
             return as_rgb(image)
     except Exception as error:

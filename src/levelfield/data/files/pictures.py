@@ -26,10 +26,10 @@ def listed(images: Picture | Sequence[Picture]) -> list[Picture]:
     return [images] if isinstance(images, str | Path | Image.Image) else list(images)
 
 
-def opened(picture: Picture) -> Image.Image:
-    """The picture as an upright RGB image."""
+def opened(picture: Picture, *, decoded: int = 0) -> Image.Image:
+    """The picture as an upright RGB image. decoded: see `read_image`; images in memory are not reduced."""
     if isinstance(picture, str | Path):
-        return read_image(Path(picture))
+        return read_image(picture, decoded=decoded)
     if isinstance(picture, Image.Image):
         return as_rgb(picture)
     array = np.asarray(picture)

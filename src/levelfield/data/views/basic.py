@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from PIL import Image
 
+from levelfield.data.views.resizing import FILTERS, decoded_side, resized, resized_centre
 from levelfield.errors import BadInput, BadSpecification, unknown
 
 if TYPE_CHECKING:
     import torch
 
 AUGMENTS = ("none", "light", "standard")
-INTERPOLATIONS = ("bicubic", "bilinear", "nearest")
+INTERPOLATIONS = tuple(FILTERS)
 
 # Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
-_VERSION = 1
+_VERSION = 2
 _WHITE = [255, 255, 255]
 
 
@@ -34,6 +35,10 @@ class View(Protocol):
     @property
     def random(self) -> bool:
         """Whether the view draws from the stream."""
+
+    @property
+    def decoded(self) -> int:
+        """A JPEG file is decoded at 1/2, 1/4 or 1/8 of its size if both sides keep this many pixels; 0: never."""
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         """RGB image to float32 (3, size, size)."""
@@ -72,9 +77,11 @@ class TestView:
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         """The transformed image before normalisation."""
-        resized = _shorter_side(image, self.image, self.crop, self.interpolation)
-        cropped: Image.Image = functional().center_crop(resized, [self.image])
-        return cropped
+        return resized_centre(image, _shorter_side(self), self.image, self.interpolation)
+
+    @property
+    def decoded(self) -> int:
+        return decoded_side(_shorter_side(self))
 
     def tensor(self, picture: Image.Image) -> torch.Tensor:
         return normalised(picture, self.mean, self.std)
@@ -105,11 +112,14 @@ class LightView:
             f"shift={self.shift:g};colour={self.colour:g};{common_key(self)})"
         )
 
+    @property
+    def decoded(self) -> int:
+        return decoded_side(_shorter_side(self))
+
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         draw = needed(stream).uniform
-        resized = _shorter_side(image, self.image, self.crop, self.interpolation)
         moved = functional().affine(
-            resized,
+            resized(image, _shorter_side(self), self.interpolation),
             angle=float(draw(-self.rotation, self.rotation)),
             scale=float(draw(*self.scale)),
             translate=[float(draw(-self.shift, self.shift)) * self.image for _ in "xy"],
@@ -143,13 +153,15 @@ class StandardView:
             f"flip={self.flip:g};{common_key(self)})"
         )
 
+    @property
+    def decoded(self) -> int:
+        return decoded_side(self.image / least_crop(self.area, self.ratio))
+
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         stream = needed(stream)
-        top, left, height, width = crop_box(image.height, image.width, area=self.area, ratio=self.ratio, stream=stream)
-        side = [self.image, self.image]
-        picture = functional().resized_crop(image, top, left, height, width, side, mode(self.interpolation))
+        picture = random_crop(image, self.image, self.interpolation, area=self.area, ratio=self.ratio, stream=stream)
         if stream.random() < self.flip:
-            picture = functional().horizontal_flip(picture)
+            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
         return normalised(picture, self.mean, self.std)
 
 
@@ -213,6 +225,19 @@ def crop_box(
     return (height - h) // 2, (width - w) // 2, h, w
 
 
+def random_crop(
+    image: Image.Image, size: int, interpolation: str, *, stream: np.random.Generator, **box: tuple[float, float]
+) -> Image.Image:
+    """A random crop (see `crop_box`), resized to a square."""
+    top, left, height, width = crop_box(image.height, image.width, stream=stream, **box)
+    return image.crop((left, top, left + width, top + height)).resize((size, size), FILTERS[interpolation])
+
+
+def least_crop(area: tuple[float, float], ratio: tuple[float, float]) -> float:
+    """The shortest side of a random crop, as a share of the shorter side of the image."""
+    return math.sqrt(area[0] * min(ratio[0], 1 / ratio[1]))
+
+
 @functools.cache
 def functional() -> Any:
     """torchvision's image functions, imported on first use because that takes seconds."""
@@ -233,20 +258,19 @@ def mode(interpolation: str) -> Any:
     return InterpolationMode(interpolation)
 
 
-def _shorter_side(image: Image.Image, size: int, crop: float, interpolation: str) -> Image.Image:
-    """Resize with Pillow: always antialiased, and bit-identical on any number of threads."""
-    side = [max(size, round(size / crop))]
-    resized: Image.Image = functional().resize(image, side, mode(interpolation), antialias=True)
-    return resized
+def _shorter_side(view: TestView | LightView) -> int:
+    """The shorter side of the resized image, in pixels."""
+    return max(view.image, round(view.image / view.crop))
 
 
 def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
     """RGB in 0..1 minus the mean, divided by the standard deviation: float32 (3, height, width)."""
     import torch
 
-    pixels = functional().to_dtype(functional().pil_to_tensor(image), torch.float32, scale=True)
-    normalized: torch.Tensor = functional().normalize(pixels, list(mean), list(std))
-    return normalized
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)
+    numbers = pixels.to(torch.float32, memory_format=torch.contiguous_format).mul_(1 / 255)
+    middle, spread = (torch.tensor(values)[:, None, None] for values in (mean, std))
+    return numbers.sub_(middle).div_(spread)
 
 
 def needed(stream: np.random.Generator | None) -> np.random.Generator:

@@ -33,6 +33,7 @@ class CorruptedView:
     view: TestView | StepsView
     corruption: Corruption
     random: ClassVar[bool] = False  # deterministic for a given image
+    decoded: ClassVar[int] = 0  # the draw depends on all pixels
 
     @property
     def key(self) -> str:

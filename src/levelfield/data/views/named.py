@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from levelfield.data.views.basic import TestView, common_key, needed, normalised, test_view
-from levelfield.data.views.steps import PICTURE_STEPS, RANDOM, STEPS, erase
+from levelfield.data.views.basic import TestView, common_key, least_crop, needed, normalised, test_view
+from levelfield.data.views.resizing import decoded_side, resized_centre
+from levelfield.data.views.steps import AREA, PICTURE_STEPS, RANDOM, RATIO, STEPS, erase
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_keywords, number, whole
 
@@ -64,6 +65,17 @@ class StepsView:
         shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
         return {"image": self.image, "steps": [step.plain for step in self.steps], **shared}
 
+    @property
+    def decoded(self) -> int:
+        first = next(step for step in self.steps if step.name != "flip")
+        settings: dict[str, Any] = dict(first.settings)
+        if first.name == "resize":
+            return decoded_side(int(np.max(settings["size"])))
+        if first.name == "resized_crop":
+            share = least_crop(settings.get("area", AREA), settings.get("ratio", RATIO))
+            return decoded_side(settings["size"] / share)
+        return 0
+
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
         tensor = self.tensor(self.picture(image, stream))
         last = self.steps[-1]
@@ -71,7 +83,12 @@ class StepsView:
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         """The image after the steps, before normalisation (and erasing)."""
-        for step in self.steps:
+        steps = self.steps
+        if [step.name for step in steps[:2]] == ["resize", "centre"]:
+            side, size = (dict(step.settings)["size"] for step in steps[:2])
+            if isinstance(side, int):
+                image, steps = resized_centre(image, side, size, self.interpolation), steps[2:]
+        for step in steps:
             if step.name in RANDOM:
                 stream = needed(stream)
             if step.name in PICTURE_STEPS:

@@ -75,11 +75,21 @@ class Head(nn.Module):
 
 
 @torch.no_grad()
-def start_random(head: Head, generator: torch.Generator) -> None:
-    """Initialise weights uniformly within 1 / sqrt(width), like nn.Linear; bias zero."""
+def start_random(head: Head, generator: torch.Generator, *, form: str = "random") -> None:
+    """Initialise weights at random.
+
+    form: "random": uniformly within 1 / sqrt(width), bias 0. "torch": the bias is drawn, too, as by `nn.Linear`.
+    "he_normal": normal with variance 2 / dim (fan out), bias 0.
+    """
+    bias = torch.zeros(head.dim)
+    if form == "he_normal":
+        start_at(head, torch.randn(head.dim, head.width, generator=generator) * math.sqrt(2 / head.dim), bias)
+        return
     bound = 1.0 / math.sqrt(head.width)
-    values = torch.rand(head.dim, head.width, generator=generator) * (2 * bound) - bound
-    start_at(head, values, torch.zeros(head.dim))
+    weight = torch.rand(head.dim, head.width, generator=generator) * (2 * bound) - bound
+    if form == "torch":
+        bias = torch.rand(head.dim, generator=generator) * (2 * bound) - bound
+    start_at(head, weight, bias)
 
 
 @torch.no_grad()

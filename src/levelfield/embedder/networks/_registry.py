@@ -23,10 +23,11 @@ network is one stage, which can only be frozen or tuned as a whole.
 class Weights:
     """Source of weights. pretrained: loads them under the network's own names; None: no pretrained weights.
 
-    renamed: the tensors of a public weights file under the network's own names.
+    file: the name of the public weights file. renamed: its tensors under the network's own names.
     """
 
     pretrained: Callable[[], Mapping[str, Tensor]] | None = None
+    file: str = ""
     renamed: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
 
 

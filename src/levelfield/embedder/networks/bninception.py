@@ -155,17 +155,19 @@ def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     >>> list(renamed({"conv1_7x7_s2.bias": torch.zeros(1), "inception_4a_pool_proj_bn.weight": torch.zeros(1)}))
     ['entrance.conv1_7x7_s2.bias', 'inception_4a.pool_proj_bn.weight']
+
+    Of a batch norm, the first releases of the file have (1, channels) where PyTorch has (channels,).
     """
     places = ((r"^(conv[12]_)", r"entrance.\1"), (r"^(inception_\d[a-e])_", r"\1."))
     found = {}
     for name, tensor in tensors.items():
         for pattern, place in places:
             name = re.sub(pattern, place, name)
-        found[name] = tensor
+        found[name] = tensor.flatten() if "_bn." in name and tensor.ndim else tensor
     return found
 
 
-@register("bninception", Weights(renamed=renamed))
+@register("bninception", Weights(file="bn_inception-52deb4733.pth", renamed=renamed))
 def bninception() -> BNInception:
     return BNInception()
 

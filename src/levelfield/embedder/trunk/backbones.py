@@ -13,12 +13,14 @@ import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
-from levelfield.embedder.networks._registry import Weights, networks
+from levelfield.embedder.networks._registry import networks
 from levelfield.embedder.trunk.hub import tries_told_once
 from levelfield.embedder.trunk.stages import divide
 from levelfield.embedder.trunk.weights_file import fitting
+from levelfield.embedder.trunk.weights_source import is_own, obtain, weights_of
 from levelfield.embedder.uninitialised import Uninitialised
 from levelfield.errors import BadInput, MissingData, unknown
+from levelfield.files.writing import expanded
 from levelfield.randomness import isolated
 from levelfield.registry import code_of, is_file_reference, short_name
 
@@ -72,7 +74,7 @@ class Backbone:
 def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     """The backbone `name`, or `my_networks.py:function`.
 
-    weights: None (pretrained), "random" (always the same), or a .safetensors file.
+    weights: None (pretrained), "random" (always the same), or a .safetensors or .pth file.
 
     >>> create("resnet18", weights="random").stages
     ('layer1', 'layer2', 'layer3', 'layer4')
@@ -81,11 +83,11 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     ...
     levelfield.errors.UnknownName: Unknown backbone 'resnet_18'. Did you mean 'resnet18'? See `levelfield list ...
     """
-    network = _random(name) if weights is not None or _is_own(name) else _from_timm(name)
-    if weights is None and _is_own(name):
+    network = _random(name) if weights is not None or is_own(name) else _from_timm(name)
+    if weights is None and is_own(name):
         network.load_state_dict(_pretrained(name), strict=True)
     elif weights is not None and weights != "random":
-        _load_file(network, name, Path(weights))
+        _load_file(network, name, expanded(weights))
     facts = _facts(name, network)
     if callable(reset := getattr(network, "reset_classifier", None)):
         reset(0)  # remove the classifier
@@ -97,7 +99,7 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
         std=facts.std,
         interpolation=facts.interpolation,
         image=facts.image,
-        weights_digest=digest(network.state_dict()) + (code_of(networks.get(name)) if _is_own(name) else ""),
+        weights_digest=digest(network.state_dict()) + (code_of(networks.get(name)) if is_own(name) else ""),
     )
 
 
@@ -112,7 +114,7 @@ def installable() -> list[str]:
     >>> installable()[0]
     'mobilenetv2'
     """
-    return [name for name in networks.names() if _weights(name).pretrained is not None]
+    return [name for name in networks.names() if weights_of(name).pretrained is not None]
 
 
 def describe(name: str) -> Facts:
@@ -160,11 +162,6 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def _is_own(name: str) -> bool:
-    """Whether levelfield, a plugin or a user's file builds the network, not timm."""
-    return is_file_reference(name) or name in networks
-
-
 def _options(name: str) -> dict[str, Any]:
     """Check the name and return the options that timm needs to build the network."""
     base = name.split(".")[0]  # timm marks the pretraining after a dot: resnet18.a1_in1k
@@ -175,11 +172,14 @@ def _options(name: str) -> dict[str, Any]:
         )
     if not timm.is_model(base):
         raise unknown("backbone", name, names(), see="levelfield list backbones")
+    recipes = timm.models.get_arch_pretrained_cfgs(base)
+    if name != base and name not in recipes:
+        raise unknown("pretraining of a backbone", name, recipes, see="levelfield list backbones")
     return next((options for home, options in _OPTIONS.items() if is_model_in_modules(base, [home])), {})
 
 
 def _random(name: str) -> nn.Module:
-    if not _is_own(name):
+    if not is_own(name):
         options = _options(name)
         with isolated(0, "backbone", name):
             return timm.create_model(name, pretrained=False, **options)
@@ -192,16 +192,10 @@ def _random(name: str) -> nn.Module:
 
 
 def _pretrained(name: str) -> Mapping[str, Tensor]:
-    load = _weights(name).pretrained
+    load = weights_of(name).pretrained
     if load is None:
-        raise MissingData(
-            f"'{name}' has no pretrained weights. Give a local file (weights: FILE.safetensors) or `weights: random`."
-        )
+        raise MissingData(f"'{name}' has no pretrained weights here. {obtain(name)}")
     return load()
-
-
-def _weights(name: str) -> Weights:
-    return (networks.facts(name) if _is_own(name) else None) or Weights()
 
 
 def _from_timm(name: str) -> nn.Module:
@@ -212,15 +206,14 @@ def _from_timm(name: str) -> nn.Module:
     except Exception as error:  # timm, its hub client and the network raise different errors
         raise MissingData(
             f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
-            "Give a local file (weights: FILE.safetensors) or `weights: random`. Networks whose weights install with "
-            f"pip: {', '.join(installable())}."
+            f"{obtain(name)} Networks whose weights install with pip: {', '.join(installable())}."
         ) from error
 
 
 def _load_file(network: nn.Module, name: str, path: Path) -> None:
     classifier = _config(network).get("classifier") or ()
     unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    network.load_state_dict(fitting(path, name, network.state_dict(), _weights(name).renamed, unused), strict=False)
+    network.load_state_dict(fitting(path, name, network.state_dict(), weights_of(name).renamed, unused), strict=False)
 
 
 def _facts(name: str, network: nn.Module) -> Facts:

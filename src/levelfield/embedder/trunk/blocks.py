@@ -19,7 +19,15 @@ from levelfield.progress import SILENT_STAGE, Stage
 # lite0 at 64 px, ms an image in blocks of 4, 8, 16, 32, 64: 2.7, 2.0, 1.55, 1.45, 1.9; at 224 px 2 to 8 are fastest.
 # With 16 rows, one and two threads give the same bits (with 8 they do not).
 BLOCK = 16
-"""Rows of a block."""
+"""Rows of a block on a CPU."""
+
+_ELSEWHERE = 128  # rows of a block on other devices, which are idle with few
+
+
+def block_size(device: torch.device) -> int:
+    """Rows of a block on `device`."""
+    return BLOCK if device.type == "cpu" else _ELSEWHERE
+
 
 # Everything besides network and image that affects bits: part of every cache key.
 _VERSIONS = " ".join(f"{name}={version(name)}" for name in ("torch", "timm", "pillow"))
@@ -41,13 +49,14 @@ Tensors: TypeAlias = Tensor | tuple[Tensor, ...]
 def in_blocks(
     function: Callable[..., Tensors],
     rows: Tensors | Source | Iterable[Tensors],
-    size: int = BLOCK,
+    size: int | None = None,
     *,
     padded: bool = True,
     stage: Stage = SILENT_STAGE,
 ) -> tuple[Tensor, ...]:
     """Apply `function(*tensors)` to blocks of exactly `size` rows and join the results.
 
+    size: by default the `block_size` of the device of the rows.
     rows: a tensor, a tuple of tensors, a Source, or an iterable of batches of any size (a loader). The last block is
     padded by repeating its last row; without `padded` it stays short, which is faster, and its rows differ in the last
     bits from those of a full block. The steps of `stage` are rows. Returns a tuple.
@@ -64,19 +73,20 @@ def in_blocks(
 
 
 def _blocks(
-    rows: Tensors | Source | Iterable[Tensors], size: int, padded: bool
+    rows: Tensors | Source | Iterable[Tensors], size: int | None, padded: bool
 ) -> Iterator[tuple[tuple[Tensor, ...], int]]:
     """Blocks and their numbers of real rows. Without rows: one block of zeros with no real row."""
     last: tuple[Tensor, ...] = ()
     any_block = False
-    for batch in _batches(rows, size):
+    for batch in _batches(rows, size or _ELSEWHERE):
+        size = size or block_size(batch[0].device)
         last = tuple(torch.cat(pair) for pair in zip(last, batch, strict=True)) if last and len(last[0]) else batch
         while len(last[0]) >= size:
             yield tuple(part[:size].clone() for part in last), size
             last, any_block = tuple(part[size:] for part in last), True
     if last and (len(last[0]) or not any_block):
         count = len(last[0])
-        full = size if padded or not count else count
+        full = size if size and (padded or not count) else count
         yield tuple(_padded(part, full) for part in last), count
 
 
@@ -95,4 +105,4 @@ def _batches(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[
 def _padded(part: Tensor, size: int) -> Tensor:
     if len(part) == 0:
         return part.new_zeros((size, *part.shape[1:]))
-    return part[torch.arange(size).clamp_max(len(part) - 1)]
+    return part[torch.arange(size, device=part.device).clamp_max(len(part) - 1)]

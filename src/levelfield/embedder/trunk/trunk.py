@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.backbones import Backbone
+from levelfield.embedder.trunk.blockwise import Context, blocks_of, by_blocks
 from levelfield.embedder.trunk.cut import check_image, check_taps, first_trained
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
 from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, side_by_side, squares
 from levelfield.embedder.trunk.stages import copied, divide
 from levelfield.errors import BadSpecification, unknown
+from levelfield.geometry import tf32
 
 _TOKEN = "token"  # the piece that makes the token of a vision transformer
 BATCH_NORMS = ("frozen", "statistics", "train")
@@ -58,6 +61,7 @@ class Trunk(nn.Module):
         self.cut, self.normalize_taps = cut, normalize_taps
         self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
         self.taps = tuple(taps)
+        self.blockwise: Context | None = None  # train with the graph of one block in memory at a time, see `by_blocks`
         self._counter = _Counter()
         self._read = [order[-1] if tap == "final" else tap for tap in taps]  # without a final piece: the last stage
         check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
@@ -81,6 +85,7 @@ class Trunk(nn.Module):
         if channels_last:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._width: int | None = None
+        self._compiled: Callable[..., Tensor] | None = None
         super().train(False)  # the part below the cut stays in eval mode
 
     def below(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -91,7 +96,7 @@ class Trunk(nn.Module):
         """
         if self.cut == "tuned":
             return (images,)
-        with torch.no_grad(), torch.autocast(images.device.type, enabled=False):
+        with torch.no_grad(), torch.autocast(images.device.type, enabled=False), tf32(False):
             now, seen = self._run(images, {}, 0, self._first)
             if self.cut == "frozen":
                 return (self._join(seen),)
@@ -111,7 +116,13 @@ class Trunk(nn.Module):
             return change(self._above(*stored))
         if at == "input" and change is not None:
             return self._above(change(stored[0]))
+        if self._compiled is not None and self.training and change is None:
+            return self._compiled(self, *stored)
         return self._above(*stored, at=at, change=change)
+
+    def compile_steps(self) -> None:
+        """Compile what training steps call. What is stored or compared is computed as before, in eval mode."""
+        self._compiled = torch.compile(Trunk._above)
 
     def _above(
         self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None
@@ -188,7 +199,7 @@ class Trunk(nn.Module):
             what = f"taps={taps} pooling={self.pooling} normalized={str(self.normalize_taps).lower()}"
         else:
             what = "+".join([f"maps={self._used[self._first - 1]}", *self._kept()])
-        device = next(self.parameters()).device.type
+        device = key_of(next(self.parameters()).device)
         return f"{self.backbone_name} weights={self.weights_digest} {what} {layout} {device}"
 
     @property
@@ -223,6 +234,11 @@ class Trunk(nn.Module):
         """Prefixes in `state_dict` of everything below the cut."""
         return tuple(f"pieces.{name}." for name in self.pieces if name not in self._above_cut)
 
+    @property
+    def blocks(self) -> int:
+        """Number of blocks above the cut, of which `blockwise` keeps one at a time in memory."""
+        return sum(len(blocks_of(self.pieces[_key(name)])) for name in self._used[self._first :])
+
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Parameters above the cut, by name."""
         return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
@@ -241,7 +257,8 @@ class Trunk(nn.Module):
     def _run(self, now: Tensor, seen: dict[str, Tensor], start: int, stop: int) -> tuple[Tensor, dict[str, Tensor]]:
         seen = dict(seen)
         for name in self._used[start:stop]:
-            now = self.pieces[_key(name)](self._laid_out(now, images=name == self._used[0]))
+            piece, now = self.pieces[_key(name)], self._laid_out(now, images=name == self._used[0])
+            now = by_blocks(piece, now, self.blockwise) if self.blockwise and torch.is_grad_enabled() else piece(now)
             if name in self._read:
                 seen[name] = now
         return now, seen
