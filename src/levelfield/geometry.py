@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 
 import torch
@@ -19,6 +20,7 @@ __all__ = [
 
 TINY = 1e-12  # a row of at most this length counts as a zero row
 _HALVES = (torch.float16, torch.bfloat16)
+WITHOUT_FLOAT64 = {"mps"}  # types of devices
 
 
 def working(rows: Tensor) -> Tensor:
@@ -26,9 +28,31 @@ def working(rows: Tensor) -> Tensor:
     return rows.float() if rows.dtype in _HALVES else rows
 
 
+def widest(device: torch.device) -> torch.dtype:
+    """The widest floating-point type of a device: float64, or float32 on Apple's.
+
+    >>> widest(torch.device("cpu")), widest(torch.device("mps"))
+    (torch.float64, torch.float32)
+    """
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
 def full_precision(device: str) -> AbstractContextManager[None]:
     """Disable autocast, because exponentials and squares overflow in half precision."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+@contextmanager
+def tf32(allowed: bool) -> Iterator[None]:
+    """Context in which CUDA may, or must not, round the factors of float32 products and convolutions to TF32, which
+    PyTorch does in convolutions unless it is told not to. Everything stored or compared is computed without it."""
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    products.allow_tf32 = convolutions.allow_tf32 = allowed
+    try:
+        yield
+    finally:
+        products.allow_tf32, convolutions.allow_tf32 = before
 
 
 def unit(rows: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""Positives and negatives in a batch: masks for the definitions, a class table for the closed forms."""
+"""Positives and negatives in a batch: masks for the definitions, a class table for the closed forms.
+
+Labels on a device can keep their copy on the host (`on_device`), so that shapes that depend on labels need no wait.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,48 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+
+
+def to_device(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """Copy a tensor of the host to `device` without waiting for it.
+
+    On CUDA a copy from pageable memory is staged before the call returns; elsewhere the copy may read freed memory.
+    """
+    target = torch.device(device)
+    return tensor.to(target, non_blocking=target.type == "cuda")
+
+
+def on_device(labels: Tensor, device: torch.device | str) -> Tensor:
+    """Labels of the host on `device`, with their copy on the host, which makes later calls of `on_host` free.
+
+    >>> on_host(on_device(torch.tensor([5, 9]), "cpu"))
+    tensor([5, 9])
+    """
+    return remember(to_device(labels, device), labels)
+
+
+def remember(labels: Tensor, host: Tensor) -> Tensor:
+    """Keep `host` as the copy of `labels` on the host, until `labels` are changed in place."""
+    if labels is not host and not labels.is_inference():  # of inference tensors torch counts no changes
+        labels._host = labels._version, host  # type: ignore[attr-defined]
+    return labels
+
+
+def host_copy(labels: Tensor) -> Tensor | None:
+    """The labels on the host; None if that needs a wait for the device."""
+    if labels.device.type == "cpu":
+        return labels
+    version, host = getattr(labels, "_host", (None, None))
+    return None if version is None or version != labels._version else host
+
+
+def on_host(labels: Tensor) -> Tensor:
+    """The labels on the host. Waits for the device if they have no copy there, once."""
+    host = host_copy(labels)
+    if host is None:
+        host = labels.cpu()
+        remember(labels, host)
+    return host
 
 
 def class_masks(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Tensor]:
@@ -23,12 +68,22 @@ def class_masks(labels: Tensor, anchors: int | None = None) -> tuple[Tensor, Ten
     return (~negative).fill_diagonal_(False), negative
 
 
+def positive_pairs(labels: Tensor, anchors: int | None = None) -> Tensor:
+    """Every positive pair (anchor, other), lexicographic (p, 2).
+
+    >>> positive_pairs(torch.tensor([7, 7, 2])).tolist()
+    [[0, 1], [1, 0]]
+    """
+    return to_device(class_masks(on_host(labels), anchors)[0].nonzero(), labels.device)
+
+
 class ClassTable(NamedTuple):
     """Class table: `others` (n, k) lists the other members of each row's class, padded with the row itself.
 
     `valid` (n, k) marks entries that are not padding; `counts` (n,) is their number. k is the size of the largest class
     minus one, at least 1. `order` (n,) lists the rows class by class, and `start` (n,) is the position where each row's
-    class begins. A table of some anchors has only their rows; `order` always has all rows.
+    class begins. A table of some anchors has only their rows; `order` always has all rows. `host` is the same table on
+    the CPU, for shapes; None: this one.
     """
 
     others: Tensor
@@ -36,10 +91,15 @@ class ClassTable(NamedTuple):
     counts: Tensor
     order: Tensor
     start: Tensor
+    host: ClassTable | None = None
+
+    @property
+    def on_host(self) -> ClassTable:
+        return self.host or self
 
 
 def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
-    """Class table of a batch, or of its first `anchors`. Only one number is copied to the host: the largest class size.
+    """Class table of a batch, or of its first `anchors`. Computed on the host, see `on_host`.
 
     >>> class_table(torch.tensor([5, 9, 5, 5])).others
     tensor([[2, 3],
@@ -47,39 +107,30 @@ def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
             [0, 3],
             [0, 2]])
     """
-    made = _table_in_numpy if labels.device.type == "cpu" else _table_in_torch
-    return made(labels, len(labels) if anchors is None else anchors)
+    table = _table_in_numpy(on_host(labels).numpy(), len(labels) if anchors is None else anchors)
+    if labels.device.type == "cpu":
+        return table
+    tensors = (table.others, table.valid, table.counts, table.order, table.start)
+    others, valid, counts, order, start = (to_device(tensor, labels.device) for tensor in tensors)
+    return ClassTable(others, valid, counts, order, start, table)
 
 
-def _table_in_torch(labels: Tensor, anchors: int) -> ClassTable:
-    n = len(labels)
-    ordered, order = labels.sort(stable=True)
-    start = torch.searchsorted(ordered, labels[:anchors])  # where each row's class begins in `order`
-    counts = torch.searchsorted(ordered, labels[:anchors], right=True) - start - 1
-    own = torch.empty_like(order).index_copy_(0, order, torch.arange(n, device=labels.device))[:anchors, None]
-    column = torch.arange(max(1, int(counts.max())) if anchors else 1, device=labels.device)
-    valid = column < counts[:, None]
-    place = start[:, None] + column
-    place += place >= own  # skip the row itself
-    return ClassTable(order[torch.where(valid, place, own)], valid, counts, order, start)
-
-
-def _table_in_numpy(labels: Tensor, anchors: int) -> ClassTable:
-    """NumPy version, three times as fast for small batches."""
-    given = labels.numpy()
-    order = given.argsort(kind="stable")
-    ordered = given[order]
-    start = ordered.searchsorted(given[:anchors])
-    counts = ordered.searchsorted(given[:anchors], side="right") - start - 1
+def _table_in_numpy(labels: np.ndarray, anchors: int) -> ClassTable:
+    """Three times as fast as torch for small batches."""
+    order = labels.argsort(kind="stable")
+    ordered = labels[order]
+    start = ordered.searchsorted(labels[:anchors])
+    counts = ordered.searchsorted(labels[:anchors], side="right") - start - 1
     own = np.empty_like(order)
     own[order] = np.arange(len(order))
     column = np.arange(max(1, counts.max(initial=0)))
     valid = column < counts[:, None]
     place = start[:, None] + column
     own = own[:anchors, None]
-    place += place >= own
+    place += place >= own  # skip the row itself
     others = order[np.where(valid, place, own)]
-    return ClassTable(*map(torch.from_numpy, (others, valid, counts, order, start)))
+    to_torch = torch.from_numpy
+    return ClassTable(to_torch(others), to_torch(valid), to_torch(counts), to_torch(order), to_torch(start))
 
 
 def hide_(matrix: Tensor, table: ClassTable, value: float) -> Tensor:

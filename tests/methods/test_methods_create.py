@@ -145,8 +145,20 @@ def test_a_name_cannot_be_registered_twice():
 def test_learned_boundaries_do_not_decay_and_proxies_do():
     [beta] = create("margin", beta_lr_multiplier=3.0).groups()
     [proxies] = create("proxy_anchor", proxy_lr_multiplier=50.0).groups()
-    assert (beta.name, beta.multiplier, beta.weight_decay) == ("beta", 3.0, 0.0)
-    assert (proxies.name, proxies.multiplier, proxies.weight_decay) == ("proxies", 50.0, None)
+    assert (beta.name, beta.multiplier, beta.decay_under("weights")) == ("beta", 3.0, 0.0)
+    assert (proxies.name, proxies.multiplier, proxies.decay_under("weights")) == ("proxies", 50.0, None)
+
+
+@pytest.mark.parametrize(
+    ("decay", "beta", "proxies"), [("weights", 0.0, None), ("all", None, None), ("network", 0.0, 0.0)]
+)
+def test_the_conditions_say_which_own_parameters_decay_and_the_others_are_declared(decay, beta, proxies):
+    for name, expected in (("margin", beta), ("proxy_anchor", proxies)):
+        method = create(name)
+        [group] = method.groups()
+        assert group.decay_under(decay) == expected
+        declared = {d.what: d.method for d in method.deviations(Setting(8, 16, decay=decay))}
+        assert declared.get(f"weight_decay_of_{group.name}") == expected
 
 
 def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
@@ -261,10 +273,14 @@ def test_objectives_say_which_parameter_stands_for_classes():
         assert any(made[name].proxies is parameter for parameter in made[name].parameters())
 
 
-def test_active_counts_are_plain_numbers_or_none():
-    triplet = create("triplet", miner="all")
-    triplet.step(nn.Linear(3, 8), batch(6), torch.Generator())
-    assert type(triplet.active()) is int
+def test_active_counts_the_tuples_of_a_step():
+    triplet, network, given = create("triplet", miner="all"), nn.Linear(3, 8), batch(6)
+    triplet.step(network, given, torch.Generator())
+    rows, margin = torch.nn.functional.normalize(network(given.inputs), dim=1), triplet.objective.margin
+    distance, same = torch.cdist(rows, rows), given.labels[:, None] == given.labels
+    positive = same & ~torch.eye(6, dtype=torch.bool)
+    lost = (distance[:, :, None] - distance[:, None] + margin > 0) & positive[:, :, None] & ~same[:, None]
+    assert triplet.active() == lost.sum()
     assert create("proxy_anchor").active() is None
 
 

@@ -9,7 +9,7 @@ import torch
 
 from levelfield import miners
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table
+from levelfield.labels import class_table
 from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
 
@@ -134,4 +134,4 @@ def test_closest_negatives_are_the_same_by_looking_and_by_sorting():
         labels = torch.randint(0, 5, (n,), generator=draw)
         grid = torch.randint(0, 4, (n, 2), generator=draw).float()  # full of ties
         distance = Geometry(grid, normalize=False).distance
-        assert torch.equal(_closest(distance, *class_masks(labels)), _closest_of_few(distance, class_table(labels)))
+        assert torch.equal(_closest(distance, labels), _closest_of_few(distance, class_table(labels)))

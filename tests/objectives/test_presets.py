@@ -13,7 +13,9 @@ from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification
 from levelfield.papers import presets as _presets
 from levelfield.papers.published import hyperparameters
+from levelfield.papers.text import DIFFERENCES, Difference
 from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import read_study
 
 EVERY = [(name, preset) for name in objectives.names() for preset in _presets.presets(name)]
 
@@ -39,6 +41,16 @@ def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
         ("triplet", "roth2020/cub/rho", {"switch": 0.4, "squared": True}),
         ("triplet", "fehervari2019", {"margin": 1.0, "squared": True, "normalize": False}),
         ("margin", "roth2020/cub", {"margin": 0.2, "beta": 1.2, "beta_lr_multiplier": 50.0, "beta_per_class": True}),
+        ("margin", "roth2020/sop/beta06", {"beta": 0.6, "divisor": "active_triplets"}),
+        ("margin", "roth2020/cub/rho_beta06_text", {"beta": 0.6, "switch": 0.4, "divisor": "active_pairs"}),
+        ("quadruplet", "roth2020/cub/text", {"margin1": 1.0, "margin2": 0.5, "miner": "distance_weighted"}),
+        ("snr", "roth2020/sop/text", {"lam": 0.005, "reg_over": "batch"}),
+        ("triplet", "roth2020/cub/text", {"squared": False, "margin": 0.2}),
+        ("triplet", "roth2020/cub/semihard", {"squared": True, "miner": "semihard"}),
+        ("triplet", "roth2020/cub/semihard_text", {"squared": False, "miner": {"semihard": {"margin": None}}}),
+        ("normalized_softmax", "roth2020/sop/text", {"proxy_lr_multiplier": 1.0}),
+        ("generalized_lifted", "roth2020/cars/text", {"nu_power": 2, "nu": 0.005}),
+        ("n_pair", "roth2020/cub/text", {"form": "all", "nu_power": 2}),
         ("margin", "fehervari2019", {"beta_per_class": True, "beta_optimiser": "sgd", "beta_lr_multiplier": 1000.0}),
         ("margin", "roth2020/cub/rho_beta06", {"beta": 0.6, "switch": 0.4}),
         ("margin", "mlrc/sop/per_class", {"margin": 0.0518, "beta": 0.8424, "beta_per_class": True}),
@@ -93,6 +105,22 @@ def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
 def test_a_preset_has_the_papers_numbers(name: str, preset: str, expected: dict[str, Any]) -> None:
     found = _presets.presets(name)[preset]
     assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("one", [one for one in DIFFERENCES if one.preset], ids=lambda one: f"{one.methods}-{one.what}")
+def test_every_difference_of_text_and_code_is_a_pair_of_presets(one: Difference) -> None:
+    for name in one.methods.split(", "):
+        known = _presets.presets(name)
+        code = str(_presets.Preset(*one.preset.split("/")).coded)
+        assert known[one.preset] != known[code], name
+
+
+def test_a_difference_in_training_is_a_condition_of_the_papers_studies() -> None:
+    [one] = [one for one in DIFFERENCES if one.conditions]
+    study = read_study(f"{one.paper}/table1")
+    for key, value in one.conditions:
+        assert getattr(study.conditions, key) not in (value, None)
+        assert getattr(read_study(f"{one.paper}/table1", [f"conditions.{key}={value}"]).conditions, key) == value
 
 
 def test_what_is_given_wins_over_the_preset() -> None:

@@ -230,7 +230,7 @@ def revision(name: str, settings: Mapping[str, Any]) -> int:
     """Revision of a method's training: above 1 it is part of a run's identity.
 
     >>> revision("contrastive", {}), revision("margin", {"preset": "roth2020/cub"})
-    (1, 2)
+    (1, 3)
     """
     if name not in _registry:
         return preset_revision(name, settings.get("preset"))

@@ -5,7 +5,7 @@ The loop calls the method's interface and never checks which method it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
+from levelfield.geometry import working
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
@@ -77,6 +78,10 @@ class Setting:
     """Number of parameters of the common head, which a method's own head replaces."""
     tested: bool = True
     """Whether there are test images, for test-time message passing."""
+    decay: str = "weights"
+    """Which of the method's own parameters have the weight decay of the conditions: weights, all or network (none)."""
+    output_norm: bool = False
+    """Whether the common head of the conditions ends with a layer norm."""
 
 
 def wider_head(method: Method, setting: Setting) -> int:
@@ -122,6 +127,8 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.objective = objective
+        self.norm_rows = isinstance(objective, Objective) and objective.leave_norm_to_head()
+        """Whether the common head must end with a layer norm without parameters."""
         self.refinement = _refinement(refine, objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching, self.trials = batching, trials
@@ -173,10 +180,10 @@ class Method(nn.Module):
         at: str | None = None,
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Raw rows, always in float32. `at`, `change`: see `Embedder.forward`."""
+        """Raw rows, in float32 (float64 for a network in float64). `at`, `change`: see `Embedder.forward`."""
         how = {} if change is None else {"at": at, "change": change}
         rows: Tensor = embedder(inputs, **how)
-        return rows.float()
+        return working(rows)
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The named terms whose sum is minimised. An objective's loss is one term; its parts are logged."""
@@ -204,10 +211,10 @@ class Method(nn.Module):
         asked = getattr(getattr(self.objective, "facts", None), "roles", ())
         return {name: rows for name, rows in (roles or {}).items() if name in asked}
 
-    def active(self) -> int | None:
-        """Number of tuples used in the last step; None if the objective has no tuples."""
-        count = getattr(self.objective, "active", None)
-        return None if count is None else int(count)
+    def active(self) -> Tensor | int | None:
+        """Number of tuples used in the last step, perhaps still on the device; None if the objective has no tuples."""
+        count: Tensor | int | None = getattr(self.objective, "active", None)
+        return count
 
     def counts(self) -> dict[str, float]:
         """Further values of the last step for the log."""
@@ -230,11 +237,6 @@ class Method(nn.Module):
         """Number of own parameters that other processes have."""
         own = dict(self.named_parameters())
         return sum((rows - len(own[name])) * own[name][:1].numel() for name, rows in self.shards.items())
-
-    @property
-    def norm_rows(self) -> bool:
-        """Whether the common head must end with a layer norm without parameters (see `Objective.norm_rows`)."""
-        return bool(getattr(self.objective, "norm_rows", False))
 
     @property
     def separable(self) -> bool:
@@ -285,7 +287,9 @@ class Method(nn.Module):
         groups = self.groups()
         declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in groups if g.multiplier != 1.0]
         declared += [
-            Deviation(f"weight_decay_of_{g.name}", None, g.weight_decay) for g in groups if g.weight_decay is not None
+            Deviation(f"weight_decay_of_{g.name}", None, decay)
+            for g in groups
+            if (decay := g.decay_under(setting.decay)) is not None
         ]
         declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
         extra = wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters) + self.elsewhere
@@ -295,7 +299,7 @@ class Method(nn.Module):
             declared.append(Deviation("learned_buffers", None, learned))
         if (share := getattr(self.objective, "class_sample", 1.0)) != 1:
             declared.append(Deviation("class_sample", None, share))
-        if self.norm_rows:
+        if self.norm_rows and not setting.output_norm:
             declared.append(Deviation("head_norm", None, "yes"))
         if self.layout is not None:
             declared.append(Deviation("batch", None, str(self.layout)))
@@ -307,6 +311,12 @@ class Method(nn.Module):
             declared.append(Deviation("refined", None, self.refines))
             declared.append(Deviation("dim", None, self.refinement.width(self.objective)))
         return declared
+
+
+def total_of(counts: Iterable[Tensor | int | None]) -> Tensor | int | None:
+    """Sum of the known counts, without waiting for the device; None if none is known."""
+    known = [count for count in counts if count is not None]
+    return sum(known[1:], start=known[0]) if known else None
 
 
 def _refinement(said: Any, objective: nn.Module | None) -> Refinement | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +12,21 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 
+Kind = Literal["network", "weights", "gains"]
+DECAYED: dict[str, tuple[Kind, ...]] = {
+    "weights": ("network", "weights"),
+    "all": ("network", "weights", "gains"),
+    "network": ("network",),
+}
+"""The kinds of groups that have the weight decay of the conditions, by their `decay`."""
+
 
 @dataclass(frozen=True)
 class Group:
-    """Parameters that share a learning rate. `lr` is absolute, `multiplier` is relative to the head's rate."""
+    """Parameters that share a learning rate. `lr` is absolute, `multiplier` is relative to the head's rate.
+
+    kind: "network" (trunk and head), or the method's own "weights" or "gains" (boundaries, biases and gains).
+    """
 
     name: str
     parameters: Sequence[nn.Parameter]
@@ -23,40 +35,51 @@ class Group:
     weight_decay: float | None = None
     optimiser: str | None = None
     warm: bool = True
+    kind: Kind = "weights"
+
+    def decay_under(self, decay: str) -> float | None:
+        """Its own weight decay; None: that of the conditions, which say by `decay` what decays.
+
+        >>> beta = Group("beta", [], kind="gains")
+        >>> beta.decay_under("weights"), beta.decay_under("all")
+        (0.0, None)
+        """
+        return self.weight_decay if self.weight_decay is not None or self.kind in DECAYED[decay] else 0.0
 
 
 def own_groups(objective: nn.Module) -> list[Group]:
     """One group per parameter; parameters of a sub-network with the same settings share a group.
 
-    Boundaries, biases and gains are not weights: decay would pull a learned beta to 0.
+    Boundaries, biases and gains are groups of their own: by default they do not decay, which would pull a learned beta
+    to 0.
 
     >>> from levelfield import objectives
-    >>> made = objectives.create("message_passing", num_classes=3, dim=8)
-    >>> [(group.name, group.weight_decay) for group in own_groups(made)][-2:]
-    [('network', None), ('network_biases_and_gains', 0.0)]
+    >>> objective = objectives.create("message_passing", num_classes=3, dim=8)
+    >>> [(group.name, group.kind) for group in own_groups(objective)][-2:]
+    [('network', 'weights'), ('network_biases_and_gains', 'gains')]
     """
     multipliers: dict[str, float] = getattr(objective, "lr_multipliers", dict)()
     part_of = getattr(objective, "part_of", lambda name: name.split(".")[0])
     optimisers: dict[str, str] = getattr(objective, "optimisers", dict)()
-    found: dict[tuple[str, float, float | None, str | None], list[nn.Parameter]] = {}
+    shared: dict[tuple[str, float, Kind, str | None], list[nn.Parameter]] = {}
     for name, parameter in objective.named_parameters():
         if parameter.requires_grad:
-            decay = None if parameter.dim() > 1 else 0.0
+            kind: Kind = "weights" if parameter.dim() > 1 else "gains"
             part, rate = part_of(name), multipliers.get(name, 1.0)
-            if part != name and decay is not None:
+            if part != name and kind == "gains":
                 part += "_biases_and_gains"
-            found.setdefault((part, rate, decay, optimisers.get(name)), []).append(parameter)
-    parts = [part for part, *_ in found]
+            shared.setdefault((part, rate, kind, optimisers.get(name)), []).append(parameter)
+    parts = [part for part, *_ in shared]
     return [
         # a sub-network may have several rates, and each group needs a unique name
         Group(
             part if parts.count(part) == 1 else f"{part}_at_{rate:g}",
-            own,
+            parameters,
             multiplier=rate,
-            weight_decay=decay,
-            optimiser=kind,
+            optimiser=optimiser,
+            kind=kind,
         )
-        for (part, rate, decay, kind), own in found.items()
+        for (part, rate, kind, optimiser), parameters in shared.items()
     ]
 
 
@@ -79,7 +102,7 @@ def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
             "proxies "
             f"have shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
         )
-    means = class_means.repeat_interleave(each, 0)
+    means = class_means.to(proxies).repeat_interleave(each, 0, output_size=len(proxies))
     if each > 1:  # equal centres would always get equal gradients
         length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
         means = means + functional.normalize(proxies, dim=1) * length / 10

@@ -124,7 +124,7 @@ POINTS = (
     Point(
         "head_norm",
         "The head ends with a layer norm without parameters.",
-        usual=lambda conditions: "no",
+        usual=lambda conditions: "yes" if conditions.output_norm else "no",
         done=lambda measured, _: "yes" if measured.head_norm else None,
         known="before",
     ),

@@ -6,7 +6,7 @@ The settings are from the supplement, the method from the released code; its net
     final      the wrapped loss of the joined rows, with its own proxies
     loss       weight_branch sum_k branch_k + weight_final final + weight_reconstruction mean r
 
-A branch without images, or without pairs for a pair loss, adds 0 (in the code, the empty mean is NaN). Divisors of the
+A branch without images, or without pairs for a pair loss, adds 0, and its proxies get a gradient of 0. Divisors of the
 wrapped loss are counted in the subset. The code is incomplete: its wrappers other than Proxy Anchor exist only as old
 scripts, so every loss keeps its own defaults here.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -27,7 +28,8 @@ from levelfield import objectives
 from levelfield.batching import Batching
 from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures
+from levelfield.labels import on_device, on_host, to_device
+from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures, total_of
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
@@ -153,7 +155,7 @@ class Drml(Method):
         for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
             fewest = 1 if objective.facts.least == (1, 1) else 2
             if len(classes) < fewest:
-                found.append(nodes.new_zeros(()))
+                found.append(_zero(objective, nodes))
             elif _few(nodes, objective.class_vectors):
                 found.append(sum_of(objective.terms(nodes, classes, generator=generator)))
             else:
@@ -162,21 +164,19 @@ class Drml(Method):
 
     def groups(self) -> list[Group]:
         """Parameter groups of the final loss, and those of the branches by kind."""
-        found: dict[tuple[str, float, float | None, str | None], list[nn.Parameter]] = {}
+        by_name: dict[str, list[Group]] = {}
         for objective in self.branches:
             for group in own_groups(objective):
-                shared_by = (group.name, group.multiplier, group.weight_decay, group.optimiser)
-                found.setdefault(shared_by, []).extend(group.parameters)
+                by_name.setdefault(group.name, []).append(group)
         shared = [
-            Group(f"branch_{name}", parameters, multiplier=rate, weight_decay=decay, optimiser=kind)
-            for (name, rate, decay, kind), parameters in found.items()
+            replace(same[0], name=f"branch_{name}", parameters=[p for group in same for p in group.parameters])
+            for name, same in by_name.items()
         ]
         return [*super().groups(), *shared]
 
-    def active(self) -> int | None:
+    def active(self) -> Tensor | int | None:
         counts = [getattr(objective, "active", None) for objective in (*self.branches, self.objective)]
-        known = [int(count) for count in counts if count is not None]
-        return sum(known) if known else None
+        return total_of(counts)
 
     @property
     def separable(self) -> bool:
@@ -206,13 +206,18 @@ class Drml(Method):
 
 
 def subsets(steps: Steps, labels: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """For each branch the nodes (m, e) and labels (m,) of its images, in the order of the batch."""
+    """For each branch the nodes (m, e) and labels (m,) of its images, in the order of the batch.
+
+    The sizes of the branches depend on the nodes: it waits for the device once, and brings the assignment to the host.
+    """
     _, branches, size = steps.nodes.shape
-    assigned = steps.assignment
+    assigned = steps.assignment.cpu()
     order = assigned.argsort(stable=True)
     counts = torch.bincount(assigned, minlength=branches).tolist()
-    chosen = steps.nodes.reshape(-1, size).index_select(0, order * branches + assigned.index_select(0, order))
-    return chosen.split(counts), labels.index_select(0, order).split(counts)
+    nodes = to_device(order * branches + assigned.index_select(0, order), labels.device)
+    classes = on_host(labels).index_select(0, order).split(counts)
+    chosen = steps.nodes.reshape(-1, size).index_select(0, nodes)
+    return chosen.split(counts), [on_device(part, labels.device) for part in classes]
 
 
 @torch.no_grad()
@@ -238,6 +243,11 @@ def _check_wrapped(name: str, objective: Objective) -> None:
             f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
             "Use another objective, such as cosface, proxy_anchor, triplet or margin."
         )
+
+
+def _zero(objective: Objective, rows: Tensor) -> Tensor:
+    """0 with gradients 0: as in zheng2021's code, momentum and decay of a branch without images go on."""
+    return sum((0 * parameter.sum() for parameter in objective.parameters()), start=rows.new_zeros(()))
 
 
 def _few(rows: Tensor, vectors: Tensor | None) -> bool:

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.labels import on_device, on_host, to_device
+from levelfield.methods._contract import Batch, Method, Setting, total_of
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
@@ -150,7 +151,7 @@ class Mixed(Method):
     def __init__(self, objective: nn.Module, *, mixup: Any, **shared: Any) -> None:
         super().__init__(objective, **shared)
         self.mixup = Mixup.of(mixup)
-        self._active: list[int | None] = []
+        self._active: list[Tensor | int | None] = []
         if not (isinstance(objective, Objective) and objective.takes_weights):
             raise BadSpecification("'mixup' needs an objective that takes a weight per anchor; this one does not.")
 
@@ -173,9 +174,10 @@ class Mixed(Method):
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         trunk: Any = embedder.trunk
         share, partner, depth = self.mixup.draw(len(batch.labels), self.mixup.depths(trunk), generator)
-        partner = partner.to(batch.labels.device)
+        others = on_device(on_host(batch.labels).index_select(0, partner.cpu()), batch.labels.device)
+        partner = to_device(partner, batch.labels.device)
         rows = self.embed(embedder, batch.inputs, at=depth, change=lambda hidden: mix(hidden, share, partner))
-        return self.terms(rows, batch.labels, batch.labels.index_select(0, partner), share, generator)
+        return self.terms(rows, batch.labels, others, share, generator)
 
     def terms(
         self, rows: Tensor, labels: Tensor, others: Tensor, share: float, generator: torch.Generator
@@ -184,17 +186,17 @@ class Mixed(Method):
         objective: Any = self.objective
         found: dict[str, Tensor] = {}
         self._active = []
-        for name, entry in zip(("own", "partners"), entries(labels, others, share), strict=True):
+        both = entries(on_host(labels), on_host(others), share)
+        for name, classes, entry in zip(("own", "partners"), (labels, others), both, strict=True):
             if name == "partners" and not entry.weights.any():
                 break  # no row is mixed with another class: the plain loss
-            weights = None if (entry.weights == 1).all() else entry.weights
-            found[name] = objective(rows, entry.labels, weights=weights, generator=generator)
+            weights = None if (entry.weights == 1).all() else to_device(entry.weights, labels.device)
+            found[name] = objective(rows, classes, weights=weights, generator=generator)
             self._active.append(super().active())
         return found
 
-    def active(self) -> int | None:
-        known = [count for count in self._active if count is not None]
-        return sum(known) if known else None
+    def active(self) -> Tensor | int | None:
+        return total_of(self._active)
 
     def counts(self) -> dict[str, float]:
         names = ("active_own", "active_partners")

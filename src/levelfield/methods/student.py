@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.labels import to_device
 from levelfield.methods._contract import Batch, Method, Setting
 from levelfield.methods.deviations import Deviation
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
@@ -122,7 +123,7 @@ class Student(Method):
         (own,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
             raise BadInput("The student has no teacher outputs yet: call `taught` first.")
-        told = torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])).to(rows)
+        told = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
         said = class_logits(self.objective, rows) if self.wants == "logits" else rows
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
 

@@ -70,7 +70,7 @@ class BaseMiner(ABC):
             if not embeddings.with_itself:
                 _check_anchors(embeddings, self._label)
             return embeddings
-        if not rows.isfinite().all():
+        if rows.device.type == "cpu" and not rows.isfinite().all():  # elsewhere it would wait for the device
             wrong = int((~rows.isfinite()).any(1).nonzero()[0])
             raise BadInput(f"{self._label} got embeddings with NaN or infinity; the first such row is {wrong}.")
         return Geometry(rows.detach(), normalize=self.normalize)
@@ -87,7 +87,9 @@ class BaseMiner(ABC):
 def _check_anchors(geometry: Geometry, who: str) -> None:
     anchors = geometry.columns[: len(geometry.rows)].detach()
     rows = geometry.rows.detach()
-    if anchors.shape != rows.shape or not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True):
+    checked = rows.device.type == "cpu"  # elsewhere it would wait for the device
+    same = anchors.shape == rows.shape
+    if not same or (checked and not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True)):
         raise BadInput(
             f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
             "themselves. To compare a batch with itself, create the geometry without columns."
@@ -105,6 +107,11 @@ def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:
         )
     if len(rows) != len(labels):
         raise BadInput(f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed.")
+    if rows.device != labels.device:
+        raise BadInput(
+            f"{who} got embeddings on {rows.device} but labels on {labels.device}: move the labels, "
+            "labels.to(embeddings.device)."
+        )
     if labels.is_floating_point() or labels.is_complex():
         raise BadInput(f"{who} got labels of type {labels.dtype}; they must be integers.")
 

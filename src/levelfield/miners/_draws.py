@@ -5,12 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.labels import ClassTable, row_blocks, without_class_
+from levelfield.geometry import widest
+from levelfield.labels import ClassTable, row_blocks, to_device, without_class_
+
+_BELOW_ONE = 1 - 2**-24  # in float32
 
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
-    """`count` float64 numbers in [0, 1) on the device of `like`."""
-    return torch.rand(count, generator=generator, dtype=torch.float64, device=generator.device).to(like.device)
+    """`count` numbers in [0, 1) on the device of `like`, in its widest type."""
+    return sent(drawn_uniforms(count, generator), like.device)
+
+
+def drawn_uniforms(count: int, generator: torch.Generator) -> Tensor:
+    """`count` float64 numbers in [0, 1), drawn where the generator is, which is usually the host."""
+    return torch.rand(count, generator=generator, dtype=torch.float64, device=generator.device)
+
+
+def sent(uniform: Tensor, device: torch.device) -> Tensor:
+    """Drawn numbers on `device`, in its widest type."""
+    if widest(device) != uniform.dtype:
+        uniform = uniform.float().clamp_max(_BELOW_ONE)  # rounding may give 1
+    return to_device(uniform, device)
 
 
 def kth(allowed: Tensor, rank: Tensor) -> Tensor:
@@ -84,7 +99,7 @@ def draw_negative_between(
         if high is not None:
             inside.mul_(torch.lt(block, high[rows], out=torch.empty_like(block)))
         running = without_class_(inside, table, rows, 0.0).cumsum(1)
-        some = running[:, -1].double()
+        some = running[:, -1].to(uniform.dtype)
         wanted = (uniform[rows] * some).floor_().minimum(some - 1).add_(1)
         torch.searchsorted(running, wanted.to(running.dtype)[:, None], out=chosen[rows, None])
         torch.gt(some, 0, out=found[rows])
@@ -102,12 +117,17 @@ def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     return chosen / chosen.sum(-1, keepdim=True).clamp_min(1)
 
 
-def one_each(table: ClassTable, positive: Tensor, negative: Tensor) -> Tensor:
-    """Triplets (t, 3) of the anchors that have both a positive and a negative."""
-    counts = table.counts
+def one_each(table: ClassTable, *partners: Tensor) -> Tensor:
+    """Tuples (t, 1 + partners), such as triplets, of the anchors that have both a positive and a negative."""
+    counts = table.on_host.counts
     usable = (counts > 0) & (counts < len(table.order) - 1)
-    triplets = torch.stack((torch.arange(len(counts), device=counts.device), positive, negative), 1)
-    return triplets if all_known(usable) else triplets[usable]
+    anchors = torch.arange(len(counts), device=table.counts.device)
+    return those(torch.stack((anchors, *partners), 1), usable)
+
+
+def those(rows: Tensor, kept: Tensor) -> Tensor:
+    """The rows that a mask on the host keeps."""
+    return rows if kept.all() else rows.index_select(0, to_device(kept.nonzero()[:, 0], rows.device))
 
 
 def no_triplets(like: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks
+from levelfield.labels import class_masks, on_host, to_device
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import no_triplets
@@ -40,4 +40,4 @@ class All(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        return all_triplets(*class_masks(labels, len(geometry.rows)))
+        return to_device(all_triplets(*class_masks(on_host(labels), len(geometry.rows))), labels.device)

@@ -18,6 +18,7 @@ from levelfield.miners._draws import (
     even,
     negative_at,
     no_triplets,
+    those,
     uniforms,
 )
 from levelfield.settings import number, one_of
@@ -88,8 +89,13 @@ class DistanceWeighted(BaseMiner):
         uniform = uniforms(asked.numel(), labels, generator).view(asked.shape)
         chosen_n, gives = self._draw(geometry, table, uniform)
         anchors = torch.arange(len(chosen_p), device=labels.device)[:, None].expand_as(chosen_p)
-        triplets, kept = torch.stack((anchors, chosen_p, chosen_n), 2), asked & gives[:, None]
-        return triplets.view(-1, 3) if all_known(kept) else triplets[kept]
+        triplets = torch.stack((anchors, chosen_p, chosen_n), 2).view(-1, 3)
+        if self.empty == "uniform":  # every anchor with a negative has one: the labels alone decide
+            host = table.on_host
+            asked = host.valid[:, : asked.shape[1]]
+            return those(triplets, (asked & (host.counts < len(labels) - 1)[:, None]).view(-1))
+        kept = (asked & gives[:, None]).view(-1)
+        return triplets if all_known(kept) else triplets[kept]
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`, `negative`: (n, n) distributions given the anchor; `valid`: (n,) 1 where the anchor has a

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table
+from levelfield.labels import class_masks, class_table, on_host, to_device
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.miners._draws import draw_positive, even
+from levelfield.miners._draws import draw_positive, even, one_each
 
 
 @register(
@@ -33,10 +33,8 @@ class NPairMiner(BaseMiner):
     """
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        table = class_table(labels, len(geometry.rows))
-        anchors = torch.arange(len(table.counts), device=labels.device)
-        usable = (table.counts > 0) & (table.counts < len(labels) - 1)
-        return torch.stack((anchors, draw_positive(table, generator)), 1)[usable]
+        table = class_table(on_host(labels), len(geometry.rows))
+        return to_device(one_each(table, draw_positive(table, generator)), labels.device)
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`positive`: the (n, n) distribution given the anchor. `negatives`: 1 for each used negative."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table
+from levelfield.labels import class_masks, class_table, on_host, to_device
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
@@ -47,9 +47,12 @@ class Random(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
+        return to_device(self._drawn(on_host(labels), len(geometry.rows), generator), labels.device)
+
+    def _drawn(self, labels: Tensor, anchors: int, generator: torch.Generator) -> Tensor:
         if self.mode == "triplets":
-            return _some_of_all(*class_masks(labels, len(geometry.rows)), generator)
-        table = class_table(labels, len(geometry.rows))
+            return _some_of_all(*class_masks(labels, anchors), generator)
+        table = class_table(labels, anchors)
         return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -60,7 +63,8 @@ class Random(BaseMiner):
         dtype = geometry.rows.dtype
         if self.mode == "triplets":
             listed = all_triplets(positive, negative)
-            return {"triplets": listed, "triplet": torch.full((len(listed),), 1 / max(1, len(listed)), dtype=dtype)}
+            chance = torch.full((len(listed),), 1 / max(1, len(listed)), dtype=dtype, device=listed.device)
+            return {"triplets": listed, "triplet": chance}
         usable = (positive.any(1) & negative.any(1))[:, None]
         return {"positive": even(positive & usable, dtype), "negative": even(negative & usable, dtype)}
 

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
+from levelfield.labels import (
+    ClassTable,
+    class_masks,
+    class_table,
+    on_host,
+    positive_pairs,
+    row_blocks,
+    to_device,
+    without_class_,
+)
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_negative_between, draw_positive, even, no_triplets, one_each
@@ -56,15 +65,11 @@ class Semihard(BaseMiner):
             return no_triplets(labels)
         distance = geometry.distance.detach()
         if self.mode == "closest":
-            table = class_table(labels, len(geometry.rows))
+            table = class_table(on_host(labels), len(geometry.rows))
             few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may go to any index
-            return (
-                _closest_of_few(distance, table)
-                if few
-                else _closest(distance, *class_masks(labels, len(geometry.rows)))
-            )
+            return _closest_of_few(distance, table) if few else _closest(distance, labels)
         if self.mode == "all":
-            return self._all(distance, *class_masks(labels, len(geometry.rows)))
+            return self._all(distance, labels)
         table = class_table(labels, len(geometry.rows))
         chosen_p = draw_positive(table, generator)
         low = distance.gather(1, chosen_p[:, None])
@@ -91,9 +96,11 @@ class Semihard(BaseMiner):
         band = negative & (to_negative > to_positive)
         return band if self.margin is None else band & (to_negative < to_positive + self.margin)
 
-    def _all(self, distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        blocks = [no_triplets(positive)]
-        for block in positive.nonzero().split(len(positive)):  # masks no larger than the distance matrix
+    def _all(self, distance: Tensor, labels: Tensor) -> Tensor:
+        blocks = [no_triplets(labels)]
+        _, negative = class_masks(labels, len(distance))
+        # blocks of pairs, so that masks are no larger than the distance matrix
+        for block in positive_pairs(labels, len(distance)).split(len(distance)):
             anchor, other = block.T
             beyond = distance.index_select(0, anchor) - distance[anchor, other][:, None]
             # keep a triplet unless the comparison fails, so that NaN shows in the loss
@@ -121,14 +128,16 @@ def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
     return torch.stack((anchors, table.others, chosen), 2)[kept]
 
 
-def _closest(distance: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+def _closest(distance: Tensor, labels: Tensor) -> Tensor:
     """One sort per anchor: O(n^2) memory for any class size. Ties go to the lowest index."""
+    _, negative = class_masks(labels, len(distance))
     ordered, index = distance.masked_fill(~negative, torch.inf).sort(dim=1, stable=True)
     count = negative.sum(1, keepdim=True)
     last = ordered.gather(1, (count - 1).clamp_min(0))
     farthest = torch.searchsorted(ordered, last)
     beyond = torch.searchsorted(ordered, distance.contiguous(), right=True)
     place = torch.where(beyond < count, beyond, farthest)
-    pairs = (positive & (count > 0)).nonzero()
+    on_cpu = class_masks(on_host(labels), len(distance))
+    pairs = to_device((on_cpu[0] & on_cpu[1].any(1, keepdim=True)).nonzero(), labels.device)
     anchor, other = pairs.T
     return torch.column_stack((pairs, index[anchor, place[anchor, other]]))

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks
+from levelfield.labels import class_masks, to_device
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import Miner
-from levelfield.miners._draws import draw_uniform, even, uniforms
+from levelfield.miners._draws import draw_uniform, drawn_uniforms, even, sent
 from levelfield.settings import number, one_of
 
 
@@ -72,12 +72,12 @@ class Switched(BaseMiner):
         assert isinstance(triplets, Tensor)  # guaranteed by one_per_anchor
         if not len(triplets):
             return triplets
-        uniform, own_class = uniforms(len(triplets), triplets, generator), triplets[:, 0].clone()
-        rows = (uniform < self.switch).nonzero()[:, 0]
+        uniform, own_class = drawn_uniforms(len(triplets), generator), triplets[:, 0].clone()
+        rows = to_device((uniform < self.switch).nonzero()[:, 0], triplets.device)
         if len(rows):
             positive, _ = class_masks(labels, len(geometry.rows))
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
-        return switch_triplets(triplets, own_class, uniform, switch=self.switch)
+        return switch_triplets(triplets, own_class, sent(uniform, triplets.device), switch=self.switch)
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
         """`switch` (n,), the distributions given a switch, and the marginals `positive`, `negative` over both cases."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from levelfield.labels import ClassTable, hide_
+from levelfield.labels import ClassTable, hide_, to_device
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._log_sums import log_one_plus_exp
 
@@ -30,9 +30,10 @@ def of_classes(similarity: Tensor, table: ClassTable, *, push: float, pull: floa
     shifted, so push * |s| must be moderate (below about 12 in float32): for unit rows, not raw ones.
     """
     slope = hide_(similarity * (push * LOG2_E), table, -torch.inf).exp2_()  # exponentials first
-    pairs = max(1, int(table.counts.sum()))
+    sizes = table.on_host.counts
+    pairs = max(1, int(sizes.sum()))
     value, active, start = similarity.new_zeros(()), table.counts.new_zeros(()), 0
-    for others, rows in zip(*(found.tolist() for found in table.counts.unique(return_counts=True)), strict=True):
+    for others, rows in zip(*(found.tolist() for found in sizes.unique(return_counts=True)), strict=True):
         stop = start + rows
         within = _within(similarity, start, stop, others + 1)
         kept = _within(slope, start, stop, others + 1)
@@ -89,8 +90,9 @@ def once_each(table: ClassTable) -> Tensor:
     >>> once_each(class_table(torch.tensor([0, 1, 0, 0]))).tolist()
     [[0, 2], [0, 3], [2, 3]]
     """
-    first, column = (table.others > torch.arange(len(table.others), device=table.others.device)[:, None]).nonzero().T
-    return torch.stack((first, table.others[first, column]), 1)
+    others = table.on_host.others
+    first, column = (others > torch.arange(len(others))[:, None]).nonzero().T
+    return to_device(torch.stack((first, others[first, column]), 1), table.others.device)
 
 
 def _within(matrix: Tensor, start: int, stop: int, size: int) -> Tensor:

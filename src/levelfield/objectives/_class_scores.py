@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import lengths_of
+from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
@@ -61,8 +62,12 @@ class ClassScores:
         self.inverse = rows.new_empty(len(vectors), 1)  # 1 / length of each vector
         self.labels, self.per_class = labels, per_class
         self.step = per_class * max(1, AT_ONCE // per_class)
-        self.here = (labels >= 0).nonzero()[:, 0] if elsewhere else slice(None)
+        self.here: Tensor | slice = slice(None)
         """The rows whose class is among the vectors."""
+        self.here_labels = labels
+        if elsewhere:
+            here = (on_host(labels) >= 0).nonzero()[:, 0]
+            self.here, self.here_labels = to_device(here, rows.device), on_device(on_host(labels)[here], rows.device)
         self.chunks = self._chunks(elsewhere)
         self._latest: Tensor | None = None
 
@@ -70,9 +75,10 @@ class ClassScores:
         labels, step = self.labels, self.step
         if len(self.vectors) <= step and not elsewhere:
             return [Chunk(slice(0, step), (labels, torch.arange(len(labels), device=labels.device)))]
-        ordered, order = labels.sort(stable=True)
+        ordered, order = on_host(labels).sort(stable=True)
         starts = range(0, len(self.vectors) + step, step)
-        bounds = torch.searchsorted(ordered, torch.tensor(starts, device=labels.device) // self.per_class).tolist()
+        bounds = torch.searchsorted(ordered, torch.tensor(starts) // self.per_class).tolist()
+        ordered, order = to_device(ordered, labels.device), to_device(order, labels.device)
         return [
             Chunk(slice(start, start + step), (ordered[low:high] - start // self.per_class, order[low:high]))
             for start, (low, high) in zip(starts, pairwise(bounds), strict=False)

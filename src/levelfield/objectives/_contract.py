@@ -183,9 +183,11 @@ class Objective(nn.Module):
         Parameters that it leaves at random values are a deviation in the ledger: `start of network its own`.
         """
 
-    @property
-    def norm_rows(self) -> bool:
-        """Whether the network must end with a layer norm without parameters, also for test rows."""
+    def leave_norm_to_head(self) -> bool:
+        """Stop normalising the rows by a layer norm, because a run's head does it, for test rows too.
+
+        False if the objective has no layer norm.
+        """
         return False
 
     @property

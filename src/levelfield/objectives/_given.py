@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
-from levelfield.labels import class_masks
+from levelfield.labels import class_masks, host_copy
 from levelfield.miners import Tuples
 from levelfield.miners._base import check_batch, kind_of
 
@@ -67,15 +67,19 @@ def checked(
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
-    """Refuse labels out of range. On other devices torch's own check applies, to avoid synchronisation."""
-    if labels.device.type == "cpu" and labels.numel():
-        low, high = (int(bound) for bound in torch.aminmax(labels))
-        if low < 0 or high >= num_classes:
-            wrong = low if low < 0 else high
-            raise BadInput(
-                f"Objective '{objective}' has {num_classes} classes but got the label {wrong}: labels must be "
-                f"0 to {num_classes - 1}."
-            )
+    """Refuse labels out of range: on the host, or by an assertion on the device, which does not wait."""
+    if not labels.numel():
+        return
+    expected = f"labels must be 0 to {num_classes - 1}."
+    host = host_copy(labels)
+    if host is None and labels.device.type == "cuda":
+        inside = ((labels >= 0) & (labels < num_classes)).all()
+        torch._assert_async(inside, f"Objective '{objective}' has {num_classes} classes: {expected}")
+        return
+    low, high = (int(bound) for bound in torch.aminmax(labels if host is None else host))
+    if low < 0 or high >= num_classes:
+        wrong = low if low < 0 else high
+        raise BadInput(f"Objective '{objective}' has {num_classes} classes but got the label {wrong}: {expected}")
 
 
 def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: int = 0) -> None:

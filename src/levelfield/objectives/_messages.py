@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.geometry import unit
+from levelfield.labels import to_device
 
 Drop = Callable[[Tensor], Tensor]
 
@@ -76,7 +77,8 @@ def dropout(probability: float, generator: torch.Generator) -> Drop:
 
     def drop(rows: Tensor) -> Tensor:
         drawn = torch.rand(rows.shape, generator=generator, device=generator.device)
-        return rows * (drawn >= probability).to(rows).div_(1 - probability)
+        kept = to_device(drawn >= probability, rows.device)
+        return rows * kept.to(rows.dtype).div_(1 - probability)
 
     return drop if probability else nothing_dropped
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks
+from levelfield.labels import on_host, positive_pairs, to_device
 from levelfield.miners import Tuples
 from levelfield.objectives._contract import Given, Objective
 from levelfield.objectives._given import check_rows
@@ -30,7 +30,7 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return first_pairs(given.labels)
     found: Tuples | None = objective.chosen(geometry, given)
     if found is None:
-        return class_masks(given.labels)[0].nonzero()
+        return positive_pairs(given.labels)
     pairs = found if isinstance(found, Tensor) else found[0]
     if not pairs.numel():
         return pairs.new_empty(0, 2)
@@ -48,12 +48,12 @@ def pairs_of_roles(given: Given, objective: str) -> Tensor:
     if not isinstance(roles, Mapping) or set(roles) != {"anchor", "positive"}:
         what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
         raise BadInput(f'Objective \'{objective}\' got roles {what}; it needs {{"anchor": rows, "positive": rows}}.')
-    ends = [torch.as_tensor(roles[name], device=given.labels.device).long() for name in ("anchor", "positive")]
+    ends = [torch.as_tensor(roles[name]).long() for name in ("anchor", "positive")]
     for name, rows in zip(("anchors", "positives"), ends, strict=True):
         check_rows(rows, len(given.labels), objective, name)
     if ends[0].shape != ends[1].shape or ends[0].dim() != 1:
         raise BadInput(f"Objective '{objective}' got {len(ends[0])} anchors but {len(ends[1])} positives.")
-    return torch.stack(ends, 1)
+    return to_device(torch.stack(ends, 1), given.labels.device)
 
 
 def first_pairs(labels: Tensor) -> Tensor:
@@ -62,9 +62,9 @@ def first_pairs(labels: Tensor) -> Tensor:
     >>> first_pairs(torch.tensor([4, 2, 2, 4, 4, 7])).tolist()
     [[0, 3], [1, 2]]
     """
-    ordered, order = labels.sort(stable=True)
+    ordered, order = on_host(labels).sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]
     found = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
     pairs = torch.stack((order[found], order[found + 1]), 1)
-    return pairs[pairs[:, 0].argsort()]
+    return to_device(pairs[pairs[:, 0].argsort()], labels.device)

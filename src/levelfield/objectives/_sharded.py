@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.gathering import from_each, shared
+from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._class_scores import (
     LOWEST,
     Chunk,
@@ -130,18 +131,19 @@ class ShardedClasses(Objective):
     def _drawn(self, given: Given) -> tuple[Tensor, Tensor, int]:
         """The vectors to compare with, the position of each label among them (-1: of another process), and the number
         of classes that all processes compare with."""
-        labels, start, stop = given.labels, self.own.start, self.own.stop
+        labels, start, stop, device = on_host(given.labels), self.own.start, self.own.stop, given.labels.device
         local = torch.where((labels >= start) & (labels < stop), labels - start, -1)
         if self.class_sample == 1:
-            return self.proxies, local, self.num_classes
+            return self.proxies, on_device(local, device), self.num_classes
         order = torch.randperm(self.num_classes, generator=given.generator, device=given.generator.device)
-        chosen = torch.zeros(self.num_classes, dtype=torch.bool, device=labels.device)
-        chosen[order[: self._draws].to(labels.device)] = True
+        chosen = torch.zeros(self.num_classes, dtype=torch.bool)
+        chosen[order[: self._draws].cpu()] = True
         self.compared = int(chosen.sum()) / self.num_classes
         chosen[labels] = True
         own = chosen[self.own]
-        position = (own.cumsum(0) - 1)[local.clamp_min(0)]
-        return self.proxies[own], torch.where(local >= 0, position, -1), int(chosen.sum())
+        position = torch.where(local >= 0, (own.cumsum(0) - 1)[local.clamp_min(0)], -1)
+        vectors = self.proxies[to_device(own.nonzero()[:, 0], device)]
+        return vectors, on_device(position, device), int(chosen.sum())
 
 
 def sharded(name: str, said: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
@@ -182,7 +184,7 @@ def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> T
 
 def _anchored(objective: ProxyAnchor, scores: ClassScores, given: Given, vectors: Tensor, classes: int) -> Tensor:
     """The share of the vectors in the loss of proxy anchor."""
-    present = max(1, len(given.labels.unique()))
+    present = max(1, len(on_host(given.labels).unique()))
     slope = wants_slope(given.embeddings, vectors)
     terms, back = objective.swept(scores, slope=slope, classes=classes, present=present)
     return differentiable(sum_of(terms), given, vectors, back, _no_second_derivative)

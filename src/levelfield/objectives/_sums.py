@@ -29,11 +29,11 @@ def mean(terms: Tensor, counted: Tensor | None, reduction: Reduction, weights: T
     """
     if counted is not None:
         terms = terms * counted
-    if reduction == "mean_nonzero":
-        divisor = (terms.detach() > 0).sum()
-    else:
-        divisor = torch.as_tensor(terms.numel() if counted is None else counted.sum(), device=terms.device)
-    return (terms if weights is None else terms * weights).sum() / divisor.clamp_min(1)
+    total = terms if weights is None else terms * weights
+    if reduction == "mean" and counted is None:
+        return total.sum() / max(1, terms.numel())
+    divisor = terms.detach() > 0 if reduction == "mean_nonzero" or counted is None else counted
+    return total.sum() / divisor.sum().clamp_min(1)
 
 
 class _SumOverBlocks(torch.autograd.Function):

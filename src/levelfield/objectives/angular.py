@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, lengths_of
-from levelfield.labels import ClassTable, class_masks, class_table
+from levelfield.labels import ClassTable, class_masks, class_table, on_device, on_host, positive_pairs, to_device
 from levelfield.miners import MinerChoice
 from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
@@ -124,8 +124,8 @@ class Angular(Objective):
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
         weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
-        positive, negative = class_masks(given.labels)
-        listed = positive.nonzero() if pairs is None else pairs
+        _, negative = class_masks(given.labels)
+        listed = positive_pairs(given.labels) if pairs is None else pairs
         divisor = max(1, len(listed))
         if self.form == "pairs":
             loss, active = self._of_pair_batch(geometry.rows[listed], given.labels[listed[:, 0]], weights[listed])
@@ -162,7 +162,9 @@ class Angular(Objective):
         pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
         order = self._crowded_order(given.labels, table) if pairs is None else None
         if order is not None:
-            rows, table = rows[order], class_table(given.labels[order])
+            table = class_table(on_device(on_host(given.labels)[order], rows.device))
+            order = to_device(order, rows.device)
+            rows = rows[order]
         # Both parts share the raw products: those of unit rows differ only by the lengths.
         shared = self.normalize and self.npair_weight != 0
         geometry = Geometry(rows, normalize=self.normalize and not shared)
@@ -208,6 +210,7 @@ class Angular(Objective):
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
     def _crowded_order(self, labels: Tensor, table: ClassTable) -> Tensor | None:
-        """Order of the rows by class, for products within classes; None if listing the pairs is faster or safer."""
-        many = int(table.counts.sum()) * len(labels) > _MANY
-        return by_size(labels) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None
+        """Order of the rows by class, on the host, for products within classes; None if listing the pairs is faster or
+        safer."""
+        many = int(table.on_host.counts.sum()) * len(labels) > _MANY
+        return by_size(on_host(labels)) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.labels import on_device, on_host, remember
 from levelfield.objectives._contract import Given, Objective, registry
 from levelfield.settings import whole
 
@@ -60,7 +61,7 @@ class CrossBatchMemory(Objective):
         """The loss; in training mode the batch is stored."""
         if given.tuples is not None:
             raise BadInput("A cross-batch memory chooses tuples from batch and memory itself; it takes no tuples.")
-        calls, held = self.counts.tolist()
+        calls, held = on_host(self.counts).tolist()
         if calls >= self.start:
             given = self._against_queue(given, held)
         loss = self.objective.loss_of(given)
@@ -86,7 +87,7 @@ class CrossBatchMemory(Objective):
 
     @property
     def learned_buffers(self) -> int:
-        calls, held = self.counts.tolist()
+        calls, held = on_host(self.counts).tolist()
         return (self.counts.numel() if calls else 0) + (self.rows.numel() + self.labels.numel() if held else 0)
 
     def lr_multipliers(self) -> dict[str, float]:
@@ -109,14 +110,16 @@ class CrossBatchMemory(Objective):
         older = min(held, self.size - len(batch))
         if self.rows.dtype != batch.dtype or self.rows.device != batch.device:
             self.rows, self.labels = self.rows.to(batch), self.labels.to(batch.device)
-        return given._replace(
-            columns=torch.cat((batch.detach(), self.rows[:older])),
-            labels=torch.cat((given.labels, self.labels[:older])),
-        )
+        labels = torch.cat((given.labels, self.labels[:older]))
+        host = torch.cat((on_host(given.labels), on_host(self.labels)[:older]))
+        return given._replace(columns=torch.cat((batch.detach(), self.rows[:older])), labels=remember(labels, host))
 
     @torch.no_grad()
     def _remember(self, given: Given, calls: int, held: int) -> None:
         if given.columns is not None:  # newest first
-            held = len(given.columns)
+            held, host = len(given.columns), on_host(self.labels)
             self.rows[:held], self.labels[:held] = given.columns, given.labels
-        self.counts.copy_(torch.tensor([calls + 1, held]))
+            if host is not self.labels:
+                host[:held] = on_host(given.labels)
+                remember(self.labels, host)
+        self.counts = on_device(torch.tensor([calls + 1, held]), self.counts.device)

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import unit
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
 from levelfield.objectives._proxies import start_proxies
@@ -98,11 +99,12 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
     >>> labels[draw_anchors(labels, 2, torch.Generator())]
     tensor([5, 8, 8])
     """
-    shuffled = torch.rand(len(labels), generator=generator).argsort().to(labels.device)
-    order = shuffled[labels[shuffled].argsort(stable=True)]
-    _, classes, counts = labels[order].unique_consecutive(return_inverse=True, return_counts=True)
-    rank = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[classes]
-    return order[rank < (counts - 1).clamp_max(anchors_per_class)[classes]]
+    host = on_host(labels)
+    shuffled = torch.rand(len(host), generator=generator, device=generator.device).argsort().cpu()
+    order = shuffled[host[shuffled].argsort(stable=True)]
+    _, classes, counts = host[order].unique_consecutive(return_inverse=True, return_counts=True)
+    rank = torch.arange(len(host)) - (counts.cumsum(0) - counts)[classes]
+    return to_device(order[rank < (counts - 1).clamp_max(anchors_per_class)[classes]], labels.device)
 
 
 @register(
@@ -204,6 +206,6 @@ class GroupLoss(Objective):
             return draw_anchors(given.labels, self.anchors_per_class, given.generator)
         if not isinstance(given.roles, Mapping) or set(given.roles) != {"anchors"}:
             raise BadInput(f"Objective '{self._label}' needs roles of the form {{'anchors': rows}}.")
-        anchors = torch.as_tensor(given.roles["anchors"], device=given.labels.device).long()
+        anchors = torch.as_tensor(given.roles["anchors"]).long()
         check_rows(anchors, len(given.labels), self._label, "anchors")
-        return anchors
+        return to_device(anchors, given.labels.device)

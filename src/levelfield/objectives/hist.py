@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.errors import BadSpecification
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._class_scores import many
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._distributions import Bounds, distances, quick_distances
@@ -77,10 +78,10 @@ class Steps(NamedTuple):
 class Hist(Objective):
     """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
 
-    z is the row after a layer norm without parameters, in lim2022 the network's last layer. A run adds this layer to
-    its head (`norm_rows`), so that test rows have it too; the loss applies it as well, which changes normalised rows
-    only by its epsilon. `layer_norm=False`: no layer norm. In your own loop, compare `z` at test time: the loss ignores
-    a row's mean. Needs at least 3 dimensions: with 2, only a sign is left.
+    z is the row after a layer norm without parameters, in lim2022 the network's last layer. In a run this layer is part
+    of the head (`leave_norm_to_head`), so that test rows have it too. `layer_norm=False`: no layer norm. In your own
+    loop, compare `z` at test time: the loss ignores a row's mean. Needs at least 3 dimensions: with 2, only a sign is
+    left.
 
     Each class has a normal distribution, `means` and `log_vars` (num_classes, dim), and is a hyperedge of every batch
     it is in. The network has `theta1`, a batch norm (always with the batch's own statistics, because it is not used at
@@ -194,9 +195,9 @@ class Hist(Objective):
             for name, value in zip(("theta2_weight", "theta2_bias"), linear_classifier(start), strict=True):
                 self.get_parameter(name).copy_(value)
 
-    @property
-    def norm_rows(self) -> bool:
-        return self.layer_norm
+    def leave_norm_to_head(self) -> bool:
+        had, self.layer_norm = self.layer_norm, False
+        return had
 
     def z(self, embeddings: Tensor) -> Tensor:
         """Rows for the loss and for comparisons at test time: after the layer norm, in working precision.
@@ -240,7 +241,7 @@ class Hist(Objective):
         if self.relations == "attention":
             graph = attention(z, own["query_weight"], own["key_weight"])
             return Steps(distance, propagation=graph, logits=network_logits(z, graph, network))
-        classes = labels.unique()
+        classes = to_device(on_host(labels).unique(), labels.device)
         members = labels[:, None] == classes
         if self.incidence == "positives" or distance is None:
             tuples = members.to(dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry
+from levelfield.geometry import Geometry, widest
 from levelfield.labels import class_masks, class_table, hide_, put_
 from levelfield.objectives._closed import closed, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
@@ -72,9 +72,9 @@ class Histogram(Objective):
         near = matrix.gather(1, table.others)
         pull = soft_counts(near.reshape(1, -1), table.valid.reshape(1, -1), self.bins)[0] / positives
         slopes = pull[1:] * (self._per_unit / negatives)
-        push = torch.zeros(self.bins, dtype=torch.float64, device=pull.device)
+        push = torch.zeros(self.bins, dtype=widest(pull.device), device=pull.device)
         for tally in tallies(hide_(matrix, table, 0), self.bins):
-            push += tally.histograms().sum(0, dtype=torch.float64)
+            push += tally.histograms().sum(0, dtype=push.dtype)
             if wants_slope(given.embeddings):
                 torch.gather(slopes.expand(len(tally.block), -1), 1, tally.lower, out=tally.block)
         push[0] -= n + ordered  # all masked entries are on the first node

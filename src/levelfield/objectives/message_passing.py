@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit, working
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._messages import Choices, Drop, Network, dropout, nothing_dropped, standardised
+from levelfield.objectives._messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
 from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.objectives.softmax import softmax_logits
@@ -25,7 +26,7 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
     >>> labels, weight.T, classes
     (tensor([1, 0, 1]), tensor([[2., 7.]]), tensor([2, 7]))
     """
-    classes, among = labels.unique(return_inverse=True)
+    classes, among = (to_device(part, labels.device) for part in on_host(labels).unique(return_inverse=True))
     return among, weight.index_select(0, classes), None if bias is None else bias.index_select(0, classes), classes
 
 
@@ -214,6 +215,19 @@ class MessagePassing(Objective):
         assert self.head_weight is not None
         normed = standardised(refined, self.head_scale.to(refined.dtype))
         return refined, softmax_logits(normed @ self.head_weight.to(normed.dtype).T, None, temperature=self.temperature)
+
+    @torch.no_grad()
+    def attention(self, embeddings: Tensor) -> Tensor:
+        """Eq. 3 for one group (n, d): weights (steps, heads, n, n) of each sender for each receiver, without dropout.
+
+        >>> MessagePassing(num_classes=2, dim=4, heads=2).attention(torch.eye(4)).shape
+        torch.Size([1, 2, 4, 4])
+        """
+        if self.network is None:
+            raise BadSpecification("Attention needs a 'message_weight' above 0: with 0 no messages are passed.")
+        states = self.network(self._working(embeddings).to(next(self.parameters()).dtype), nothing_dropped)
+        steps = [step for step in self.network.steps if isinstance(step, Step)]
+        return torch.stack([step.attention(state) for step, state in zip(steps, states, strict=False)])
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
         """Logits of the auxiliary classifier, which does not need the rest of the batch."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from levelfield.labels import to_device
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import (
     ProxyInit,
@@ -97,4 +98,5 @@ class NormalizedSoftmax(ProxyObjective):
     def _dropped(self, given: Given) -> Tensor:
         """Set some coordinates of the rows to 0 (no rescaling: rows are normalised later)."""
         drawn = torch.rand(given.embeddings.shape, generator=given.generator, device=given.generator.device)
-        return given.embeddings * (drawn >= self.dropout).to(given.embeddings)
+        kept = to_device(drawn >= self.dropout, given.embeddings.device)
+        return given.embeddings * kept.to(given.embeddings.dtype)

@@ -11,13 +11,17 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, unit
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
 from levelfield.settings import one_of
 
 
 class Episode(NamedTuple):
-    """Support rows (s,) and query rows (q,) of the batch; the episode of every row (b,) if there are several."""
+    """Support rows (s,) and query rows (q,) of the batch; the episode of every row (b,) if there are several.
+
+    All of them on the host: they decide the shapes.
+    """
 
     support: Tensor
     query: Tensor
@@ -25,7 +29,7 @@ class Episode(NamedTuple):
 
 
 def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Support and query without roles: the first half of each class is support, the rest query.
+    """Support and query without roles: the first half of each class is support, the rest query, all on the host.
 
     The half is rounded up, so a single member is support.
 
@@ -35,7 +39,7 @@ def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
     ordered, order = labels.sort(stable=True)
     start = torch.searchsorted(ordered, labels)  # where each row's class begins in the sorted order
     size = torch.searchsorted(ordered, labels, right=True) - start
-    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order), device=order.device))
+    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
     support = 2 * (place - start) < size
     return support.nonzero()[:, 0], (~support).nonzero()[:, 0]
 
@@ -53,22 +57,25 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     (tensor([0.0181]), tensor([3]))
     """
     rows = rows - rows.detach()[:1]  # means far from the origin would lose digits; distances do not change
-    kinds = labels
+    kinds = labels = on_host(labels)
     if given.episode is not None:  # treat a class in another episode as another class
         seen, kinds = torch.stack((given.episode, labels)).unique(dim=1, return_inverse=True)
-    present, member = kinds[given.support].unique(return_inverse=True)
+    present, member, counts = kinds[given.support].unique(return_inverse=True, return_counts=True)
     if not len(present) or not len(given.query):
-        return rows.sum(1)[:0], given.query[:0]
-    sums = rows.new_zeros(len(present), rows.shape[1]).index_add(0, member, rows.index_select(0, given.support))
-    prototypes = sums / member.bincount(minlength=len(present))[:, None]
+        return rows.sum(1)[:0], to_device(given.query[:0], rows.device)
     asked = kinds[given.query]
     target = torch.searchsorted(present, asked).clamp_max(len(present) - 1)
     known = present[target] == asked
-    query, target = given.query[known], target[known]
-    geometry = Geometry(rows.index_select(0, query), prototypes, normalize=False)
+    asking = given.query[known]
+    support, member, counts, query, target = (
+        to_device(part, rows.device) for part in (given.support, member, counts, asking, target[known])
+    )
+    sums = rows.new_zeros(len(present), rows.shape[1]).index_add(0, member, rows.index_select(0, support))
+    geometry = Geometry(rows.index_select(0, query), sums / counts[:, None], normalize=False)
     logits = -(geometry.squared_distance if squared else geometry.distance)
     if given.episode is not None:
-        logits = logits.masked_fill(seen[0, present] != given.episode[query][:, None], -torch.inf)
+        elsewhere = seen[0, present] != given.episode[asking][:, None]
+        logits = logits.masked_fill(to_device(elsewhere, rows.device), -torch.inf)
     return functional.cross_entropy(logits, target, reduction="none"), query
 
 
@@ -117,15 +124,14 @@ class Prototypical(Objective):
     def _episode(self, given: Given) -> Episode:
         roles: Any = given.roles
         if roles is None:
-            return Episode(*halves(given.labels))
+            return Episode(*halves(on_host(given.labels)))
         if not isinstance(roles, Mapping) or not {"support", "query"} <= set(roles) <= {"support", "query", "episode"}:
             what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
             raise BadInput(
                 f"Objective '{self._label}' got roles {what}; it needs "
                 '{"support": rows, "query": rows} and optionally "episode", one number per row.'
             )
-        device = given.labels.device
-        episode = Episode(**{name: torch.as_tensor(value, device=device).long() for name, value in roles.items()})
+        episode = Episode(**{name: torch.as_tensor(value).cpu().long() for name, value in roles.items()})
         for name in ("support", "query"):
             check_rows(getattr(episode, name), len(given.labels), self._label, name)
         both = episode.query[torch.isin(episode.query, episode.support)]

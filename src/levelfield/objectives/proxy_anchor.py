@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable, pays
 from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
@@ -115,7 +116,7 @@ class ProxyAnchor(ProxyObjective):
     ) -> dict[str, Tensor]:
         """The terms, proxy by proxy because they are independent; gradients are added to `found`."""
         factor = self.alpha * LOG2_E
-        labels = scores.labels[scores.here]
+        labels = scores.here_labels
         own = (scores.rows[scores.here] * unit(scores.vectors[labels])).sum(1)
         pull, own_slope = self._pull(own, labels, present)
         pull_slope = own.new_zeros(len(scores.rows))
@@ -138,7 +139,7 @@ class ProxyAnchor(ProxyObjective):
 
     def _pull(self, own: Tensor, labels: Tensor, present: int | None) -> tuple[Tensor, Tensor]:
         """First sum of the loss from the cosines to the own proxies, and its derivative by each of them."""
-        classes, class_of = labels.unique(return_inverse=True)
+        classes, class_of = (to_device(part, own.device) for part in on_host(labels).unique(return_inverse=True))
         count = len(classes) if present is None else present
         exponent = -self.alpha * (own - self.delta)
         top = own.new_zeros(len(classes)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1

@@ -6,8 +6,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table, put_, row_blocks, without_class_
+from levelfield.geometry import Geometry, widest
+from levelfield.labels import (
+    ClassTable,
+    class_masks,
+    class_table,
+    positive_pairs,
+    put_,
+    row_blocks,
+    to_device,
+    without_class_,
+)
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
 from levelfield.objectives._closed import Matrix, closed
@@ -144,16 +153,16 @@ class Quadruplet(Objective):
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """The second term uses all negative pairs, except those with a member of the anchor's class."""
-        positive, negative = class_masks(given.labels)
+        _, negative = class_masks(given.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
         weights = torch.ones_like(distance[:, 0]) if given.weights is None else given.weights
-        pairs, members = positive.nonzero(), _with_members(class_table(given.labels))
+        pairs, members = positive_pairs(given.labels), _with_members(class_table(given.labels))
         anchor, other = pairs.T
         first, one = _sum_of_hinges(distance, negative, torch.column_stack((pairs, anchor)), self.margin1, weights)
         inside, two = _sum_of_hinges(distance, negative, members, self.margin2, weights)
         limit, negatives = distance[anchor, other] + self.margin2, distance[negative].sort().values
         nearer = torch.searchsorted(negatives.detach(), limit.detach())
-        sums = functional.pad(negatives.double().cumsum(0), (1, 0))[nearer].to(limit.dtype)
+        sums = functional.pad(negatives.to(widest(negatives.device)).cumsum(0), (1, 0))[nearer].to(limit.dtype)
         second = ((nearer * limit - sums) * weights[anchor]).sum() - 2 * inside  # a pair counts in both orders
         self.active = one + nearer.sum() - 2 * two
         triplets = negative.sum(1)[anchor].sum()
@@ -168,7 +177,8 @@ def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: fl
     members, exists = _members(table)
     inside = limits[members].masked_fill_(~exists[:, :, None], -torch.inf).flatten(1)  # all limits of the row's class
     slope, below, below_inside = torch.empty_like(distance), limits.new_zeros(1, n * k), torch.empty_like(inside)
-    total = torch.zeros((), dtype=torch.float64, device=distance.device)
+    wide = widest(distance.device)
+    total = torch.zeros((), dtype=wide, device=distance.device)
     for rows in row_blocks(distance):
         negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
         every, met = count_below(negatives.view(1, -1), limits.view(1, -1))
@@ -177,11 +187,11 @@ def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: fl
         below += met
         total -= torch.dot(above.view(-1), distance[rows].reshape(-1))
     below = below.view(n, k).index_add_(0, members.reshape(-1), below_inside.view(-1, k), alpha=-2)
-    total += (below.double() * limits.masked_fill(~table.valid, 0)).sum()
+    total += (below.to(wide) * limits.masked_fill(~table.valid, 0)).sum()
     sizes = table.counts + 1
     count = (table.counts * ((n - sizes).sum() - 2 * sizes * (n - sizes))).sum()
     slope = put_(slope.neg_(), table, below)
-    return Hinges(total.to(distance.dtype), slope, below.sum(dtype=torch.float64).long(), count)
+    return Hinges(total.to(distance.dtype), slope, below.sum(dtype=wide).long(), count)
 
 
 def _members(table: ClassTable) -> tuple[Tensor, Tensor]:
@@ -193,9 +203,10 @@ def _members(table: ClassTable) -> tuple[Tensor, Tensor]:
 
 def _with_members(table: ClassTable) -> Tensor:
     """All (anchor, positive, member of their class), (m, 3)."""
-    members, exists = _members(table)
-    row, place, member = (table.valid[:, :, None] & exists[:, None, :]).nonzero().T
-    return torch.stack((row, table.others[row, place], members[row, member]), 1)
+    host = table.on_host
+    members, exists = _members(host)
+    row, place, member = (host.valid[:, :, None] & exists[:, None, :]).nonzero().T
+    return to_device(torch.stack((row, host.others[row, place], members[row, member]), 1), table.others.device)
 
 
 def _sum_of_hinges(

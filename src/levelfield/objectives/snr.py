@@ -201,7 +201,7 @@ class SNR(Objective):
         terms: dict[str, Tensor] = {}
         self.active = torch.zeros((), dtype=torch.int64, device=given.labels.device)
         for name, (ratio, counted, anchor) in zip(("positive", "negative"), sides, strict=True):
-            same = torch.tensor(name == "positive", device=ratio.device)
+            same = torch.full((), name == "positive", device=ratio.device)
             losses = contrastive_terms(ratio, same, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
             self.active += ((losses.detach() > 0) & counted).sum()
             weights = None if given.weights is None else given.weights[anchor]
@@ -218,7 +218,7 @@ class SNR(Objective):
             often = positives * (len(given.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
-            often = torch.bincount(anchors, minlength=rows)
+            often = anchors.new_zeros(rows).index_add_(0, anchors, torch.ones_like(anchors))
         return often.to(dtype) * self.lam / often.sum().clamp_min(1)
 
     def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
+from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._medoids import TIE, Inference, Normalisation, most_violating
 from levelfield.settings import number, one_of, whole
@@ -44,14 +45,16 @@ def choose_medoids(
     if not len(labels):
         return Choice(labels, labels, labels, 0.0)
     apart = distance.detach().cpu().double().numpy()
-    classes = np.unique(labels.cpu().numpy(), return_inverse=True)[1]
+    classes = np.unique(on_host(labels).numpy(), return_inverse=True)[1]
     medoids, owner, delta = most_violating(
         apart, classes, gamma=gamma, inference=inference, pam_iterations=pam_iterations, nmi=nmi
     )
     same = classes[:, None] == classes
     within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
     true = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
-    chosen, violating, own = (torch.from_numpy(found).to(labels.device) for found in (medoids, medoids[owner], true))
+    chosen, violating, own = (
+        to_device(torch.from_numpy(found), labels.device) for found in (medoids, medoids[owner], true)
+    )
     return Choice(chosen, violating, own, delta)
 
 

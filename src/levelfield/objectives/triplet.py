@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import class_table
+from levelfield.labels import class_table, positive_pairs
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._closed import Matrix, closed
@@ -133,6 +133,6 @@ class Triplet(Objective):
             return (terms if weights is None else terms * weights[anchor][:, None]).sum()
 
         matrix = geometry.squared_distance if self.squared else geometry.distance
-        total = sum_over_blocks(block_sum, matrix, positive.nonzero())
+        total = sum_over_blocks(block_sum, matrix, positive_pairs(given.labels, len(given.embeddings)))
         count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
         return total / count.clamp_min(1)
