@@ -275,17 +275,6 @@ class OwnHead(Plain):
         return nn.Sequential(Head(features.width, setting.dim))
 
 
-class ByHand(Plain):
-    """Takes a second step of its own, without any optimiser."""
-
-    def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        terms = super().step(embedder, batch, generator)
-        weight = embedder.head.linear.weight
-        (gradient,) = torch.autograd.grad(sum(terms.values()), weight, retain_graph=True)
-        weight.data -= 0.1 * gradient
-        return terms
-
-
 class RunningStatistics(nn.Module):
     """Honest: a plain loss with buffers that change as it is used."""
 

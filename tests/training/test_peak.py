@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
 from training_world import Told, make
 
@@ -69,6 +70,17 @@ def test_what_no_system_counts_is_not_known(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(peak, "RESET", tmp_path / "no" / "such" / "file")
     assert Peak().bytes is None
     assert Peak().larger(5) is None
+
+
+def test_on_a_gpu_its_own_memory_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocated = {"peak": 7}
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: allocated.update(peak=3))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: allocated["peak"])
+    counted = Peak(torch.device("cuda:0"))
+    assert counted.bytes == 3
+    allocated["peak"] = 9
+    assert counted.larger(4) == 9
+    assert Peak(torch.device("mps")).bytes is None  # which keeps no peak
 
 
 def test_a_part_that_was_not_counted_leaves_the_whole_unknown() -> None:

@@ -5,6 +5,7 @@ One start of the processes does all objectives, so that the tests are quick.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from several import together
+from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from training_world import log_of, make
 
@@ -88,6 +90,12 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "contrastive with earlier batches": {"settings": {"memory": 18}},
     "multi_similarity of nested rows": {"settings": {"matryoshka": [4, 8]}},
+    "triplet with BatchNorm over the batch": {
+        "cut": "last-2",
+        "batch_norm": "train",
+        "trunk_warmup": 3,  # statistics move, weights do not
+        "accumulate": 2,
+    },
     "softmax as a student": {"settings": {"student": {"teacher": "big", "form": "relational"}}},
 }
 STEPS = 12  # of the others
@@ -148,8 +156,9 @@ class Stopped(Exception):
 
 
 def interrupted(ranks: Ranks, folder: Path, stop: int | None, log: bool = False) -> Any:
-    """A run with dropout that ends after `stop` steps; its weights, and the rows of its last step before dropout."""
-    run = make("triplet", ranks=ranks, steps=6, dropout=0.5, processes=ranks.size, settings={"miner": "random"})
+    """A run with dropout and BatchNorm over the batch that ends after `stop` steps; its weights."""
+    changes = {"cut": "last-1", "batch_norm": "train", "dropout": 0.5, "settings": {"miner": "random"}}
+    run = make("triplet", ranks=ranks, steps=6, processes=ranks.size, **changes)
 
     def after(done: int, steps: int) -> None:
         if done == stop:
@@ -184,6 +193,8 @@ def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
     with isolated(0, "masks"):
         found["masks"] = Divided(drop, ranks=ranks)(torch.ones(4, 50))
         found["after"] = torch.rand(1)
+    half = torch.randn(5, 3, generator=stream(0, "half")).bfloat16()
+    found["bf16"] = torch.equal(ranks.gathered(half[ranks.share(5)], ranks.sizes(5)), half)
     method = methods.create("drml", num_classes=3, dim=8, settings={}, generator=stream(0, "proxies")).double()
     head = RelationHead(10, 8).double().train()
     images, labels = torch.randn(9, 10, dtype=torch.float64, generator=stream(0)), torch.arange(9) // 3
@@ -201,12 +212,31 @@ def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
     divided.backward(rows.square().mean() + weight.weight.square().sum())
     divided.sum_gradients()
     found["direct"] = weight.weight.grad
+    network = normalising_network()
+    divided = Divided(network, ranks=ranks, trained=list(network.parameters()))
+    maps = 30 + torch.randn(9, 3, 6, 6, dtype=torch.float64, generator=stream(0, "maps"))
+    for factor in (1.0, 2.0):  # a mean far from 0, and two updates of the running statistics
+        divided.backward((divided(factor * maps[ranks.share(9)]) * images[:, :4]).sum())
+    divided.sum_gradients()
+    gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
+    found["batch_norm"] = gradients | dict(network.named_buffers())
     try:
         ranks.check_equal("the weather", float(ranks.rank))
         found["disagree"] = ""
     except RunFailed as error:
         found["disagree"] = str(error)
     return found
+
+
+def normalising_network() -> nn.Module:
+    """BatchNorm of torch and timm, before and after other weights, with and without scale and shift."""
+    first, second = nn.Conv2d(3, 4, 3), nn.Linear(4, 4)
+    for k, layer in enumerate((first, second)):
+        nn.init.normal_(layer.weight, generator=stream(0, "weights", k))
+        nn.init.zeros_(layer.bias)
+    norms = nn.BatchNorm2d(4), BatchNormAct2d(4), nn.BatchNorm2d(4, affine=False, momentum=None), nn.BatchNorm1d(4)
+    pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(first, norms[0], norms[1], norms[2], pooled, second, norms[3]).double()
 
 
 class HeadOnly(nn.Module):
@@ -218,14 +248,18 @@ class HeadOnly(nn.Module):
         return self.head(inputs)
 
 
-def test_random_masks_heads_with_more_outputs_and_losses_of_weights() -> None:
+def test_random_masks_heads_with_more_outputs_batch_norm_and_losses_of_weights() -> None:
     expected = odds_and_ends(ALONE)
     first, second = together(2, odds_and_ends)
     assert torch.equal(first["masks"], second["masks"])  # of the whole batch
     assert not torch.equal(first["masks"][:4], first["masks"][4:])  # drawn by each process for its own rows
     assert torch.equal(first["after"], second["after"])
+    assert [first["bf16"], second["bf16"]] == [True, True]
     for name, value in expected["drml"].items():
         torch.testing.assert_close(second["drml"][name], value, rtol=1e-9, atol=1e-12)
+    for name, value in expected["batch_norm"].items():
+        torch.testing.assert_close(second["batch_norm"][name], value, rtol=1e-8, atol=1e-10)
+        assert torch.equal(first["batch_norm"][name], second["batch_norm"][name]), name
     torch.testing.assert_close(first["direct"], expected["direct"], rtol=1e-12, atol=1e-12)
     assert "disagree on the weather: 0.0 on rank 0, 1.0 on rank 1" in first["disagree"]
 
@@ -255,11 +289,6 @@ def test_gather_gives_both_kinds_of_parameters_their_gradient(averaged: bool) ->
             torch.testing.assert_close(one, value, rtol=1e-10, atol=1e-12)
 
 
-def test_batch_norm_over_the_batch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSpecification, match=r"processes: 2 cannot be combined with batch_norm: train"):
-        make("triplet", cut="last-1", batch_norm="train", processes=2).train(tmp_path)
-
-
 def test_a_number_of_processes_that_does_not_divide_the_batch_names_the_nearest_that_does() -> None:
     with pytest.raises(ValueError, match=r"processes: 5 does not divide the batch of 6 \(3x2\).* is 6"):
         make(processes=5)
@@ -272,4 +301,25 @@ def test_nccl_needs_a_gpu_for_each_process(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(BadSpecification, match=r"--processes 2, or --device cpu"):
         backend_for("cuda", 4)
-    assert backend_for("cuda", 2) == "nccl"
+    assert backend_for("cuda", 2) == "cpu:gloo,cuda:nccl"
+
+
+@pytest.mark.parametrize(
+    ("device", "deterministic", "other", "equal"),
+    [
+        ("cpu", False, 1.0, True),
+        ("cpu", False, 1.0000001, False),
+        ("meta", False, 1.0000001, True),  # in place of a GPU
+        ("meta", False, 1.1, False),
+        ("meta", True, 1.0000001, False),
+    ],
+)
+def test_equal_bits_are_demanded_where_they_are_promised(
+    monkeypatch: pytest.MonkeyPatch, device: str, deterministic: bool, other: float, equal: bool
+) -> None:
+    values = torch.tensor([1.0, other], dtype=torch.float64).view(torch.int64)
+    monkeypatch.setattr(Ranks, "gathered", lambda *_: values)
+    monkeypatch.setattr("levelfield.ranks._device", lambda: device)
+    monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
+    with nullcontext() if equal else pytest.raises(RunFailed, match=r"disagree on the loss: 1\.0 on rank 0"):
+        Ranks(0, 2).check_equal("the loss", 1.0)

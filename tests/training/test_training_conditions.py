@@ -78,13 +78,6 @@ def test_views_by_name_are_written_in_full():
     assert Conditions.model_validate_json(found.model_dump_json()) == found
 
 
-def test_conditions_without_views_by_name_are_written_as_before_there_were_any():
-    """The identity of a run is a hash of what is written."""
-    assert "train_view" not in Conditions().model_dump()
-    assert "test_view" not in Conditions().model_dump(mode="json")
-    assert Conditions(image=32, test_view=[{"resize": [32, 32]}]).model_dump()["test_view"]
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -55,7 +55,6 @@ def run_cheat(training_photos, training_cache, tmp_path, monkeypatch):
         ("RefinesInDouble", r"undeclared deviation from the conditions: refined yes \(no\)"),
         ("WiderHead", r"undeclared deviation from the conditions: extra parameters 2,312"),
         ("OwnOptimiser", r"its own optimiser \(SGD\)"),
-        ("ByHand", r"step changes the weights 'head\.linear\.weight'; only the loop"),
         ("OtherOptimiser", r"undeclared deviation from the conditions: optimiser of scale sgd \(adamw\)"),
         ("FasterRate", r"undeclared deviation from the conditions: lr 0\.1 \(0\.003\)"),
         ("TwiceThroughACopy", r"undeclared deviation from the conditions: trunk passes 2 \(1\)"),

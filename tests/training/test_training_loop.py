@@ -204,19 +204,27 @@ def test_rho_of_the_batch_is_logged_now_and_then(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"), [("normalized_softmax", 2), ("normalized_softmax", 6), ("proxy_anchor", 3), ("triplet", 2)]
+    ("name", "parts", "batch_norm"),
+    [
+        ("normalized_softmax", 2, "statistics"),
+        ("normalized_softmax", 6, "statistics"),
+        ("proxy_anchor", 3, "statistics"),
+        ("triplet", 2, "statistics"),
+        ("normalized_softmax", 2, "train"),
+    ],
 )
-def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, name, parts):
-    """One pass for the mean over images, two for losses that compare the images of a batch."""
+def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, name, parts, batch_norm):
+    """One pass for the mean over images, two for losses that compare the images of a batch, blocks for BatchNorm."""
+    above = {"cut": "last-2", "batch_norm": batch_norm}
     results = []
     for count in (1, parts):
-        run = make(name, accumulate=count, cut="last-1", optimiser="sgd", lr=0.1, trunk_lr=0.1, clip=5.0)
+        run = make(name, accumulate=count, **above, optimiser="sgd", lr=0.1, trunk_lr=0.1, clip=5.0)
         (tmp_path / str(count)).mkdir()
         state = run.train(tmp_path / str(count))
         assert state.images == state.rows_through_trunk == 6 * 6
         results.append((run, log_of(tmp_path / str(count))))
     (whole, said), (split, repeated) = results
-    start = make(name, cut="last-1").weights()
+    start = make(name, **above).weights()
     for name, value in whole.weights().items():
         torch.testing.assert_close(split.weights()[name], value, rtol=1e-4, atol=1e-5)
     moved = (whole.weights()["head.linear.weight"] - start["head.linear.weight"]).abs().max()
@@ -225,33 +233,40 @@ def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, name, parts):
     assert [entry["norm"] for entry in repeated] == pytest.approx([entry["norm"] for entry in said], rel=1e-4)
 
 
-def test_accumulation_is_refused_where_batch_norm_mixes_the_images(tmp_path):
-    with pytest.raises(BadSpecification, match=r"accumulate.*batch_norm: train"):
+def test_accumulation_is_refused_where_neither_batch_nor_network_can_be_divided(tmp_path):
+    with pytest.raises(BadSpecification, match=r"'mobilenetv3_small_050' is one block above the cut 'last-1'"):
         make("normalized_softmax", accumulate=2, cut="last-1", batch_norm="train").train(tmp_path)
+    with pytest.raises(BadSpecification, match=r"block by block, which cannot be compiled\. Set compile: false"):
+        make("normalized_softmax", accumulate=2, cut="tuned", batch_norm="train", compile=True).train(tmp_path)
     make("normalized_softmax", accumulate=2, cut="frozen", batch_norm="train", steps=1).train(tmp_path)
 
 
 def test_clipping_bounds_the_step_and_logs_the_norm_before(tmp_path):
-    steps = []
-    for clip in (None, 0.01):
+    steps, largest = [], []
+    for clip in ({}, {"clip": 0.01}, {"clip_value": 0.02}):
         run = make(
             Told(lambda rows, batch: 1000 * rows.mean()),
             optimiser="sgd",
             momentum=0.0,
             lr=1.0,
             weight_decay=0.0,
-            clip=clip,
+            **clip,
             steps=1,
             schedule="constant",
         )
         before = nn.utils.parameters_to_vector(run.embedder.head.parameters()).detach().clone()
-        (tmp_path / str(clip)).mkdir()
-        run.train(tmp_path / str(clip))
-        steps.append((nn.utils.parameters_to_vector(run.embedder.head.parameters()) - before).norm().item())
+        folder = tmp_path / "".join(["run", *clip])
+        folder.mkdir()
+        run.train(folder)
+        moved = nn.utils.parameters_to_vector(run.embedder.head.parameters()) - before
+        steps.append(moved.norm().item())
+        largest.append(moved.abs().max().item())
     assert steps[0] > 1
     assert steps[1] == pytest.approx(0.01, rel=1e-4)
-    assert log_of(tmp_path / "0.01")[0]["norm"] == pytest.approx(steps[0], rel=1e-4)
-    assert "norm" not in log_of(tmp_path / "None")[0]
+    assert largest[0] > 0.02
+    assert largest[2] == pytest.approx(0.02, rel=1e-4)
+    assert log_of(tmp_path / "runclip")[0]["norm"] == pytest.approx(steps[0], rel=1e-4)
+    assert "norm" not in log_of(tmp_path / "run")[0]
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "adamw", "rmsprop", "sgd", "radam"])
@@ -263,6 +278,14 @@ def test_every_optimiser_trains_all_groups_and_stays_finite(tmp_path, optimiser)
     for name, group in run.groups().items():
         assert all(torch.isfinite(p).all() for p in group["params"])
         assert any(not torch.equal(a, b) for a, b in zip(before[name], group["params"], strict=True)), name
+
+
+def test_the_averaging_of_rmsprop_decays_from_epoch_to_epoch(tmp_path):
+    run = make("margin", optimiser="rmsprop", batches_per_epoch=2, rmsprop_alpha=0.94, rmsprop_alpha_decay=0.5, steps=5)
+    run.train(tmp_path)
+    assert {group["alpha"] for group in run.groups().values()} == {0.94 * 0.5**2}, (
+        "the fifth step is in the third epoch"
+    )
 
 
 @pytest.mark.parametrize("schedule", ["constant", "step", "cosine", "plateau"])

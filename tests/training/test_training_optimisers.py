@@ -119,14 +119,16 @@ def test_an_unknown_optimiser_of_a_group_is_refused_with_the_known_ones(pair):
 def test_one_step_of_every_optimiser_equals_its_plain_torch_twin(name):
     start, gradient = torch.tensor([1.0, -2.0, 3.0]), torch.tensor([0.1, -0.2, 0.3])
     ours = nn.Parameter(start.clone())
-    [optimiser] = build([Group("head", [ours])], conditions(optimiser=name, lr=0.1, weight_decay=0.01, momentum=0.8))
+    [optimiser] = build(
+        [Group("head", [ours])], conditions(optimiser=name, lr=0.1, weight_decay=0.01, momentum=0.8, eps=0.5)
+    )
     theirs = nn.Parameter(start.clone())
     twin = {
-        "adam": lambda: torch.optim.Adam([theirs], lr=0.1, weight_decay=0.01),
-        "adamw": lambda: torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01),
-        "rmsprop": lambda: torch.optim.RMSprop([theirs], lr=0.1, weight_decay=0.01, momentum=0.8),
+        "adam": lambda: torch.optim.Adam([theirs], lr=0.1, weight_decay=0.01, eps=0.5),
+        "adamw": lambda: torch.optim.AdamW([theirs], lr=0.1, weight_decay=0.01, eps=0.5),
+        "rmsprop": lambda: torch.optim.RMSprop([theirs], lr=0.1, weight_decay=0.01, momentum=0.8, eps=0.5),
         "sgd": lambda: torch.optim.SGD([theirs], lr=0.1, weight_decay=0.01, momentum=0.8),
-        "radam": lambda: torch.optim.RAdam([theirs], lr=0.1, weight_decay=0.01),
+        "radam": lambda: torch.optim.RAdam([theirs], lr=0.1, weight_decay=0.01, eps=0.5, decoupled_weight_decay=True),
     }[name]()
     for _ in range(3):
         for parameter, stepper in ((ours, optimiser), (theirs, twin)):

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from levelfield.training.conditions import Conditions
     from levelfield.training.divided import Divided
-    from levelfield.training.loop import Observer, Pace, train
+    from levelfield.training.loop import train
+    from levelfield.training.recorder import Observer, Pace
     from levelfield.training.state import TrainingState
 
 _HOMES = {
     "Conditions": "conditions",
     "Divided": "divided",
-    "Observer": "loop",
-    "Pace": "loop",
+    "Observer": "recorder",
+    "Pace": "recorder",
     "TrainingState": "state",
     "train": "loop",
 }

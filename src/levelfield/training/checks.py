@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, RunFailed
 from levelfield.methods import Method
 from levelfield.training.conditions import Conditions
 from levelfield.training.state import TrainingState
 
 
-def check_division(method: Method, conditions: Conditions) -> None:
-    """Refuse to divide a batch (`accumulate`, `processes`) if an image's row depends on the other images."""
-    if conditions.accumulate > 1 and not method.divisible:
+def check_division(method: Method, conditions: Conditions, trunk: Trunk) -> None:
+    """Refuse `accumulate` if neither the batch nor the network can be divided."""
+    if conditions.pieces > 1 and not method.divisible:
         raise BadSpecification(
             f"accumulate: {conditions.accumulate} embeds a batch in pieces, but this method mixes hidden states of the "
             "whole batch. Set accumulate: 1."
         )
-    for name, count in (("accumulate", conditions.accumulate), ("processes", conditions.processes)):
-        if count > 1 and conditions.batch_norm == "train" and conditions.cut != "frozen":
-            raise BadSpecification(
-                f"{name}: {count} cannot be combined with batch_norm: train, which computes statistics over all images "
-                "of a batch. Set batch_norm: statistics."
-            )
+    if conditions.accumulate > conditions.pieces and conditions.compile:
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} with batch_norm: train computes the network block by block, which "
+            "cannot be compiled. Set compile: false."
+        )
+    if conditions.accumulate > conditions.pieces and trunk.blocks < 2:
+        raise BadSpecification(
+            f"accumulate: {conditions.accumulate} with batch_norm: train computes the network block by block, but "
+            f"'{trunk.backbone_name}' is one block above the cut '{conditions.cut}'. Divide the batch among processes "
+            "(--processes), or set batch_norm: statistics."
+        )
 
 
 def check_terms(terms: dict[str, Tensor]) -> None:

@@ -9,9 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -39,8 +37,10 @@ class Conditions(BaseModel):
     backbone: str = Field(
         "tf_efficientnet_lite0", description="any timm network by name, bninception, or `my_networks.py:function`"
     )
-    weights: str | None = Field(
-        None, description="a .safetensors file, or `random`; by default the backbone's own pretrained weights"
+    weights: str | dict[str, str | None] | None = Field(
+        None,
+        description="a .safetensors or .pth file, or `random`; by default the backbone's own pretrained weights. "
+        "One for each backbone: `{bninception: FILE}`",
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
     taps: tuple[str, ...] = Field(("final",), description="stages whose outputs are concatenated")
@@ -56,8 +56,13 @@ class Conditions(BaseModel):
     channels_last: bool = Field(True, description="memory layout of the maps; faster on CPUs")
     # head
     dim: Annotated[int, Field(ge=1, le=65_536)] = Field(128, description="embedding dimension")
-    head_init: Literal["random", "pca", "whitened"] = Field("random", description="pca is half-whitened")
+    head_init: Literal["random", "torch", "he_normal", "pca", "whitened"] = Field(
+        "random",
+        description="random (uniform, bias 0), torch (the start of nn.Linear: its bias is random, too), he_normal (fan "
+        "out, bias 0), or the principal components of the training features: pca (half-whitened), whitened",
+    )
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
+    output_norm: bool = Field(False, description="a layer norm without parameters after the head's linear map")
     dropout: Share = Field(0.0, description="before the head's linear map")
     proxies: Literal["random", "class_means"] = Field(
         "random", description="initialisation of the objective's own parameters"
@@ -89,12 +94,15 @@ class Conditions(BaseModel):
         None, description="default: training images / batch size"
     )
     accumulate: Annotated[int, Field(ge=1)] = Field(
-        1, description="number of pieces in which a batch is embedded, if it does not fit into memory at once"
+        1,
+        description="number of pieces in which a batch is embedded, if it does not fit into memory at once; with "
+        "`batch_norm: train` (2 or more) the batch stays whole, and the network is computed block by block",
     )
     tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
     # optimiser
     optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = Field(
-        "adamw", description="optimiser of all parameters"
+        "adamw",
+        description="optimiser of all parameters; adamw and radam subtract the decay from the weights themselves",
     )
     lr: Positive = Field(
         3e-3, description="learning rate of the head; the objective's own parameters use multiples of it"
@@ -105,8 +113,18 @@ class Conditions(BaseModel):
         "their published rates",
     )
     trunk_lr: Positive = Field(3e-4, description="learning rate of the trunk above the cut")
-    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of all weights")
+    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of network and head")
+    decay: Literal["weights", "all", "network"] = Field(
+        "weights",
+        description="what else decays: weights (the objective's own ones, not its boundaries, biases and gains), all "
+        "of its own parameters, or network (none of them)",
+    )
     momentum: Share = Field(0.9, description="momentum of sgd and rmsprop")
+    eps: Positive = Field(1e-8, description="added to the denominator of adam, adamw, radam and rmsprop")
+    rmsprop_alpha: Share = Field(0.99, description="share of the past in rmsprop's mean of squared gradients")
+    rmsprop_alpha_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="factor of rmsprop_alpha after each epoch (fehervari2019, structured clustering: 0.94)"
+    )
     schedule: Literal["constant", "step", "cosine", "plateau"] = Field(
         "cosine", description="schedule of all learning rates"
     )
@@ -121,7 +139,12 @@ class Conditions(BaseModel):
         3, description="evaluations without improvement before a drop"
     )
     clip: Positive | None = Field(None, description="maximum gradient norm")
-    precision: Literal["float32", "bf16"] = Field("float32", description="precision of the network above the cut")
+    clip_value: Positive | None = Field(None, description="maximum absolute value of each number in a gradient")
+    precision: Literal["float32", "tf32", "bf16", "fp16"] = Field(
+        "float32",
+        description="of the network above the cut, in training: float32 without TF32, tf32, bf16, or fp16 with scaled "
+        "gradients; all but float32 and bf16 need an NVIDIA GPU",
+    )
     # selection
     select: str = Field("budget", description="budget (the last step), or a metric evaluated on the validation classes")
     validate_every: Annotated[int, Field(ge=1)] = Field(
@@ -142,10 +165,30 @@ class Conditions(BaseModel):
     # machine
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads per process")
     processes: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="processes per run, which divide each batch")
+    deterministic: bool = Field(False, description="on CUDA: only kernels that give the same bits again; slower")
+    compile: bool = Field(False, description="torch.compile for the training steps of the trunk above the cut")
 
     @property
     def layout(self) -> Layout:
         return Layout.parse(self.batch)
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a batch that are embedded one after another: one if BatchNorm needs all of its images at once.
+
+        >>> [Conditions(cut="tuned", batch_norm=how, accumulate=4).pieces for how in ("statistics", "train")]
+        [4, 1]
+        """
+        return 1 if self.batch_norm == "train" and self.cut != "frozen" else self.accumulate
+
+    @property
+    def own_weights(self) -> str | None:
+        """The weights of this backbone.
+
+        >>> Conditions(backbone="conv4", weights={"conv4": "w.pth", "resnet18": "random"}).own_weights
+        'w.pth'
+        """
+        return self.weights.get(self.backbone) if isinstance(self.weights, dict) else self.weights
 
     def batches(self, method: Method) -> tuple[Layout, Choice]:
         """Layout and batching of a method: its own choice, or that of the conditions.
@@ -186,6 +229,15 @@ class Conditions(BaseModel):
             raise ValueError(f"selection: {selection} contradicts select: {chosen}; {wanted}")
         return rest | {"monitor": "test"} if selection == "best_on_test" else rest
 
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _backbones_have_their_dots(cls, value: object) -> object:
+        """Join the keys that `conditions.weights.resnet50.tv_in1k=FILE` divides at the dots of a backbone's name."""
+        by_backbone = _joined(value)
+        if not all(isinstance(file, str | None) for file in by_backbone.values()):
+            raise ValueError("must be a file or `random`, or one of them for each backbone: {bninception: FILE}")
+        return by_backbone if isinstance(value, dict) else value
+
     @field_validator("patience", mode="before")
     @classmethod
     def _patience_is_readable(cls, value: object) -> object:
@@ -212,13 +264,6 @@ class Conditions(BaseModel):
             return tuple(step.plain for step in parse_steps(value))
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error
-
-    @model_serializer(mode="wrap")
-    def _without_what_is_not_set(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out newer conditions at their defaults, so that older studies keep their identity and runs."""
-        unset: dict[str, Any] = dict.fromkeys(("train_view", "test_view", "step_at", "batching"))
-        unset |= {"codes": "float32", "validate_start": False, "min_delta": 0.0, "rates": "relative"} | {"processes": 1}
-        return {name: value for name, value in write(self).items() if name not in unset or value != unset[name]}
 
     @field_validator("batching", mode="before")
     @classmethod
@@ -283,6 +328,18 @@ class Conditions(BaseModel):
             side = self.image if steps is None else _side_after(steps)
             if side != self.image:
                 raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
+
+
+def _joined(value: object, name: str = "") -> dict[str, object]:
+    """The entries of nested mappings by dotted keys.
+
+    >>> _joined({"bninception": "a", "resnet50": {"tv_in1k": "b"}})
+    {'bninception': 'a', 'resnet50.tv_in1k': 'b'}
+    """
+    if not isinstance(value, dict):
+        return {name: value}
+    below = [_joined(entry, f"{name}.{key}".lstrip(".")) for key, entry in value.items()]
+    return {key: entry for each in below for key, entry in each.items()}
 
 
 def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:

@@ -4,6 +4,7 @@ Two passes (GradCache, Gao et al. 2021): embed piece by piece without a graph; t
 of each row; embed each piece again, with a graph, and pass its rows' gradients on. The gradients equal those of the
 undivided batch, for every loss, because a row depends on its own image only. Memory: the graph of one piece, and the
 rows of the whole batch. Time: one more forward pass, and none if there is one piece per process, whose graph is kept.
+Then rows may also depend on each other by BatchNorm, whose statistics are those of the whole batch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from levelfield.gathering import exchange
 from levelfield.methods import Inputs
 from levelfield.randomness import isolated
 from levelfield.ranks import ALONE, Ranks
+from levelfield.training.batch_norm import common_statistics
 
 Change = Callable[[Tensor], Tensor]
 Outputs = tuple[Tensor, ...]
@@ -97,11 +99,12 @@ class Divided(nn.Module):
         self._calls = []
 
     def forward(self, inputs: Inputs, *, at: str | None = None, change: Change | None = None) -> Tensor:
-        _check_batch_norm(self._embedder)
         count = _length(inputs)
         sizes = self._ranks.counts(count) if self._sizes is None else self._sizes
         number = int(torch.randint(_SEEDS, ()))  # equal on all processes: their common generator is in the same state
         pieces = list(_pieces(inputs, count, self._pieces))
+        if self._pieces > 1:
+            _check_batch_norm(self._embedder)
         how = {} if change is None else {"at": at, "change": self._everywhere(change, sizes)}
         learns = torch.is_grad_enabled()
         if len(pieces) == 1:
@@ -144,12 +147,9 @@ class Divided(nn.Module):
 
     def sum_gradients(self) -> None:
         """Sum the gradients over the processes. A parameter without gradient on every process stays without."""
-        if self._ranks.size == 1:
-            return
-        known = torch.tensor([float(p.grad is not None) for p in self._trained], device=self._trained[0].device)
-        self._ranks.summed_([known])
-        for parameter, ranks in zip(self._trained, known.tolist(), strict=True):
-            if ranks and parameter.grad is None:
+        known = self._ranks.any([parameter.grad is not None for parameter in self._trained])
+        for parameter, has_gradient in zip(self._trained, known, strict=True):
+            if has_gradient and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         self._ranks.summed_([p.grad for p in self._trained if p.grad is not None])
 
@@ -174,7 +174,7 @@ class Divided(nn.Module):
 
     def _outputs(self, inputs: Inputs, number: int, piece: int, how: dict[str, Any]) -> Outputs:
         """The rows, then the intermediate results of a head that keeps some."""
-        with isolated(number, "rank", self._ranks.rank, "piece", piece):
+        with isolated(number, "rank", self._ranks.rank, "piece", piece), common_statistics(self._ranks):
             rows: Tensor = self._embedder(inputs, **how)
         head: Any = getattr(self._embedder, "head", None)
         if not (hasattr(head, "taken") and head.training):
@@ -231,5 +231,5 @@ def _check_batch_norm(network: nn.Module) -> None:
         if isinstance(module, _BatchNorm) and module.training:
             raise BadSpecification(
                 f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so that "
-                "the batch cannot be divided. Set batch_norm: statistics or batch_norm: frozen."
+                "the batch cannot be embedded in pieces. Set accumulate: 1, or the layer to eval mode."
             )

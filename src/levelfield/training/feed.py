@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise, tee
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from levelfield.batching import Batching, report
 from levelfield.batching.drawing import occurrences
+from levelfield.data.loader import Key, Loader
+from levelfield.labels import on_device, to_device
 from levelfield.methods import Batch, Inputs
-from levelfield.processes import end_with_parent
 from levelfield.randomness import numpy_stream
 from levelfield.ranks import ALONE, Ranks
 from levelfield.training.memory import Filler
@@ -35,7 +36,7 @@ class PlannedBatch(NamedTuple):
 
 
 class Source(Protocol):
-    """Source of the inputs of a batch: `rows(positions, views)` or, for images, item by item."""
+    """Source of the inputs of each batch."""
 
     def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]: ...
 
@@ -82,9 +83,8 @@ class Feed:
         for planned, inputs in zip(plans, self.source.batches(shares), strict=True):
             epoch, step, positions, _ = planned
             labels = self.labels.index_select(0, torch.from_numpy(positions))
-            if self.device.type != "cpu":
-                inputs, labels = _to(inputs, self.device), labels.to(self.device)
-            yield Batch(inputs, labels, positions, self.batching.roles, epoch, step)
+            labels = labels if self.device.type == "cpu" else on_device(labels, self.device)
+            yield Batch(_to(inputs, self.device), labels, positions, self.batching.roles, epoch, step)
 
     def _share(self, planned: PlannedBatch) -> PlannedBatch:
         """The images of a batch that this process embeds."""
@@ -150,49 +150,35 @@ class StoredRows:
             order = np.argsort(chosen, kind="stable")
             cuts = np.searchsorted(chosen[order], np.arange(len(self._views) + 1))
             parts = [self._views[v][positions[order[a:b]]] for v, (a, b) in enumerate(pairwise(cuts)) if b > a]
-            back = torch.from_numpy(np.argsort(order, kind="stable"))
-            yield tuple(torch.cat(tensors)[back] for tensors in zip(*parts, strict=True))
+            joined = [torch.cat(tensors) for tensors in zip(*parts, strict=True)]
+            back = to_device(torch.from_numpy(np.argsort(order, kind="stable")), joined[0].device)
+            yield tuple(tensor.index_select(0, back) for tensor in joined)
 
 
-class Images(Dataset[Tensor]):
-    """Images decoded and transformed on demand by any number of workers."""
+class Images:
+    """Images decoded for each batch. views: number of cached views of an image; 0: a new view each time.
 
-    def __init__(
-        self,
-        read: Callable[[int], Any],
-        view: Callable[[Any, np.random.Generator | None], Tensor],
-        *,
-        seed: int,
-        views: int,
-        count: int,
-        identities: Sequence[str],
-        workers: int = 0,
-    ) -> None:
-        self._read, self._view, self._seed, self._views = read, view, seed, views
-        self._count, self._identities, self._workers = count, identities, workers
+    identities: of the images; they name the cached views.
+    """
 
-    def __getitem__(self, key: tuple[int, int, int, int]) -> Tensor:
-        epoch, position, occurrence, number = key
-        if self._views:
-            drawn = view_stream(number, self._identities[position])
-        else:
-            drawn = numpy_stream(self._seed, "view", epoch, position, occurrence)
-        return self._view(self._read(position), drawn)
+    def __init__(self, loader: Loader, *, seed: int, views: int, identities: Sequence[str]) -> None:
+        self._loader, self._seed, self._views, self._identities = loader, seed, views, identities
 
     def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]:
-        keys = (self._keys(planned) for planned in plans)
-        ends = end_with_parent if self._workers else None
-        return iter(DataLoader(self, batch_sampler=keys, num_workers=self._workers, worker_init_fn=ends))
+        return map(itemgetter(0), self._loader.batches(map(self._keys, plans)))
 
-    def _keys(self, planned: PlannedBatch) -> list[tuple[int, int, int, int]]:
-        numbers = view_numbers(self._seed, planned, max(1, self._views), self._count)
-        entries = zip(planned.positions, planned.occurrences, numbers, strict=True)
-        return [(planned.epoch, int(position), int(before), int(number)) for position, before, number in entries]
+    def _keys(self, planned: PlannedBatch) -> list[Key]:
+        positions, before = planned.positions.tolist(), planned.occurrences.tolist()
+        if not self._views:
+            pairs = zip(positions, before, strict=True)
+            return [(position, (self._seed, "view", planned.epoch, position, seen)) for position, seen in pairs]
+        numbers = view_numbers(self._seed, planned, self._views, len(self._loader)).tolist()
+        return [(k, cached_view(number, self._identities[k])) for k, number in zip(positions, numbers, strict=True)]
 
 
-def view_stream(number: int, identity: str) -> np.random.Generator:
+def cached_view(number: int, identity: str) -> tuple[int, str, int, str]:
     """Random stream of an image's cached view: the same for every seed, so that all runs share the cached rows."""
-    return numpy_stream(0, "view", number, identity)
+    return 0, "view", number, identity
 
 
 def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np.ndarray:
@@ -204,5 +190,8 @@ def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np
     return seen
 
 
-def _to(inputs: Inputs, device: torch.device) -> Inputs:
-    return inputs.to(device) if isinstance(inputs, Tensor) else tuple(part.to(device) for part in inputs)
+def _to(inputs: Any, device: torch.device) -> Any:
+    """Send to the device without waiting for it."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, non_blocking=device.type == "cuda")
+    return tuple(_to(part, device) for part in inputs)

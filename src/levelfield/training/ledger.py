@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,8 @@ from levelfield.errors import Unfair
 from levelfield.methods import Deviation, Method, Setting
 from levelfield.methods.deviations import done_by, point_of
 from levelfield.training.conditions import Conditions
-from levelfield.training.used import FEW
+
+FEW = 64  # untrained values up to this number are settings: margins, weights of terms
 
 
 @dataclass
@@ -184,25 +185,6 @@ def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:
     }
     left = [group.name for group in method.groups() if any(id(parameter) in random for parameter in group.parameters)]
     return list(dict.fromkeys(name.removesuffix("_biases_and_gains") for name in left))
-
-
-def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer], known: Iterable[Tensor] = ()) -> None:
-    """Check that every trainable tensor the loss depends on is in an optimiser group, or among the `known`."""
-    own = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
-    own |= {id(tensor) for tensor in known}
-    waiting, seen = [loss.grad_fn], set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if leaf is not None and id(leaf) not in own:
-            raise Unfair(
-                f"The loss depends on a trainable tensor {tuple(leaf.shape)} that is in no optimiser group: "
-                "a hidden extra parameter. Return it from `groups()`."
-            )
-        waiting += [following for following, _ in node.next_functions]
 
 
 def _differ(a: Any, b: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield.embedder import Embedder
@@ -18,10 +18,10 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.shards import Shards
 
 _KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "adam": (torch.optim.Adam, {"fused": True}),
-    "adamw": (torch.optim.AdamW, {"fused": True}),
-    "radam": (torch.optim.RAdam, {}),
-    "rmsprop": (torch.optim.RMSprop, {"momentum": "momentum"}),
+    "adam": (torch.optim.Adam, {"eps": "eps", "fused": True}),
+    "adamw": (torch.optim.AdamW, {"eps": "eps", "fused": True}),
+    "radam": (torch.optim.RAdam, {"eps": "eps", "decoupled_weight_decay": True}),  # as in the code of Liu et al. 2020
+    "rmsprop": (torch.optim.RMSprop, {"eps": "eps", "momentum": "momentum", "alpha": "rmsprop_alpha"}),
     "sgd": (torch.optim.SGD, {"momentum": "momentum", "fused": True}),
 }
 
@@ -40,7 +40,8 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
         multiplier = number(f"lr_of_{group.name}", group.multiplier, least=0)
         rate = number("lr", head_lr, least=0) * multiplier if group.lr is None else group.lr
         rate = number(f"lr of {group.name}", rate, least=0)
-        decay = conditions.weight_decay if group.weight_decay is None else group.weight_decay
+        own_decay = group.decay_under(conditions.decay)
+        decay = conditions.weight_decay if own_decay is None else own_decay
         decay = number(f"weight_decay_of_{group.name}", decay, least=0)
         entry = {
             "name": group.name,
@@ -56,7 +57,9 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
         if name not in _KINDS:
             raise BadSpecification(f"Unknown optimiser '{name}'. There are: {', '.join(sorted(_KINDS))}.")
         kind, options = _KINDS[name]
-        settings = {key: conditions.momentum if value == "momentum" else value for key, value in options.items()}
+        settings = {
+            key: getattr(conditions, value) if isinstance(value, str) else value for key, value in options.items()
+        }
         optimisers.append(kind(entries, **settings))
     return optimisers
 
@@ -112,29 +115,35 @@ def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
             group["lr"] = group["base_lr"] * rate
 
 
+def set_averaging(optimisers: Sequence[Optimizer], conditions: Conditions, epoch: int) -> None:
+    """The share of the past in the mean of squared gradients of rmsprop, in this epoch (0-based)."""
+    for group in (group for optimiser in optimisers for group in optimiser.param_groups if "alpha" in group):
+        group["alpha"] = conditions.rmsprop_alpha * conditions.rmsprop_alpha_decay**epoch
+
+
 def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) -> None:
     """While frozen, groups that are not warm get no gradient, so that their optimiser state is unchanged."""
-    embedder.train()
-    if frozen:
-        embedder.trunk.eval()  # running statistics are frozen too
+    embedder.train()  # BatchNorm follows the conditions: with `batch_norm: train`, its statistics move
     for optimiser in optimisers:
         for group in optimiser.param_groups:
             for parameter in group["params"]:
                 parameter.requires_grad_(group["warm"] or not frozen)
 
 
-def clip(optimisers: list[Optimizer], largest: float | None, shards: Shards) -> float | None:
-    """Clip the total gradient norm to `largest`; return the norm before clipping."""
-    if largest is None:
-        return None
+def clip(optimisers: list[Optimizer], conditions: Conditions, shards: Shards) -> Tensor | None:
+    """Clip the numbers of all gradients to `clip_value`, then their total norm to `clip`; return the norm between."""
     parameters = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
+    if conditions.clip_value is not None:
+        torch.nn.utils.clip_grad_value_(parameters, conditions.clip_value)
+    if conditions.clip is None:
+        return None
     common = [p.grad for p in parameters if p.grad is not None and p not in shards]
     norms = [*map(torch.linalg.vector_norm, common), *shards.gradient_norms()]
     if not norms:
-        return 0.0
-    norm = torch.linalg.vector_norm(torch.stack(norms))
-    factor = (largest / (norm + 1e-6)).clamp(max=1.0)  # as in torch.nn.utils.clip_grad_norm_
+        return torch.zeros(())
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    factor = (conditions.clip / (norm + 1e-6)).clamp(max=1.0)  # as in torch.nn.utils.clip_grad_norm_
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad.mul_(factor)
-    return float(norm)
+    return norm

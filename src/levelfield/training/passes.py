@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from levelfield.embedder import Embedder
 from levelfield.methods import Batch, Method
 from levelfield.ranks import Ranks
+from levelfield.training.audit import check_leaves
+from levelfield.training.batch_norm import common_statistics
 from levelfield.training.conditions import Conditions
 from levelfield.training.divided import Divided
-from levelfield.training.ledger import check_leaves
 from levelfield.training.shards import Shards
 
 
@@ -37,17 +40,22 @@ class Passes(Protocol):
 
 
 def passes_for(
-    embedder: nn.Module,
+    embedder: Embedder,
     method: Method,
     conditions: Conditions,
     optimisers: Sequence[Optimizer],
     ranks: Ranks,
     shards: Shards,
 ) -> Passes:
-    """One pass if this process sees the whole batch, or if the loss is a mean over its parts; otherwise two."""
-    if ranks.size == 1 and (conditions.accumulate == 1 or method.separable):
-        return OnePass(embedder, optimisers, conditions.accumulate)
-    return TwoPasses(embedder, optimisers, conditions.accumulate, ranks, shards)
+    """One pass if this process sees the whole batch, or if the loss is a mean over its parts; otherwise two.
+
+    If `accumulate` cannot divide the batch (see `Conditions.pieces`), the network is computed block by block.
+    """
+    pieces = conditions.pieces
+    embedder.trunk.blockwise = partial(common_statistics, ranks) if conditions.accumulate > pieces else None
+    if ranks.size == 1 and (pieces == 1 or method.separable):
+        return OnePass(embedder, optimisers, pieces)
+    return TwoPasses(embedder, optimisers, pieces, ranks, shards)
 
 
 class OnePass:

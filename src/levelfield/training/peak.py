@@ -1,41 +1,58 @@
-"""Peak main memory of a training run: the maximum resident size of its process on Linux.
+"""Peak memory of a training run: allocated on a CUDA device, or else the maximum resident size of its process on Linux.
 
-None if the system does not measure it or does not allow a reset. GPU memory and the memory of image-decoding processes
-are not included.
+None if the system does not measure it or does not allow a reset. The memory of image-decoding processes is not
+included.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
+from contextlib import suppress
 from pathlib import Path
+
+import torch
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Peak:
-    """Maximum resident size since creation, or since `begin`.
+    """Maximum size since creation, or since `begin`, in the memory of `device`.
 
     >>> peak = Peak()
     >>> peak.bytes is None or peak.bytes > 10**6
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | None = None) -> None:
         gc.collect()  # exclude the garbage of an earlier run in this process
-        self._known = _reset()
+        _trim()
+        self._device = device if device is not None and device.type != "cpu" else None
+        self.begin()
 
     def begin(self) -> None:
         """Restart from the current size."""
-        self._known = _reset()
+        if self._device is None:
+            self._known = _reset()
+        elif self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
 
     @property
     def bytes(self) -> int | None:
-        return _resident_peak() if self._known else None
+        if self._device is None:
+            return _resident_peak() if self._known else None
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
 
     def larger(self, before: int | None) -> int | None:
         """Maximum of this and an earlier part of the run; None if either is unknown."""
         now = self.bytes
         return None if now is None or before is None else max(now, before)
+
+
+def _trim() -> None:
+    """Return freed memory to the system: what an earlier run freed would hide what this one allocates."""
+    with suppress(AttributeError, OSError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _reset() -> bool:

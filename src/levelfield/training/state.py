@@ -18,6 +18,7 @@ from levelfield.methods import Method
 from levelfield.ranks import ALONE, Ranks
 from levelfield.training import checkpoint
 from levelfield.training.conditions import Conditions
+from levelfield.training.precision import Precision
 from levelfield.training.shards import Shards
 from levelfield.wording import plural
 
@@ -31,7 +32,7 @@ class TrainingState:
     seconds: float = 0.0
     waiting: float = 0.0
     planning: float = 0.0
-    peak_bytes: int | None = 0  # main memory; None: unknown
+    peak_bytes: int | None = 0  # of the device; None: unknown
     rows_through_trunk: int = 0
     memory_rows: int = 0
     rows_changed: int = 0
@@ -94,6 +95,7 @@ class Checkpointer:
     optimisers: list[Optimizer]
     best: dict[str, Any] | None = None
     ranks: Ranks = ALONE
+    precision: Precision = field(default_factory=Precision)
 
     def __post_init__(self) -> None:
         self.shards = Shards(self.method, self.ranks)
@@ -106,6 +108,7 @@ class Checkpointer:
             "weights": self._changed(self._weights(copy=False), self.shards.whole),
             "optimisers": [self.shards.whole_state(optimiser) for optimiser in self.optimisers],
             "feed": feed,
+            "precision": self.precision.state_dict(),
         }
         if self.ranks.first:
             checkpoint.save(path, content | ({"processes": self.ranks.size} if self.ranks.size > 1 else {}))
@@ -126,6 +129,7 @@ class Checkpointer:
         self._restore(self._changed(saved["weights"], self.shards.own))
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
             optimiser.load_state_dict(self.shards.own_state(optimiser, content))
+        self.precision.load_state_dict(saved["precision"])
         self.best = saved["best"] and self._changed(saved["best"], self.shards.own)
         return TrainingState(**saved["progress"]), saved["feed"]
 

@@ -1,0 +1,137 @@
+"""The audit of a run: what the conditions freeze is frozen, only declared parameters train, the stored model is the
+trained one.
+
+It looks at the start, at log lines, at checkpoints and at the end, for mistakes. Code from a file is trusted code: what
+it does between two looks, outside of torch or on purpose is not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim import Optimizer
+
+from levelfield.embedder import Embedder, Trunk
+from levelfield.errors import RunFailed, Unfair
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Audit:
+    """The audit of one run, created before its first step."""
+
+    def __init__(self, embedder: Embedder, optimisers: Sequence[Optimizer]) -> None:
+        self._embedder, self._optimisers = embedder, list(optimisers)
+        self._settings = process_settings()
+        moving = may_change(embedder.trunk)
+        self._frozen = [name for name in embedder.trunk.state_dict() if name not in moving]
+        self._loaded = self._checksums()
+        own = dict(embedder.named_parameters())
+        self._trained = {name: each for name, each in own.items() if name.removeprefix("trunk.") not in self._frozen}
+
+    def check_gradients(self) -> None:
+        """Check before the backward pass that the method's step left no gradient. Does not wait for the device."""
+        for name, parameter in self._trained.items():
+            if parameter.grad is not None:
+                raise Unfair(
+                    f"The method's step leaves a gradient on the weights '{name}'. A step must only return a loss; "
+                    "the loop computes its gradients."
+                )
+
+    def check(self) -> None:
+        """Check that everything below the cut and frozen BatchNorm statistics are unchanged, that no weight was
+        replaced, and that the process-wide settings are those of the start."""
+        check_process(self._settings)
+        there = {id(parameter) for parameter in self._embedder.parameters()}
+        for name, parameter in self._trained.items():
+            if id(parameter) not in there:
+                raise Unfair(f"The method replaces the weights '{name}'.")
+        for name, checksum in self._checksums().items():
+            if self._loaded[name] != checksum:
+                raise Unfair(f"The method changes '{name}' of the network, which is frozen under these conditions.")
+
+    def _checksums(self) -> dict[str, int]:
+        state = self._embedder.trunk.state_dict()
+        return checksums({name: state[name] for name in self._frozen})
+
+    def check_saved(self, stored: Mapping[str, Tensor]) -> None:
+        """Check that the saved model equals the trained one."""
+        self.check()
+        now = {**dict(self._embedder.named_parameters()), **dict(self._embedder.named_buffers())}
+        for name, tensor in stored.items():
+            if not torch.equal(now[name].detach().cpu(), tensor):
+                raise Unfair(
+                    f"The saved model differs from the trained model in '{name}': the method changed what is saved."
+                )
+
+
+def check_leaves(loss: Tensor, optimisers: Sequence[Optimizer], known: Iterable[Tensor] = ()) -> None:
+    """Check that every trainable tensor the loss depends on is in an optimiser group, or among the `known`."""
+    own = {id(p) for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
+    own |= {id(tensor) for tensor in known}
+    waiting, seen = [loss.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in own:
+            raise Unfair(
+                f"The loss depends on a trainable tensor {tuple(leaf.shape)} that is in no optimiser group: "
+                "a hidden extra parameter. Return it from `groups()`."
+            )
+        waiting += [following for following, _ in node.next_functions]
+
+
+def may_change(trunk: Trunk) -> set[str]:
+    """Names in the trunk's state that training may change: parameters above the cut, and BatchNorm statistics if the
+    conditions allow it."""
+    names = {name for name, _ in trunk.trainable()}
+    if trunk.batch_norm == "train":
+        for path, module in trunk.named_modules():
+            if isinstance(module, _BatchNorm) and not f"{path}.".startswith(trunk.frozen_prefixes):
+                names |= {f"{path}.{name}" for name, _ in module.named_buffers(recurse=False)}
+    return names
+
+
+def checksums(tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Sum of the bits of each tensor, read from the device at once.
+
+    >>> weights = torch.zeros(3)
+    >>> before = checksums({"w": weights})
+    >>> weights.data[1] += 1e-6
+    >>> before == checksums({"w": weights})
+    False
+    """
+    if not tensors:
+        return {}
+    sums = [each.detach().view(_INTEGERS[each.element_size()]).sum(dtype=torch.int64) for each in tensors.values()]
+    return dict(zip(tensors, torch.stack(sums).tolist(), strict=True))
+
+
+def process_settings() -> dict[str, Any]:
+    """Process-wide settings of torch."""
+    return {
+        "gradients": torch.is_grad_enabled(),
+        "threads": torch.get_num_threads(),
+        "dtype": torch.get_default_dtype(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def check_process(before: Mapping[str, Any]) -> None:
+    """Refuse to continue if the process-wide settings were changed."""
+    now = process_settings()
+    if before["gradients"] and not now["gradients"]:
+        raise RunFailed(
+            "The method disabled gradients for the whole process (torch.set_grad_enabled(False)), so "
+            "nothing would train. Use `with torch.no_grad():` for a block."
+        )
+    for name, value in before.items():
+        if value != now[name]:
+            raise Unfair(f"The method changed torch's {name} for the whole process, from {value} to {now[name]}.")

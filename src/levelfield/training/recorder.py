@@ -1,0 +1,260 @@
+"""What a training run leaves behind: its log, its scores on validation classes, its checkpoints.
+
+Losses stay on the device until they are read: at log lines and checkpoints, and at every step on a CPU, where reading
+costs nothing. A normal step on a GPU therefore waits for nothing here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from levelfield.embedder import Embedder
+from levelfield.errors import RunFailed
+from levelfield.labels import to_device
+from levelfield.methods import Batch, Method
+from levelfield.progress import SILENT, Progress
+from levelfield.ranks import Ranks
+from levelfield.training.audit import Audit
+from levelfield.training.checkpoint import CHECKPOINT
+from levelfield.training.conditions import Conditions
+from levelfield.training.feed import Feed
+from levelfield.training.log import Log, SilentLog, numbers
+from levelfield.training.optimisers import factor
+from levelfield.training.peak import Peak
+from levelfield.training.precision import Precision
+from levelfield.training.rows import COLLAPSE, decay_of, spread_of
+from levelfield.training.state import Checkpointer
+
+RHO_EVERY = 5  # one log line in this many has the spectral decay of its batch (roth2020: rho)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Intervals of logging and saving. They do not affect the weights."""
+
+    log_every: int = 20
+    save_every_seconds: float = 20.0
+    save_every_steps: int | None = None
+
+    def is_time(self, step: int, seconds: float) -> bool:
+        return step % self.save_every_steps == 0 if self.save_every_steps else seconds > self.save_every_seconds
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Observers of a training run. Only `validate` affects it: its score selects the step if the conditions say so."""
+
+    validate: Callable[[], float] | None = None
+    watch: Callable[[], dict[str, Any]] | None = None
+    """Metrics that are only recorded, at the start and at each validation."""
+    progress: Progress = SILENT
+    tensorboard: Callable[[str, float, int], None] | None = None
+    """Called with name, value and step of every logged number."""
+
+
+@dataclass
+class StepRecord:
+    """A step as it runs: the loss of its parts so far, on the device."""
+
+    batch: Batch
+    loss: Tensor | None = None
+    terms: dict[str, Tensor] | None = None
+    active: Tensor | int | None = None
+    idle: bool = True
+    """Whether no part of the loss had a gradient."""
+
+    def add(self, loss: Tensor, terms: Mapping[str, Tensor], active: Tensor | int | None, *, parts: int = 1) -> None:
+        """Add one of the `parts` of the batch. active: its number of active tuples, None if unknown."""
+        shown = {name: term.detach() / parts for name, term in terms.items()}
+        device = self.batch.labels.device
+        value = to_device(loss.detach().reshape(()), device)  # a constant loss may be on the host
+        if active is not None:
+            active = to_device(active.reshape(()), device) if isinstance(active, Tensor) else int(active)
+        if self.loss is None or self.terms is None:
+            self.loss, self.terms, self.active = value, shown, active
+        else:
+            self.loss = self.loss + value
+            self.terms = {name: self.terms[name] + term if name in self.terms else term for name, term in shown.items()}
+            self.active = None if active is None or self.active is None else self.active + active
+        self.idle = self.idle and not loss.requires_grad
+
+
+class Recorder:
+    """Records one run, and resumes it from its folder. Only the first of several processes writes files."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        method: Method,
+        feed: Feed,
+        optimisers: list[Optimizer],
+        conditions: Conditions,
+        audit: Audit,
+        precision: Precision,
+        *,
+        folder: Path,
+        pace: Pace,
+        observer: Observer,
+        ranks: Ranks,
+    ) -> None:
+        self._embedder, self._method, self._feed, self._conditions = embedder, method, feed, conditions
+        self._audit, self._precision, self._folder = audit, precision, folder
+        self._pace, self._ranks = pace, ranks
+        self._validate = None if observer.validate is None else partial(ranks.from_first, observer.validate)
+        self._watch = observer.watch if ranks.first else None
+        self._tensorboard = observer.tensorboard
+        self._checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks, precision=precision)
+        self.state, planned = self._checkpointer.resume(folder / CHECKPOINT)
+        feed.load_state_dict(planned)
+        self._log = Log.resume(folder / "log.jsonl", self.state.step) if ranks.first else SilentLog()
+        self._stage = observer.progress.stage("training", conditions.steps)
+        self._peak = Peak(feed.device)
+        self._unread: list[StepRecord] = []
+        self._saved = time.perf_counter()
+        self._began = self._saved - self.state.seconds
+
+    @property
+    def is_over(self) -> bool:
+        return self.state.finished or self.state.step >= self._conditions.steps
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the step that begins has a log line."""
+        return self.state.step % self._pace.log_every == 0 or self._is_last(self.state.step + 1)
+
+    def begin(self) -> None:
+        """Audit the start, and score it if the conditions say so."""
+        self._audit.check()
+        if self.state.step:
+            return
+        if self._conditions.validate_start:
+            self._score()
+        if self._watch is not None:
+            self._began += self.state.monitor(self._watch)
+            self._peak.begin()
+
+    def next_step(self, batches: Iterator[Batch]) -> StepRecord:
+        """The next batch. Counts the time that the loop waits for it, and the rows that a batching embeds for it."""
+        state, planning, asked = self.state, self._feed.planning, time.perf_counter()
+        before = self._embedder.passes
+        batch = next(batches)
+        state.waiting += time.perf_counter() - asked
+        state.planning += self._feed.planning - planning
+        state.memory_rows += self._embedder.passes - before
+        state.rows_through_trunk += self._embedder.passes - before
+        self._passes, self._changed = self._embedder.passes, self._embedder.trunk.changed
+        return StepRecord(batch)
+
+    def keep_loss(self, step: StepRecord) -> None:
+        """Keep the loss of a step, and read it if that costs nothing or a log line is due."""
+        assert step.loss is not None
+        step.batch = replace(step.batch, inputs=())  # unread steps do not keep their images on the device
+        self._unread.append(step)
+        if self.is_logged or step.loss.device.type == "cpu":
+            self._read()
+
+    def record(self, step: StepRecord, rows: Tensor | None, norm: Tensor | None) -> None:
+        """Count a finished step, log, validate and save. rows: of the whole batch; norm: of the gradients."""
+        state, logged = self.state, self.is_logged
+        self._feed.observe(step.batch, rows)
+        state.step += 1
+        state.images += len(step.batch.labels)
+        state.without_gradient += step.idle
+        state.class_sample = min(state.class_sample, self._method.compared)
+        state.rows_through_trunk += self._embedder.passes - self._passes
+        state.rows_changed += self._embedder.trunk.changed - self._changed
+        if logged:
+            self._write(step, rows, norm)
+        if state.step % self._conditions.validate_every == 0 or self._is_last(state.step):
+            self._read()  # a loss that is not finite ends the run before its rows are scored
+            self._score()
+            if self._watch is not None:
+                state.peak_bytes = self._peak.larger(state.peak_bytes)
+                self._began += state.monitor(self._watch)  # not training: neither time nor memory count
+                self._peak.begin()
+        state.seconds = time.perf_counter() - self._began
+        due = partial(self._pace.is_time, state.step, time.perf_counter() - self._saved)
+        if self.is_over or self._ranks.from_first(due):
+            self._save()
+        self._stage.reach(state.step)
+
+    def close(self) -> None:
+        """End the log and restore the weights that validated best."""
+        self._log.close()
+        self._checkpointer.restore_best()
+        self._audit.check()
+        self._embedder.eval()
+
+    def _is_last(self, step: int) -> bool:
+        return step == self._conditions.steps
+
+    def _score(self) -> None:
+        if self._validate is not None and self.state.record_validation(self._validate(), self._conditions):
+            self._checkpointer.remember_best()
+
+    def _save(self) -> None:
+        self._read()
+        self._audit.check()
+        self._precision.check()
+        self.state.peak_bytes = self._peak.larger(self.state.peak_bytes)
+        self._checkpointer.save(self._folder / CHECKPOINT, self.state, self._feed.state_dict())
+        self._saved = time.perf_counter()
+
+    def _read(self) -> None:
+        """Read the losses since the last reading at once, count idle batches, and stop at the first that is not
+        finite."""
+        steps, self._unread = self._unread, []
+        if not steps:
+            return
+        losses = torch.stack([step.loss for step in steps if step.loss is not None]).tolist()
+        for step, loss in zip(steps, losses, strict=True):
+            if not math.isfinite(loss):
+                raise RunFailed(
+                    f"The loss is {loss} at step {step.batch.step} (epoch {step.batch.epoch}); images of the batch: "
+                    f"{self._feed.name(step.batch)}. Try a lower learning rate or `clip`."
+                )
+        counts = [step.active for step in steps if isinstance(step.active, Tensor)]
+        counted = iter(torch.stack(counts).tolist() if counts else ())
+        for step in steps:
+            step.active = next(counted) if isinstance(step.active, Tensor) else step.active
+            self.state.idle_batches += step.idle or step.active == 0
+        self._loss = losses[-1]
+
+    def _write(self, step: StepRecord, rows: Tensor | None, norm: Tensor | None) -> None:
+        number, conditions = step.batch.step, self._conditions
+        self._ranks.check_equal(f"the loss of step {number}", self._loss)
+        spread = spread_of(rows)
+        self.state.collapsed = spread < COLLAPSE
+        entry: dict[str, Any] = {
+            "step": number,
+            "epoch": step.batch.epoch,
+            "loss": self._loss,
+            "spread": spread,
+            "idle": self.state.idle_batches,
+            "factor": factor(number, conditions, drops=self.state.drops),
+        }
+        decay = number % (RHO_EVERY * self._pace.log_every) == 0 or self._is_last(self.state.step)
+        known = {
+            "active": step.active,
+            "norm": None if norm is None or not math.isfinite(norm) else float(norm),
+            "memory_age": self._feed.batching.memory_age,
+            "rho": decay_of(rows) if decay else None,
+        }
+        entry |= {name: value for name, value in known.items() if value is not None}
+        entry |= self._method.counts()
+        if step.terms:
+            entry["terms"] = {name: float(term) for name, term in step.terms.items()}
+        self._log.write(**entry)
+        if self._tensorboard is not None:
+            for name, value in numbers(entry).items():
+                self._tensorboard(name, value, number)
