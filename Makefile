@@ -57,8 +57,9 @@ lint: $(INSTALLED)  ## ruff, mypy (also on a user's script), the import layers, 
 	$(BIN)/lint-imports
 	$(BIN)/python docs/site/links.py
 
-bench: $(INSTALLED)  ## speed ratios of the training loop, the cache, objectives, methods, batching, evaluation and reports; error rates of the verdicts
+bench: $(INSTALLED)  ## speed ratios of the training loop, the loader, the cache, objectives, methods, batching, evaluation and reports; error rates of the verdicts
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/feeding.py
 	$(BIN)/python benchmarks/objectives.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/batching.py
@@ -77,6 +78,7 @@ tables: $(INSTALLED)  ## regenerate the tables of docs/, the names for type chec
 	$(BIN)/python docs/typed.py
 	$(BIN)/python docs/draw.py
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/fidelity.py
 	$(BIN)/python docs/pml.py
 
 docs: tables  ## make tables, then build the documentation site into site/ (open site/index.html)

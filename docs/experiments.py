@@ -26,7 +26,9 @@ HERE = Path(__file__).parent
 PAGE = HERE / "experiments.md"
 LOGS = HERE / "logs" / "experiments"
 OWN_DATA = ("birds", "hist-parts", "drml-parts", "bird-curves", "characters")
-STUDIES = ("methods", "rho", "switch", "batching", "mixup", "curves", *OWN_DATA, "backbones", "demo-mobilenetv2")
+CURVES = "seidenschwarz2021-fig7-mini"
+OF_PAPERS = ("roth2020-fig8-mini", "roth2020-fig13-mini", CURVES)
+STUDIES = ("methods", "rho", "batching", *OF_PAPERS, *OWN_DATA, "backbones", "demo-mobilenetv2")
 Log = dict[str, Any]
 
 

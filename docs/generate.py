@@ -543,7 +543,7 @@ def _kind(annotation: Any, metadata: Sequence[Any]) -> str:
         inside = get_args(annotation)[0]
         return f"list of {'steps' if get_origin(inside) is dict else 'names' if inside is str else 'whole numbers'}"
     if get_origin(annotation) is dict:
-        return "a name with settings"
+        return "a name with settings" if get_args(annotation)[1] != str | None else "names with texts"
     words = {int: "whole number", float: "number", str: "text", bool: "`true`, `false`", type(None): "`null`"}
     return words[annotation] + _bounds(metadata)
 

@@ -45,7 +45,7 @@ NAMES = {
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",
     "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
-    "levelfield.randomness": "drawn_from is_chosen isolated numpy_stream reseed seed_globals stream",
+    "levelfield.randomness": "drawn_from isolated numpy_stream reseed seed_globals stream",
     "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData
         MissingExtra NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
 }

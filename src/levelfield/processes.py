@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -26,6 +26,11 @@ from typing import Any
 PRELOADED = ["levelfield.studies.execution.preload"]
 PATIENCE = 2.0  # seconds a process has to exit by itself
 _SAFE_PATH = "PYTHONSAFEPATH"
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache
@@ -48,13 +53,18 @@ def warm_up() -> None:
             forkserver.ensure_running()
 
 
-def start(work: Callable[..., None], *arguments: Any) -> tuple[BaseProcess, Connection]:
+def start(
+    work: Callable[..., None], *arguments: Any, environment: Mapping[str, str] | None = None
+) -> tuple[BaseProcess, Connection]:
     """Start a process for `work(pipe, *arguments)`; return it and our end of the pipe. It ends soon after its
-    parent."""
+    parent.
+
+    environment: variables of the process besides those of its parent.
+    """
     ours, theirs = context().Pipe()
     how: Any = context()
     # not daemonic: a daemonic process cannot have data-loader workers
-    process = how.Process(target=_live, args=(work, theirs, dict(os.environ), *arguments))
+    process = how.Process(target=_live, args=(work, theirs, {**os.environ, **(environment or {})}, *arguments))
     with _clean():
         process.start()
     theirs.close()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # importing torch takes seconds, and numpy streams do not nee
 
 __all__ = [
     "drawn_from",
-    "is_chosen",
     "isolated",
     "numpy_stream",
     "reseed",
@@ -57,15 +56,6 @@ def numpy_stream(seed: int, *names: int | str) -> np.random.Generator:
     True
     """
     return np.random.Generator(np.random.PCG64(_number(seed, names)))
-
-
-def is_chosen(one_in: int, seed: int, *names: int | str) -> bool:
-    """Choose about one name in `one_in`, deterministically.
-
-    >>> sum(is_chosen(4, 0, "look", step) for step in range(1000))
-    227
-    """
-    return _number(seed, names) % one_in == 0
 
 
 def seed_globals(seed: int, *names: int | str) -> None:

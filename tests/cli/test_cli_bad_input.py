@@ -40,6 +40,7 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["conditions.weights=small.yaml"], "small.yaml"),
         (["conditions.pooling=middle"], "average"),
         (["--device", "cuba"], "cuba"),
+        (["conditions.precision=fp16"], "precision: fp16 needs an NVIDIA GPU (--device cuda)"),
         (["conditions.batch=30x2"], "A batch of 60 is too large for 16 images"),
         (["conditions.accumulate=2", "conditions.cut=last-1", "conditions.batch_norm=train"], "contrastive"),
         (["conditions.processes=5"], "the nearest that does is 4"),

@@ -76,11 +76,58 @@ def test_a_folder_above_or_below_the_root_names_the_root(levelfield: Levelfield,
 def test_weights_of_another_network_name_their_network(levelfield: Levelfield, birds: Path) -> None:
     tensors = backbones.create("test_resnet", weights="random").network.state_dict()
     safetensors.torch.save_file(tensors, "test_resnet.safetensors")
-    torch.save(tensors, "test_resnet.pth")
     words = (SMALL[0], SMALL[2])
     said = planned(levelfield, birds, *words, "conditions.weights=test_resnet.safetensors").error
     assert "test_resnet.safetensors does not fit 'test_byobnet': it lacks" in said
     assert "By its name it is of 'test_resnet': set backbone: test_resnet, or give weights of 'test_byobnet'." in said
-    said = planned(levelfield, birds, *words, "conditions.weights=test_resnet.pth").error
-    assert "test_resnet.pth was written by torch.save" in said
-    assert "save_file(torch.load('test_resnet.pth', weights_only=True), 'test_resnet.safetensors')" in said
+
+
+def test_missing_weights_are_named_as_missing_data_is(
+    levelfield: Levelfield, birds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every network, also where the data is there; a start without them is one message with the same file."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "nothing")
+    table, several = "fehervari2019/table2", "vary={conditions.backbone: [bninception, test_resnet]}"
+    file = "bn_inception-52deb4733.pth: see docs/study-file.md#weights-of-the-papers."
+    without_data = levelfield("compare", table, "--dry-run", "conditions.weights.bninception=gone.pth").printed
+    said = " ".join(without_data.split())
+    assert "No location is given for the dataset 'cub'" in said
+    assert "The weights file gone.pth does not exist. Give a local file (weights: FILE.safetensors or FILE.pth)" in said
+    assert "The weights of 'resnet50.tv_in1k' are not on this machine." in said
+    assert "resnet50-0676ba61.pth: see docs/study-file.md#weights-of-the-papers." in said
+    words = ("--root", birds, "data.allow_incomplete=true", "claims=[]", "conditions.weights.test_resnet=random")
+    with_data = levelfield("compare", table, *words, several, "--dry-run").printed
+    said = " ".join(with_data.split())
+    assert "because: The weights of 'bninception' are not on this machine. Give a local file" in said
+    assert said.count(file) == 1
+    assert "test_resnet' are not" not in said
+    started = levelfield("compare", table, *words, several).error
+    assert started.count("\n") == 0
+    assert file in started
+
+
+def test_a_study_of_two_networks_reads_a_file_for_each(levelfield: Levelfield, birds: Path) -> None:
+    names = {"bninception": "bn_inception-52deb4733.pth", "test_resnet": "other.safetensors"}
+    for name, file in names.items():
+        tensors = backbones.create(name, weights="random").network.state_dict()
+        (torch.save if file.endswith(".pth") else safetensors.torch.save_file)(tensors, file)
+    words = ("--root", birds, "data.allow_incomplete=true", "claims=[]", "methods=[untrained]", "seeds=1")
+    several = "vary={conditions.backbone: [bninception, test_resnet]}"
+    given = [f"conditions.weights.{name}={file}" for name, file in names.items()]
+    said = levelfield("compare", "fehervari2019/table2", *words, several, *given, "--dry-run").printed
+    assert "Estimated time" in said
+    assert all(f"backbone={name}" in " ".join(said.split()) for name in names)
+    wrong = levelfield("compare", "fehervari2019/table2", *words, several, f"conditions.weights={names['bninception']}")
+    assert "does not fit 'test_resnet'" in wrong.error
+    typo = levelfield(
+        "compare", "fehervari2019/table2", *words, several, "conditions.weights.test_resnt=other.safetensors"
+    )
+    assert "Unknown backbone in conditions.weights 'test_resnt'. Did you mean 'test_resnet'?" in typo.error
+
+
+def test_rows_whose_batches_hold_no_triplet_are_named_and_not_planned(levelfield: Levelfield) -> None:
+    said = levelfield("compare", "fehervari2019/fig2", "--dry-run").printed
+    plan, _, rest = " ".join(said.split()).partition("Left out, since a batch is too small to compare anything: ")
+    assert rest.startswith("Triplet Semihard [batch=2], Npairs [batch=2], Margin Loss [batch=2]. ")
+    assert "Margin Loss [batch=4]" in plan
+    assert "Margin Loss [batch=2]" not in plan

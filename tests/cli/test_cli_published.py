@@ -33,6 +33,12 @@ def test_every_table_fits_80_columns_and_loses_no_number(
             assert any(word.rstrip("?").startswith(f"{line.value:g}") for word in shown), line
 
 
+def test_a_table_may_be_named_like_its_study(levelfield: Levelfield) -> None:
+    said = levelfield("published", "zheng2021/table3").printed
+    assert said == levelfield("published", "zheng2021", "table3").printed
+    assert "'table3'" in levelfield("published", "zheng2021/tabel3").error
+
+
 def test_the_ceiling_of_a_metric_stands_below_its_table(levelfield: Levelfield) -> None:
     assert "81.3 % on sop" in " ".join(levelfield("published", "roth2020", "6").printed.split())
 

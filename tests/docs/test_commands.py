@@ -144,10 +144,10 @@ def small_network(study: str | None, arguments: list[str]) -> list[str]:
 
 
 def short_sweep(study: str) -> list[str]:
-    """Two values of what varies; batches that the photos can fill."""
+    """Two values of what varies, without claims about others; batches that the photos can fill."""
     vary = library.content(study).get("vary", {})
     vary |= {key: ["4x2", "4x3"] for key in vary if key == "conditions.batch"}
-    return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()})] if vary else []
+    return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()}), "claims=[]"] if vary else []
 
 
 def expanded(word: str) -> list[str]:

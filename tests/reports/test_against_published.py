@@ -84,6 +84,16 @@ def test_a_table_that_is_repeated_is_compared_with_its_own_numbers(name: str) ->
             assert own in [line.source for line in found[:1]] or own not in [line.source for line in found]
 
 
+@pytest.mark.parametrize("backbone", ["resnet50.tv_in1k", "resnet50", "tv_resnet50"])
+@pytest.mark.parametrize("source", ["roth2020 table4", ""])
+def test_the_published_figure_follows_the_network_and_not_the_spelling_of_its_name(backbone: str, source: str) -> None:
+    study = read_study("roth2020/table4", ["seeds=1", f"conditions.backbone={backbone}"])
+    ours = next(conditions_of(run.spec) for run in plan(study) if run.label == "Margin (D, beta=0.6)")
+    nearest = reported("cub", "margin", "recall@1", conditions=ours, source=source)[0]
+    assert (nearest.line.source, nearest.value) == ("roth2020 table4", 62.5)
+    assert "backbone" in nearest.same
+
+
 def test_epochs_without_the_last_small_batch_and_balanced_batches_agree() -> None:
     cars = {"backbone": "resnet50", "dim": 128, "image": 224, "batch": 112, "sampler": "SPC-2", "beta": 0.6}
     assert reported("cars", "margin", "recall@1", conditions={**cars, "epochs": 148})[0].value == 77.7

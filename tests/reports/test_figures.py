@@ -21,6 +21,7 @@ from levelfield.reports.figures.recall_rho import correlation
 from levelfield.studies.leaderboard.rows import Cell
 from levelfield.studies.runs.distributions import compared
 from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.store import write_plan
 from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
@@ -29,7 +30,10 @@ TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoj
 VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
 
 
-@pytest.mark.parametrize("name", [name for name in names() if why_not(name, OF_PAIRS) is None])
+OF_FILES = ("activation-maps", "corruptions")  # they open images or networks, which written runs do not have
+
+
+@pytest.mark.parametrize("name", [name for name in names() if why_not(name, OF_PAIRS) is None and name not in OF_FILES])
 def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
     runs = planned(PAIRS, seeds=2)
     made = trained_board(runs, tmp_path / "study")
@@ -123,8 +127,69 @@ def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
 def test_rows_of_a_made_study_correlate_as_they_were_made(tmp_path: Path) -> None:
     runs = planned(PAIRS, seeds=1)
     rows = drawn(trained_board(runs, tmp_path), runs, tmp_path)
-    assert correlation([(row, row.rho) for row in rows if row.rho is not None], "recall@1") == pytest.approx(1.0)
-    assert correlation([(rows[-1], 0.2)], "recall@1") is None
+    assert correlation([row for row in rows if row.rho is not None], "recall@1") == pytest.approx(1.0)
+    assert correlation(rows[:1], "recall@1") is None
+
+
+def test_recall_and_rho_have_intervals_and_every_test_set_a_panel(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(["margin", "triplet"], vary={"data": ["emoji", "photos"]})
+    draw_figures(["recall-rho"], trained_board(runs, tmp_path), runs, tmp_path)
+    assert {axis.get_title().partition(";")[0] for axis in shown[0].axes} == {"emoji", "photos (2)"}
+    bars = [bar for axis in shown[0].axes for bar in axis.containers]
+    assert len(bars) == 4
+    assert all(bar.has_xerr and bar.has_yerr for bar in bars)
+
+
+def test_a_preset_with_the_switch_belongs_to_the_one_without(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    plain, switched = ({"label": f"row{end}", "snr": {"preset": f"roth2020/cub{end}"}} for end in ("", "/rho"))
+    switched["label"] = "R-row"
+    runs = planned([plain, switched], seeds=1)
+    first, second = sorted(drawn(trained_board(runs, tmp_path), runs, tmp_path), key=lambda row: row.label)
+    assert (first.label, first.regularised, second.regularised) == ("R-row", True, False)
+    assert first.pair == second.pair
+    assert first.style.colour == second.style.colour
+
+
+def test_correlations_are_those_of_the_means_of_trained_rows(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    runs = planned(PAIRS, seeds=1)
+    draw_figures(["correlations"], trained_board(runs, tmp_path), runs, tmp_path)
+    (axis,) = shown[0].axes
+    names = ["recall@1", "map@r", "nmi", "rho (training)"]
+    assert [text.get_text() for text in axis.get_xticklabels()] == names
+    texts = np.array([text.get_text() for text in axis.texts]).reshape(4, 4)
+    assert texts[0].tolist() == ["1.00", "1.00", "", "1.00"], "nmi is the same in all made runs"
+    assert axis.get_title() == "emoji: correlation over 3 rows"
+    few = planned(["margin", "lda"], seeds=1)
+    with pytest.raises(BadInput, match="needs 3 trained rows"):
+        draw_figures(["correlations"], trained_board(few, tmp_path / "few"), few, tmp_path)
+
+
+def test_a_figure_shows_other_studies_beside_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs, others = planned(["margin", "triplet"], seeds=1), planned(["triplet"], seeds=1, data="photos")
+    made, _ = trained_board(runs, tmp_path / "a"), trained_board(others, tmp_path / "b")
+    write_plan(tmp_path / "b", others)
+    draw_figures(["recall-rho"], made, runs, tmp_path / "a", beside=[tmp_path / "b"])
+    assert [len(axis.containers) for axis in shown[0].axes] == [2, 1]
+    colours = [{line.get_label(): line.get_color() for line in axis.lines} for axis in shown[0].axes]
+    assert colours[0]["triplet"] == colours[1]["triplet"], "a label has one colour in all panels"
+
+
+def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(
+    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    swept = {"methods": ["margin", "lda"], "seeds": 1, "vary": {"methods.margin.switch": [0, 0.1, 0.2]}}
+    runs, others = planned(**swept), planned(**swept, data="photos")
+    made, _ = trained_board(runs, tmp_path / "a"), trained_board(others, tmp_path / "b")
+    write_plan(tmp_path / "b", others)
+    draw_figures(["sweep"], made, runs, tmp_path / "a", beside=[tmp_path / "b"])
+    assert [axis.get_title() for axis in shown[0].axes] == ["emoji", "emoji", "photos", "photos"]
+    assert [len(axis.lines[0].get_xdata()) for axis in shown[0].axes if axis.get_ylabel() == "recall@1"] == [3, 3]
 
 
 def test_spectra_are_shares_and_a_pair_has_one_colour(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
@@ -172,6 +237,17 @@ def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotli
         for j, beta in enumerate((0.6, 0.8, 1.0)):
             key = json.dumps({"conditions.dim": dim, "methods.margin.beta": beta})
             assert image.get_array()[i, j] == pytest.approx(means[key])
+
+
+def test_a_grid_of_batches_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+    runs = planned(["margin"], seeds=1, vary={"conditions.batch": ["5x10", "5x9", "12x10", "12x9"]})
+    made = trained_board(runs, tmp_path)
+    draw_figures(["sweep"], made, runs, tmp_path)
+    axis = shown[0].axes[0]
+    assert (axis.get_ylabel(), axis.get_xlabel()) == ("classes in a batch", "images of a class")
+    means = {row.variation["conditions.batch"]: row.cells["recall@1"].mean for row in made.rows}
+    wanted = [[means[f"{classes}x{each}"] for each in (9, 10)] for classes in (5, 12)]
+    np.testing.assert_allclose(axis.images[0].get_array(), wanted)
 
 
 def test_words_with_numbers_stand_by_their_numbers_whoever_is_best(

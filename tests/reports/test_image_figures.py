@@ -101,7 +101,7 @@ def test_the_gallery_has_a_marked_frame_for_every_neighbour(
     (figure,) = shown
     right, wrong = frames(figure, RIGHT), frames(figure, WRONG)
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert right + wrong == 6 * 4 * 6  # queries, rows, neighbours
+    assert right + wrong == 6 * 4 * 4  # queries, rows, neighbours
     assert (texts.count("✓"), texts.count("✗")) == (right, wrong)
     assert min(right, wrong) > 0
     dashed = [
@@ -153,6 +153,36 @@ def test_the_map_shows_images_and_two_regions(
     for axis in figure.axes[::3]:
         assert len(axis.collections[0].get_offsets()) == len(LABELS)  # a dot for every image
         assert (np.asarray(axis.images[0].get_array())[..., 3] == 255).any()
+
+
+def test_a_class_map_colours_three_sets_of_ten_classes(
+    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    from levelfield.reports.figures.class_map import chosen_sets, draw_class_map
+
+    sets = chosen_sets(CLASSES)
+    assert len(set(np.concatenate(sets).tolist())) == 30
+    draw_class_map(rows, "recall@1", tmp_path / "class-map.png")
+    panels = [axis for axis in shown[0].axes if axis.collections]
+    assert len(panels) == 4 * 3  # rows, sets
+    names = sorted(set(NAMES[:CLASSES]))  # in the order of their codes
+    for axis, classes in zip(panels[:3], sets, strict=True):
+        grey, *coloured = axis.collections
+        assert len(grey.get_offsets()) == len(LABELS)
+        assert [len(one.get_offsets()) for one in coloured] == [EACH] * 10
+        first = np.flatnonzero(np.array([NAMES[k] for k in LABELS]) == names[classes[0]])
+        assert np.array_equal(coloured[0].get_offsets(), grey.get_offsets()[first])
+
+
+def test_a_sheet_shows_a_test_image_under_every_corruption(
+    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    from levelfield.data import corruptions
+    from levelfield.reports.figures.corruptions import draw_corrupted
+
+    draw_corrupted(rows, "recall@1", tmp_path / "corruptions.png")
+    titles = [axis.get_title() for axis in shown[0].axes if axis.images]
+    assert titles == ["image", *(name.replace("_", " ") for name in corruptions.names())]
 
 
 def test_a_missing_image_is_a_grey_square(images: list[str], tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from made_runs import METRICS, class_means, planned, write_run
 
 from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.machine import bits, machine
-from levelfield.studies.runs.run import versions
+from levelfield.studies.runs.run import machine_of, versions
 
 FIRST = ["PyTorch's kernels for AVX512", "avx512f", "GenuineIntel", "torch 2.6.0"]
 
@@ -47,3 +48,22 @@ def test_this_machine_is_described() -> None:
     assert {"torch", "torchvision", "timm", "numpy", "pillow", "levelfield", "python"} == set(versions())
     assert len(bits(described)) == 3 + len(versions()) - 2
     assert bits({**described, "versions": {**versions(), "levelfield": "9"}}) == bits(described)
+
+
+def test_a_gpu_without_deterministic_kernels_is_said_in_run_yaml_and_leaderboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "Pretended GPU")
+    spec = planned(["margin"], seeds=1)[0].spec
+    steady = spec.model_copy(update={"conditions": spec.conditions.model_copy(update={"deterministic": True})})
+    described = machine_of(spec, "cuda")["machine"]
+    assert (described["gpu"], described["bits"]) == ("Pretended GPU", "can differ")
+    assert {"cuda", "cudnn"} <= described.keys()
+    assert "bits" not in machine_of(steady, "cuda")["machine"]
+    assert machine_of(spec, "cpu")["machine"] == machine()
+
+    by = list(bits(machine_of(spec, "cuda")))
+    assert "gpu Pretended GPU" in by
+    told = "On a GPU, without `deterministic: true`: the same study again can differ in the last bits."
+    assert told in explanation(board(tmp_path / "any", by))
+    assert told not in explanation(board(tmp_path / "same", list(bits(machine_of(steady, "cuda")))))

@@ -16,16 +16,8 @@ from levelfield import objectives
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.chunks import Chunk, open_chunk, write_chunk
 from levelfield.methods import Batch, Deviation, Method, Setting
-from levelfield.randomness import is_chosen
 
 HERE = Path(__file__).parent
-
-
-def optimisers(embedder: nn.Module) -> list[torch.optim.Optimizer]:
-    """Those that train this network: other runs of the process may have left some behind."""
-    found = [each for each in gc.get_objects() if isinstance(each, torch.optim.Optimizer)]
-    trained = {id(weights) for weights in embedder.parameters()}
-    return [each for each in found if any(id(w) in trained for group in each.param_groups for w in group["params"])]
 
 
 class Plain(Method):
@@ -41,12 +33,6 @@ class Plain(Method):
         terms = super().step(embedder, batch, generator)
         self.cheat(embedder, batch)
         return terms
-
-
-class RateThroughGc(Plain):
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        for each in optimisers(embedder):
-            each.param_groups[0]["lr"] *= 10
 
 
 class TestThroughTheGraph(Plain):
@@ -66,18 +52,6 @@ class TestThroughTheGraph(Plain):
         (HERE / "found").write_text(f"{len(catalogs)} catalogs, {images} images, {len(rows)} chunks of rows")
 
 
-class CarriedByHook(Plain):
-    """After the first update it puts weights there that an earlier run left on the disk."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        def load(*_: Any) -> None:
-            if (HERE / "kept.pt").exists():
-                embedder.head.load_state_dict(torch.load(HERE / "kept.pt"))
-
-        if batch.step == 0:
-            optimisers(embedder)[0].register_step_post_hook(load)
-
-
 class CarriedOnDisk(Plain):
     """Begins with a head that an earlier run left on the disk."""
 
@@ -88,24 +62,16 @@ class CarriedOnDisk(Plain):
         return head
 
 
-class HiddenNetwork(Plain):
-    """A frozen network in the step, where `parameters()` does not see it."""
+class OwnedNetwork(Plain):
+    """A frozen network in the step: it runs, and the ledger says so."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.hidden = [nn.Linear(8, 4096).requires_grad_(False)]
+        self.teacher = nn.Linear(8, 4096).requires_grad_(False)
 
     def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:  # type: ignore[override]
         rows = super().embed(embedder, inputs)
-        return rows + self.hidden[0](rows).mean(1, keepdim=True)
-
-
-class OwnedNetwork(HiddenNetwork):
-    """The same network, owned: it runs, and the ledger says so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.teacher = self.hidden[0]
+        return rows + self.teacher(rows).mean(1, keepdim=True)
 
 
 class FrozenStatistics(Plain):
@@ -125,34 +91,6 @@ class PatchedEvaluate(Plain):
                 module.evaluate = lambda *_, **__: 1 / 0  # type: ignore[attr-defined]
 
 
-class HiddenMemory(Plain):
-    """Remembers the rows of earlier batches in a list."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memory: list[Tensor] = []
-
-    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:  # type: ignore[override]
-        rows = super().embed(embedder, inputs)
-        if self.memory:
-            rows = rows + 0.1 * self.memory[-1].mean(0)
-        self.memory.append(rows.detach())
-        return rows
-
-
-class AveragedByHook(Plain):
-    """Averages the weights after every update."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        def average(*_: Any) -> None:
-            weight = embedder.head.linear.weight.data
-            self.mean = weight.clone() if batch.step == 0 else 0.9 * self.mean + 0.1 * weight
-            weight.copy_(self.mean)
-
-        if batch.step == 0:
-            optimisers(embedder)[0].register_step_post_hook(average)
-
-
 class AveragedWhenSaved(Plain):
     """Saves other weights than it trained."""
 
@@ -164,29 +102,12 @@ class AveragedWhenSaved(Plain):
             embedder._register_state_dict_hook(doubled)
 
 
-class WhereNobodyLooks(Plain):
-    """Steps by hand where the seeded looks are not."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        if batch.step and not is_chosen(16, 0, "look", batch.step):
-            embedder.head.linear.weight.data *= 0.9
-
-
 class InjectedGradient(Plain):
     """Leaves a gradient that the loop's own is added to."""
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
         weight = embedder.head.linear.weight
         weight.grad = weight.detach().clone()
-
-
-class EditedMomentum(Plain):
-    """Edits what the optimiser remembers."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        for each in optimisers(embedder):
-            for kept in each.state.values():
-                kept["exp_avg"].numpy()[...] *= 5
 
 
 class MoreThreads(Plain):

@@ -1,4 +1,4 @@
-"""User code that cheats with knowledge of levelfield's internals: refused, exposed, or without effect.
+"""User code that breaks the rules: refused, exposed, or without effect.
 
 CASES is also the table of docs/own-loss.md.
 """
@@ -29,22 +29,14 @@ class Case:
     tries: str
     error: str = ""
     ledger: str = ""
-    inspected: str = ""  # the words instead if this step happens to be inspected, which a slow machine does more often
 
 
 CASES = [
-    Case("RateThroughGc", "finds the optimiser and changes its rate", "changes optimiser settings"),
-    Case("CarriedByHook", "loads an earlier run's weights after the optimiser's step", "hooks into the optimiser"),
     Case("CarriedOnDisk", "starts its head with weights from a file", ledger="start its own (random)"),
-    Case("HiddenNetwork", "computes with a frozen network in a list", "a hidden memory or network"),
     Case("OwnedNetwork", "computes with a frozen network that it owns", ledger="frozen parameters 36,864"),
     Case("FrozenStatistics", "changes BatchNorm's statistics below the cut", "which is frozen under these conditions"),
-    Case("HiddenMemory", "remembers rows of earlier batches in a list", "a hidden memory or network"),
-    Case("AveragedByHook", "averages weights after the optimiser's step", "hooks into the optimiser"),
     Case("AveragedWhenSaved", "saves other weights than it trained", "differs from the trained model"),
-    Case("WhereNobodyLooks", "steps by hand between the seeded looks", "changes the weights 'head.linear.weight'"),
     Case("InjectedGradient", "leaves a gradient at the weights", "leaves a gradient on the weights"),
-    Case("EditedMomentum", "edits what the optimiser remembers", "changes the optimiser state", "", "hidden memory"),
     Case("MoreThreads", "computes with more threads", "changed torch's threads for the whole process"),
     Case("PoisonedCache", "writes other features into the shared store", "does not reproduce the embeddings"),
     Case("Pickled", "declares an object that acts when it is unpickled", "declares 'luck "),
@@ -70,12 +62,11 @@ def figures(folder: Path) -> dict[str, float]:
 @pytest.mark.usefixtures("quick_processes")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_cheat_is_refused_or_exposed(photos: Path, cheats: Path, tmp_path: Path, case: Case) -> None:
-    steps = 64 if case.name == "HiddenMemory" else 4  # found at the first look after the first step
-    study = small_study(photos, [f"{cheats}:{case.name}"], steps=steps)
+    study = small_study(photos, [f"{cheats}:{case.name}"], steps=4)
     runs, outcome = carry_out(study, tmp_path / "out")
     folder = runs[0].folder(tmp_path / "out")
     if case.error:
-        assert case.error in outcome.failed[0] or (case.inspected and case.inspected in outcome.failed[0])
+        assert case.error in outcome.failed[0]
         assert not (folder / "metrics.json").exists()
     else:
         assert not outcome.failed

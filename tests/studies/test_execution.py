@@ -21,6 +21,7 @@ from small_world import SMALL, Heard, board_of, carry_out, command, processes, r
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare
+from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadInput
 from levelfield.files import writing
 from levelfield.studies import Study, prepare, read_study
@@ -60,6 +61,12 @@ class Waits(Fine):
         until = time.monotonic() + 60
         while not go.exists() and time.monotonic() < until:
             time.sleep(0.02)
+        return super().forward(embeddings, labels)
+
+class Marks(Fine):
+    """Leaves a file named after the GPUs that its process sees."""
+    def forward(self, embeddings, labels):
+        Path(__file__).with_name(os.environ["CUDA_VISIBLE_DEVICES"]).touch()
         return super().forward(embeddings, labels)
 
 class Meets(Fine):
@@ -130,6 +137,17 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
         "Dies, seed 0: its process exited with code 7",
         f"Killed, seed 0: {outcome.failed[3]}",
     ]
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_runs_are_spread_over_the_gpus(
+    photos: Path, losses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "environment_of", lambda slot, device, each: {VISIBLE: f"gpu{slot} of {each}"})
+    study = small_study(photos, [f"{losses}:Marks"], overrides=("seeds=2",), steps=1)
+    outcome, _ = all_of(study, tmp_path / "out", jobs=2)
+    assert not outcome.failed
+    assert sorted(path.name for path in tmp_path.glob("gpu*")) == ["gpu0 of 1", "gpu1 of 1"]
 
 
 def test_a_run_that_crashed_is_tried_again_and_its_note_goes(photos: Path, losses: Path, tmp_path: Path) -> None:

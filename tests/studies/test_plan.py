@@ -10,7 +10,7 @@ import pytest
 from levelfield.errors import LevelfieldError
 from levelfield.methods.drml import Drml
 from levelfield.papers import presets as _presets
-from levelfield.studies.planning.plan import plan
+from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.study import parse_study
@@ -54,6 +54,8 @@ OTHER: dict[str, dict[str, Any]] = {
     "trunk_lr": {"trunk_lr": 0.1},
     "weight_decay": {"weight_decay": 0.1},
     "momentum": {"momentum": 0.1},
+    "rmsprop_alpha": {"rmsprop_alpha": 0.9},
+    "rmsprop_alpha_decay": {"rmsprop_alpha_decay": 0.9},
     "schedule": {"schedule": "constant"},
     "warmup": {"warmup": 1},
     "trunk_warmup": {"trunk_warmup": 1},
@@ -69,7 +71,13 @@ OTHER: dict[str, dict[str, Any]] = {
     "patience": {"patience": 1},
     "monitor": {"monitor": "test"},
     "threads": {"threads": 2},
+    "output_norm": {"output_norm": True},
+    "decay": {"decay": "all"},
+    "eps": {"eps": 1.0},
+    "clip_value": {"clip_value": 10},
     "processes": {"processes": 2},
+    "deterministic": {"deterministic": True},
+    "compile": {"compile": True},
 }
 
 
@@ -131,6 +139,16 @@ def test_the_content_of_ones_own_files_changes_a_run(
     assert found[0] == found[2] != found[1]
 
 
+def test_weights_of_other_backbones_do_not_change_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.pth").write_text("weights")
+    plain = identity("conditions.backbone=resnet18", "conditions.weights=w.pth")
+    by_name = [f"conditions.weights.{name}" for name in ("resnet18=w.pth", "resnet50.tv_in1k=other.pth")]
+    assert identity("conditions.backbone=resnet18", *by_name) == plain
+    assert identity("conditions.backbone=resnet50.tv_in1k", *by_name) != plain
+    assert identity("conditions.backbone=conv4", *by_name) == identity("conditions.backbone=conv4")
+
+
 def test_what_was_defined_anew_is_another_run_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [
         {"margin": {"preset": "roth2020/cub"}},
@@ -175,6 +193,30 @@ def test_a_setting_of_one_method_varies_no_other() -> None:
         ("margin [beta=1.5]", 1),
     ]
     assert len({run.folder(Path()) for run in runs}) == 6
+
+
+def test_a_condition_that_a_method_sets_itself_does_not_vary_for_it() -> None:
+    methods = ["margin", {"triplet": {"conditions": {"dim": 32}}}, {"contrastive": {"batch": "5x2"}}, "lda"]
+    for vary, rows in (
+        ({"conditions.dim": [64, 128]}, ["contrastive [dim=64]", "lda [dim=64]", "margin [dim=64]", "triplet"]),
+        ({"conditions.batch": [8, 16]}, ["contrastive", "lda", "margin [batch=8]", "triplet [batch=8]"]),
+    ):
+        runs = plan(parse_study({**PLAIN, "methods": methods, "vary": vary}))
+        assert sorted(run.row for run in runs if "128" not in run.row and "16" not in run.row) == rows
+
+
+def test_a_varied_batch_that_holds_no_tuple_is_left_out() -> None:
+    needing = {"label": "both", "ensemble": {"of": ["triplet", "proxy_nca"]}}
+    study = parse_study(
+        {**PLAIN, "methods": ["triplet", "proxy_nca", needing], "vary": {"conditions.batch": [2, "2x2"]}}
+    )
+    assert left_out(study) == ["triplet [batch=2]"]
+    assert [run.row for run in plan(study)] == [
+        "proxy_nca [batch=2]",
+        "triplet [batch=2x2]",
+        "proxy_nca [batch=2x2]",
+        "both [batch=2x2]",
+    ]
 
 
 def test_varied_data_are_each_looked_at_once() -> None:

@@ -62,7 +62,7 @@ def test_a_process_that_dies_ends_all_and_the_next_command_continues_to_the_same
 ) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": str(tmp_path / "mark")}, "label": "own"}
-    study = small_study(photos, [own], steps=6, processes=2)
+    study = small_study(photos, [own], steps=6, processes=2, cut="last-1", batch_norm="train")
     runs, outcome = carry_out(study, tmp_path / "killed", SAVING)
     assert "killed by signal 9" in outcome.failed[0]
     assert "(rank 1)" in outcome.failed[0]
@@ -112,7 +112,6 @@ def test_one_process_is_no_part_of_an_identity(photos: Path) -> None:
         prepare(small_study(photos, ["triplet"], **more))[0].spec for more in ({}, {"processes": 1}, {"processes": 2})
     )
     assert plain.identity == one.identity != two.identity
-    assert "processes" not in one.model_dump(mode="json")["conditions"]
 
 
 def test_a_method_that_trains_nothing_needs_one_process(photos: Path, tmp_path: Path) -> None:
@@ -177,3 +176,11 @@ def test_divided_classes_train_the_undivided_model_and_a_sample_is_in_the_ledger
         for name, value in told[other][1].items():
             torch.testing.assert_close(told[label][1][name], value, rtol=1e-5, atol=1e-5, msg=f"{label}: {name}")
     assert (told["whole"][1]["proxies"] - told["sampled"][1]["proxies"]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(("device", "instead"), [("cuda:1", "cuda; CUDA_VISIBLE_DEVICES=1,3"), ("mps", "cpu")])
+def test_one_gpu_is_refused_for_several_processes(photos: Path, device: str, instead: str) -> None:
+    with pytest.raises(
+        BadSpecification, match=f"--device {device} is one GPU, but each of 2 .* Use --device {instead}"
+    ):
+        prepare(small_study(photos, ["contrastive"], processes=2), device=device)

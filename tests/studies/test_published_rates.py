@@ -15,7 +15,6 @@ from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
 from levelfield.studies.specification.rates import settings_under
 from levelfield.studies.specification.study import parse_study
-from levelfield.training import Conditions
 from levelfield.tuning.space import own_values, space_of
 
 
@@ -48,8 +47,6 @@ def test_own_parameters_learn_at_their_published_rates(photos: Path, method: Any
 
 def test_without_the_condition_multiples_are_taken_as_they_are(photos: Path) -> None:
     assert rates_of(photos, "proxy_anchor", lr=0.002)["proxies"] == pytest.approx(0.2)
-    assert "rates" not in Conditions().model_dump()
-    assert "rates" in Conditions(rates="published").model_dump()
 
 
 def test_the_ledger_prints_the_multiple_and_where_it_comes_from(photos: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def fits(batching: Batching, objective: Any) -> Fit:
     >>> from levelfield.objectives import describe
     >>> fits(create("spc", [0, 0, 1, 1], batch_size=2, samples_per_class=1), describe("triplet"))
     Fit(verdict='no', reason='it needs 2 images of a class in a batch, but batches have at most 1')
-    >>> fits(create("random", [0, 0, 1, 1, 2, 2], batch_size=2), describe("triplet")).verdict
+    >>> fits(create("random", [0, 0, 1, 1, 2, 2], batch_size=3), describe("triplet")).verdict
     'by chance'
     """
     least: tuple[int, int] | None = getattr(getattr(objective, "facts", objective), "least", None)
@@ -34,6 +34,8 @@ def fits(batching: Batching, objective: Any) -> Fit:
         return Fit("no", f"it needs {together} images of a class in a batch, but batches have at most {promise.most}")
     if promise.most_classes is not None and promise.most_classes < classes:
         return Fit("no", f"it needs {classes} classes in a batch, but batches have at most {promise.most_classes}")
+    if batching.batch_size < (least_images := classes + together - 1):
+        return Fit("no", f"it needs {least_images} images in a batch, but batches have {batching.batch_size}")
     if promise.together < together:
         return Fit("by chance", f"a batch may lack {together} images of the same class")
     if promise.classes < classes:

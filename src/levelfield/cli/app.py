@@ -141,7 +141,10 @@ def main(arguments: list[str] | None = None) -> None:
         _tell(f"Code in a file that you named called sys.exit({told}).")
         sys.exit(1)
     except Exception as error:  # a bug of levelfield
-        _end_unexpectedly(error)
+        if type(error).__name__ != "OutOfMemoryError":  # torch's; a run explains its own
+            _end_unexpectedly(error)
+        _tell("The memory of the GPU is not enough. Use --device cpu, or end other programs that use the GPU.")
+        sys.exit(1)
     if code == _INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
         error_console.print("\nStopped. Nothing is lost: run the same command again to continue.")
     sys.exit(code or 0)

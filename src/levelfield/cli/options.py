@@ -28,8 +28,23 @@ MiniOption = Annotated[bool, typer.Option("--mini", help="The study in minutes: 
 SmallOption = Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")]
 OnOption = Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, mps.")]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per core.")]
+
+
+def _computes(context: typer.Context, device: str) -> str:
+    """Models of finished runs compute on the device of the command."""
+    from levelfield.embedder.devices import computing_on
+
+    context.with_resource(computing_on(device))
+    return device
+
+
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", help="auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps.", callback=_computes),
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per GPU, or per core without one.")
+]
 ProcessesOption = Annotated[
     int | None,
     typer.Option("--processes", min=1, help="Processes per run; each embeds its share of every batch."),
@@ -46,7 +61,15 @@ ShipOption = Annotated[
     bool,
     typer.Option("--ship-features", help="With --ray: send computed features to nodes that do not have the images."),
 ]
-WorkersOption = Annotated[int, typer.Option("--workers", min=0, help="Image-decoding processes per run.")]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        min=0,
+        help="Processes that decode images, per run; default: the cores that the runs leave.",
+        callback=lambda workers: _decoding_with(workers),
+    ),
+]
 CacheOption = Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
 ImagesOption = Annotated[
@@ -74,6 +97,15 @@ TrustOption = Annotated[
         is_eager=True,  # before an argument reads its folder
     ),
 ]
+
+
+def _decoding_with(workers: int | None) -> int | None:
+    """Decode with this number of processes from here on: a command is a process."""
+    if workers is not None:
+        from levelfield.data.decoders import choose_decoders
+
+        choose_decoders(workers)
+    return workers
 
 
 def _taken(place: Path | None) -> Path | None:

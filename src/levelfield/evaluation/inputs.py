@@ -92,7 +92,8 @@ def check_inputs(
     )
 
 
-def _numpy(values: Any, name: str) -> Array:
+def as_array(values: Any, name: str) -> Array:
+    """Arrays, lists and tensors of any device as a NumPy array; `name`: for messages."""
     try:
         if isinstance(values, torch.Tensor):
             short = values.is_floating_point() and values.element_size() < 4  # numpy lacks most of these types
@@ -111,7 +112,7 @@ def _itemsize(values: Any) -> int:
 
 def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     """`[n, d]` float32 or float64, finite. `FileRows` stay in their file: they can do all that the engine asks."""
-    rows: Any = values if isinstance(values, FileRows) else _numpy(values, name)
+    rows: Any = values if isinstance(values, FileRows) else as_array(values, name)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise BadInput(f"{name} has shape {rows.shape} and type {rows.dtype}; expected numbers of shape (rows, dim).")
     if not rows.size:
@@ -136,7 +137,7 @@ def check_dim(dim: int, columns: int, name: str) -> None:
 
 def class_names(values: Any, name: str, count: int, owner: str) -> Array:
     """One label per row: integers or text."""
-    labels = _numpy(values, name)
+    labels = as_array(values, name)
     if labels.ndim != 1:
         raise BadInput(f"{name} has shape {labels.shape}; expected one label per row, shape ({count},).")
     if len(labels) != count:
@@ -172,7 +173,7 @@ def _infinite(rows: Array) -> Array:
 def _ids(values: Any, queries: int, gallery: int) -> Array:
     if values is None:
         return np.full(queries, -1)
-    ids = _numpy(values, "query_ids")
+    ids = as_array(values, "query_ids")
     if ids.shape != (queries,) or ids.dtype.kind not in "iu":
         raise BadInput(
             f"query_ids has shape {ids.shape} and type {ids.dtype}; expected one integer per query, "

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.inputs import Array
+from levelfield.evaluation.inputs import Array, Arrays, as_array
 
 _ROWS = 4096  # normalised at a time, in float64
 
 
-def joined(members: Sequence[Array]) -> Array:
+def joined(members: Sequence[Arrays]) -> Array:
     """Normalise the rows of each member (n, d_k) to length 1 and concatenate them: float32 (n, sum of d_k).
 
     Without normalisation the member with the longest rows would dominate. The result is not normalised again: every row
@@ -23,11 +23,11 @@ def joined(members: Sequence[Array]) -> Array:
     array([[ 0.6,  0.8,  1. ],
            [ 0. ,  0. , -1. ]], dtype=float32)
     """
-    members = [np.asarray(rows) for rows in members]
-    _check(members)
-    ends = np.cumsum([rows.shape[1] for rows in members])
-    together = np.empty((len(members[0]), int(ends[-1])), dtype=np.float32)
-    for rows, end in zip(members, ends, strict=True):
+    arrays = [as_array(rows, f"member {place}") for place, rows in enumerate(members)]
+    _check(arrays)
+    ends = np.cumsum([rows.shape[1] for rows in arrays])
+    together = np.empty((len(arrays[0]), int(ends[-1])), dtype=np.float32)
+    for rows, end in zip(arrays, ends, strict=True):
         for first in range(0, len(rows), _ROWS):
             block = slice(first, first + _ROWS)
             together[block, end - rows.shape[1] : end] = _unit(rows[block])

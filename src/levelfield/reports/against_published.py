@@ -87,7 +87,7 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
     return {
         **settings,
         "protocol": protocol,
-        "backbone": conditions.backbone.partition(".")[0],
+        "backbone": conditions.backbone,
         "dim": conditions.dim * (len(spec.needs) if spec.joined else 1),
         "image": conditions.image,
         "batch": layout.batch_size,

@@ -33,6 +33,7 @@ def finish(
     out: Path | None = None,
     metrics: Sequence[str] = (),
     figures: Sequence[str] = (),
+    beside: Sequence[Path] = (),
     near_leaks: bool = False,
     compact: bool = False,
     page: bool = True,
@@ -43,9 +44,9 @@ def finish(
     folder.
 
     A figure, compact table or page that cannot be made does not affect the rest. metrics, figures: override those of
-    the study. near_leaks: search for near-duplicates across the split, and draw them. compact: evaluate the embeddings
-    in fewer bytes, too, in a table of its own. page: write report.html, unless it is there
-    and would not change. again: write it anyway.
+    the study. beside: folders of other studies, which the figures show, too. near_leaks: search for near-duplicates
+    across the split, and draw them. compact: evaluate the embeddings in fewer bytes, too, in a table of its own. page:
+    write report.html, unless it is there and would not change. again: write it anyway.
     """
     own = out is None and not metrics
     out = out or folder
@@ -65,7 +66,7 @@ def finish(
             not_drawn[COMPACT] = _reason(error)
     for name in figures or figures_of(study):
         try:
-            paths += draw_figures([name], board, runs, folder, out)
+            paths += draw_figures([name], board, runs, folder, out, beside)
         except Exception as error:  # no error in a figure may lose the leaderboard; it is reported
             not_drawn[name] = _reason(error)
     if own:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.embedder.devices import AUTO, computing_on, usable
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
@@ -25,6 +27,7 @@ def compare(
     *,
     out: Path | str = "runs",
     jobs: int = 0,
+    device: str | None = None,
     options: Options | None = None,
     progress: RunsProgress = SILENT_RUNS,
     trust: Sequence[Path | str] = (),
@@ -40,7 +43,9 @@ def compare(
         out: the parent folder of the study's folder.
         jobs: number of worker processes. 0 runs in this process, unless a method is user code, which never runs in
             the process that evaluates other methods.
-        options: device and other options that do not change a run's identity.
+        device: "cpu", "cuda", "cuda:1", "mps" or "auto" (CUDA, else MPS, else the CPU); by default that of `options`,
+            or "auto" without options.
+        options: further options that do not change a run's identity.
         progress: progress of the runs; silent by default.
         trust: code files that may run besides those that the study names, such as the loss of a teacher.
         page: write report.html, a page with the images and what every method finds for them.
@@ -58,8 +63,11 @@ def compare(
         if compact:
             check_metrics(study.metrics)
         folder = Path(out) / study.name
-        runs = run_study(study, folder, jobs=jobs, options=options or Options(), progress=progress)
-        report = finish(study, runs, folder, page=page, compact=compact, progress=progress)
+        options = options or Options(device=AUTO)
+        options = replace(options, device=usable(device or options.device))
+        runs = run_study(study, folder, jobs=jobs, options=options, progress=progress)
+        with computing_on(options.device):
+            report = finish(study, runs, folder, page=page, compact=compact, progress=progress)
     if report.not_drawn:
         logging.getLogger("levelfield").warning(report.missing_figures)
     return report

@@ -41,7 +41,7 @@ def card(run: Path, facts: Mapping[str, Any], measured: Measured | None) -> str:
 
 def licence(spec: RunSpec) -> str:
     """The licence of the weights that training began with, as far as their source declares it."""
-    weights, name = spec.conditions.weights, spec.conditions.backbone
+    weights, name = spec.conditions.own_weights, spec.conditions.backbone
     if weights == "random":
         return "none: the network began with random weights."
     if weights is not None:
@@ -57,7 +57,7 @@ def licence(spec: RunSpec) -> str:
 
 
 def _weights(spec: RunSpec) -> dict[str, str]:
-    return {"weights": str(spec.conditions.weights or "pretrained")}
+    return {"weights": str(spec.conditions.own_weights or "pretrained")}
 
 
 def _section(title: str, lines: list[str]) -> str:

@@ -19,7 +19,10 @@ DESCRIPTION = "model.json"
 FORMAT = 1
 INPUT, OUTPUT = "images", "rows"
 _KEYS = ("format", "file", "weights", "codes", "dim", "input", "output", "preprocessing", "about", "checksum")
-_ORDER = "decode, turn upright (EXIF), transparency on white, RGB; then resize, crop, divide by 255, (x - mean) / std"
+_ORDER = (
+    "decode (levelfield: a JPEG at 1/2, 1/4 or 1/8 where twice the resized shorter side remains), turn upright (EXIF), "
+    "transparency on white, RGB; then resize, crop, divide by 255, (x - mean) / std"
+)
 
 
 def describe(

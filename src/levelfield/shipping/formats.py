@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from levelfield.data.files.pictures import Picture
+from levelfield.data.loader import Loader
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView
 from levelfield.embedder import in_blocks
 from levelfield.embedder import load as load_run
+from levelfield.embedder.devices import requested, usable
 from levelfield.embedder.ensemble import copy_model
-from levelfield.embedder.model import Pictures
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.files.writing import write_whole
 from levelfield.progress import Progress
@@ -94,17 +95,18 @@ def _write_torchscript(run: Path, network: PlainNetwork, view: TestView | StepsV
 
 
 def _reread_torchscript(folder: Path, view: TestView | StepsView) -> Reread:
+    device = torch.device(usable(requested()))
     with _tracing("TorchScript"):
-        network = torch.jit.load(folder / "model.pt", map_location="cpu")
+        network = torch.jit.load(folder / "model.pt", map_location=device)
 
     def embed(pictures: Sequence[Picture], progress: Progress) -> Rows:
-        chosen = Pictures(list(pictures), (view,), torch.device("cpu"))
-        stage = progress.stage("measuring", len(chosen))
+        loader = Loader(list(pictures), view, device=device)
+        stage = progress.stage("measuring", len(loader))
         with torch.no_grad():
-            found: Rows = in_blocks(network, chosen, padded=False, stage=stage)[0].numpy()
+            found: Rows = in_blocks(network, loader, padded=False, stage=stage)[0].cpu().numpy()
         return found
 
-    return Reread(_rows_of(network), embed)
+    return Reread(_rows_of(network, device), embed)
 
 
 def _write_safetensors(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
@@ -112,9 +114,9 @@ def _write_safetensors(run: Path, network: PlainNetwork, view: TestView | StepsV
 
 
 def _reread_safetensors(folder: Path, view: TestView | StepsView) -> Reread:
-    model = load_run(folder)
+    model = load_run(folder, device=requested())
     return Reread(
-        _rows_of(PlainNetwork(model)),
+        _rows_of(PlainNetwork(model), model.device),
         lambda pictures, progress: model.embed(pictures, normalize=False, progress=progress),
     )
 
@@ -126,10 +128,10 @@ FORMATS = {
 }
 
 
-def _rows_of(network: Callable[[Tensor], Tensor]) -> Callable[[Rows], Rows]:
+def _rows_of(network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Rows], Rows]:
     def rows(images: Rows) -> Rows:
         with torch.no_grad():
-            found: Rows = network(torch.from_numpy(images)).numpy()
+            found: Rows = network(torch.from_numpy(images).to(device)).cpu().numpy()
         return found
 
     return rows

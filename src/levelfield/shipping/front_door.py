@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from levelfield.embedder.devices import AUTO
 from levelfield.errors import BadInput
 from levelfield.shipping.onnx_model import SUFFIX, OnnxModel, load_onnx
 
@@ -23,7 +24,8 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     Args:
         folder: of a run, or of a study, meaning its best run (`runs/demo`, or `runs/demo/best`); or a file model.onnx
             of `levelfield export` (or its folder), which is used without importing torch.
-        device: where the model computes, as torch names it: "cpu", "cuda:0". An ONNX file computes on the CPU.
+        device: where the model computes, as torch names it: "cpu", "cuda:0"; "auto": CUDA, else MPS,
+            else the CPU. An ONNX file computes on the CPU.
         head: needed only for a model with a custom head; its weights are read from the folder.
 
     Returns:
@@ -36,7 +38,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         from levelfield.embedder import load as load_run
 
         return load_run(folder, device=device, head=head)
-    if device != "cpu":
+    if device not in ("cpu", AUTO):
         raise BadInput(f"{folder} computes on the CPU, not on '{device}': leave out the device.")
     if head is not None:
         raise BadInput(f"{folder} holds the whole model: leave out the head.")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
+from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.onnx_model import OnnxModel
@@ -50,7 +51,7 @@ def _part(
     model: Model | Ensemble | OnnxModel, paths: Sequence[Path], store: FeatureCache, progress: Progress
 ) -> NDArray[np.float32]:
     digests = [file_digest(path) for path in paths]
-    key = f"embeddings of {model.checksum} {'cpu' if isinstance(model, OnnxModel) else model.device.type}"
+    key = f"embeddings of {model.checksum} {'cpu' if isinstance(model, OnnxModel) else key_of(model.device)}"
     absent = store.absent(key, digests)
     new = {digest: place for place, digest in enumerate(digests) if digest in absent}
     # all in one call: the store asks for a sixteenth at a time, and each call fills up a block

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from levelfield.data.decoders import decoders
 from levelfield.data.files.pictures import Picture, listed, opened
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView
@@ -75,11 +79,30 @@ class OnnxModel:
         chosen = listed(images)
         stage = progress.stage("embedding", len(chosen))
         found = np.empty((len(chosen), self.dim), dtype=np.float32)
+        decoded = self._read_ahead(chosen)
         for start in range(0, len(chosen), _BLOCK):
-            block = np.stack([pixels(self.view, opened(each)) for each in chosen[start : start + _BLOCK]])
+            block = np.stack(list(islice(decoded, _BLOCK)))
             found[start : start + _BLOCK] = self.rows(_filled(block) if exact else block)[: len(block)]
             stage.advance(len(block))
         return unit(found) if normalize else found
+
+    def _read_ahead(self, pictures: list[Picture]) -> Iterator[NDArray[np.float32]]:
+        """Normalised images in order; with `--workers` read ahead by threads, since worker processes need torch."""
+
+        def read(picture: Picture) -> NDArray[np.float32]:
+            return pixels(self.view, opened(picture, decoded=self.view.decoded))
+
+        if not (threads := decoders(len(pictures))):
+            yield from map(read, pictures)
+            return
+        waiting: deque[Future[NDArray[np.float32]]] = deque()
+        with ThreadPoolExecutor(threads) as readers:
+            for picture in pictures:
+                waiting.append(readers.submit(read, picture))
+                if len(waiting) > 2 * _BLOCK:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def rows(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw rows (images, dim) of normalised images (images, 3, side, side)."""

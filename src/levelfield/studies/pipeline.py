@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ from levelfield import methods
 from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
 from levelfield.embedder import Trunk
-from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.embedder.devices import computing_on
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
+from levelfield.ranks import backend_for, check_device
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import Outcome, WorkerProcesses, run_all
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
+from levelfield.studies.planning.cost_counted import missing_weights
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder.store import write_plan
 from levelfield.studies.runs.inputs import check_trunk, open_catalog
@@ -35,6 +39,7 @@ from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.variations import check_methods
 from levelfield.training import Conditions
 from levelfield.training.checks import check_division
+from levelfield.training.precision import check_precision
 from levelfield.trust import trusted
 
 
@@ -43,11 +48,13 @@ def prepare(
     *,
     tested: bool = True,
     device: str = "cpu",
+    download: bool = True,
     progress: Progress = SILENT,
 ) -> list[PlannedRun]:
     """Check all that can be checked before training, and return the runs of a study.
 
     tested: require test classes. `train` does not need them.
+    download: let timm download weights that are not on this machine; otherwise they are missing.
     progress: progress of the images that are checked for the first time.
     """
     ranking(study.metrics)
@@ -61,7 +68,14 @@ def prepare(
 
     runs = plan(study, digest=digest, device=device)
     check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
+    if not download and (lacking := missing_weights(runs)):
+        raise MissingData("\n".join(lacking))
     different = [run.spec.conditions for run in runs]
+    check_device(device, max((conditions.processes for conditions in different), default=1))
+    for precision, processes in {(c.precision, c.processes) for c in different}:
+        check_precision(precision, device)
+        if processes > 1:
+            backend_for(device, int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
     for metric in {c.select for c in different} - {"budget"}:
         ranking([metric])
     trunks = {_trunk_of(conditions): conditions for conditions in different}
@@ -116,7 +130,8 @@ def carry_out(
     options = replace(options, trust=trusted())
     outcome = run_all(runs, folder, study.metrics, jobs=jobs, options=options, progress=progress, executor=executor)
     if study.corruptions:
-        outcome.unmeasured = _corrupt(study, runs, folder, outcome, executor or WorkerProcesses(jobs), progress)
+        with computing_on(options.device):
+            outcome.unmeasured = _corrupt(study, runs, folder, outcome, executor or WorkerProcesses(jobs), progress)
     return outcome
 
 
@@ -144,7 +159,7 @@ def _corrupt(
 def _trunk_of(conditions: Conditions) -> tuple[Any, ...]:
     """The conditions that decide whether a trunk can be built, and where it is cut."""
     c = conditions
-    return c.backbone, c.weights, c.cut, c.taps, c.pooling, c.image
+    return c.backbone, c.own_weights, c.cut, c.taps, c.pooling, c.image
 
 
 def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, trunk: Trunk) -> None:
@@ -155,7 +170,7 @@ def _check_method(run: PlannedRun, fold: protocols.Fold, labels: np.ndarray, tru
     if not method.trains or run.spec.joined:
         return
     try:
-        check_division(method, conditions)
+        check_division(method, conditions, trunk)
     except BadSpecification as error:
         raise BadSpecification(f"Method '{run.label}': {error}") from error
     layout, drawn = conditions.batches(method)

@@ -71,12 +71,12 @@ def compare(
     backbones: BackbonesOption = None,
     root: RootOption = None,
     out: OutOption = Path("runs"),
-    device: DeviceOption = "cpu",
+    device: DeviceOption = "auto",
     jobs: JobsOption = 1,
     processes: ProcessesOption = None,
     ray: RayOption = None,
     ship_features: ShipOption = False,
-    workers: WorkersOption = 0,
+    workers: WorkersOption = None,
     cache: CacheOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print plan, cost and deviations without training.")
@@ -110,7 +110,9 @@ def compare(
     if dry_run and time_limit is not None:
         from levelfield.cli.compare.tune import fit_to_time
 
-        overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
+        overrides, trials = fit_to_time(
+            time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache, device
+        )
     elif not dry_run and (trials is not None or time_limit is not None):
         from levelfield.cli.compare.tune import tune
 
@@ -144,7 +146,7 @@ def compare(
     # these need torch; the study file was checked without it
     with without_collection():
         from levelfield.cli.compare.plans import print_counted, print_plan
-        from levelfield.embedder.devices import usable
+        from levelfield.embedder.devices import capacity, usable
         from levelfield.reports.figures import check_figures, figures_of
         from levelfield.reports.finish import finish
         from levelfield.studies.leaderboard.compact import check_metrics
@@ -160,14 +162,16 @@ def compare(
         check_metrics(chosen.metrics)
     try:
         with looking() as progress:
-            runs = prepare(chosen, device=usable(device), progress=progress)
+            counted = dry_run and countable(chosen)  # if anything is missing
+            device = usable(device)
+            runs = prepare(chosen, device=device, download=not counted, progress=progress)
     except MissingData as error:
-        if not dry_run or not countable(chosen):
+        if not counted:
             raise
         print_counted(chosen, str(error))
         return None
     folder = out / chosen.name
-    jobs = jobs or max(1, (os.cpu_count() or 1) // chosen.conditions.processes)
+    jobs = jobs or capacity(device, chosen.conditions.processes)
     options = Options(device=device, cache_folder=cache, workers=workers, tensorboard=tensorboard)
     if dry_run or data is not None:
         left = [run for run in runs if not is_finished(run.folder(folder), run.spec, chosen.metrics)]

@@ -8,9 +8,10 @@ from rich.table import Table
 from levelfield import methods
 from levelfield.cli.console import console
 from levelfield.reports.leaderboard import cells
-from levelfield.studies.planning.cost_counted import count, total
+from levelfield.studies.planning.cost_counted import count, missing_weights, total
 from levelfield.studies.planning.cost_measured import Estimate, size_text
 from levelfield.studies.planning.foresight import foresee
+from levelfield.studies.planning.plan import left_out
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.tuning.halving import BRACKET
@@ -27,6 +28,7 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
         for row in cost.rows:
             table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
         console.print(table)
+    _print_left_out(study)
     console.print(cost.text, highlight=False)
     trained = {run.row for run in runs if methods.trains(run.spec.method.name)}
     searched = [row for row in cost.rows if row.label in trained]
@@ -74,8 +76,10 @@ def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
 
 
 def print_counted(study: Study, reason: str) -> None:
-    """Print the plan of a study whose data or weights are missing: only costs that can be counted."""
+    """Print the plan of a study whose data or weights are missing: only costs that can be counted, and all that is
+    missing. reason: what was found missing first."""
     runs, rows = count(study)
+    reasons = "\n".join(dict.fromkeys([*reason.splitlines(), *missing_weights(runs)]))
     table = Table(
         title=f"{study.name}: {len(runs)} runs", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
     )
@@ -87,15 +91,21 @@ def print_counted(study: Study, reason: str) -> None:
         told = "".join(letters[text] for text in row.deviations)
         table.add_row(row.label, str(row.runs), *costs, size_text(row.bytes), told or "-")
     console.print(table)
+    _print_left_out(study)
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
     console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.", highlight=False)
     console.print(
         "Images: seen in training. Passes: images through the trunk, for training, selection and monitoring "
         "(if no run ends early) and the test. FLOPs: multiplications and additions. Computed from the official "
         "numbers of images. Hours: unknown, since nothing was measured on this device.\n"
-        f"Counted, not measured, because: {reason}",
+        f"Counted, not measured, because: {reasons}",
         highlight=False,
     )
+
+
+def _print_left_out(study: Study) -> None:
+    if rows := left_out(study):
+        console.print(f"Left out, since a batch is too small to compare anything: {', '.join(rows)}.", highlight=False)
 
 
 def _in_short(count: int) -> str:

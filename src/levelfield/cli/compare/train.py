@@ -49,9 +49,9 @@ def train(
     seed: Annotated[int, typer.Option("--seed")] = 0,
     root: RootOption = None,
     out: OutOption = Path("runs"),
-    device: DeviceOption = "cpu",
+    device: DeviceOption = "auto",
     processes: ProcessesOption = None,
-    workers: WorkersOption = 0,
+    workers: WorkersOption = None,
     cache: CacheOption = None,
     tensorboard: TensorboardOption = False,
     trust_files: TrustOption = None,
@@ -85,10 +85,11 @@ def train(
     from levelfield.studies.planning.plan import needed_labels, with_needed
     from levelfield.studies.runs.run import Options
 
+    device = usable(device)
     content = whole.model_dump(mode="json") | {"vary": {}}
     label = method
     if method == "best":
-        winner = _winner(whole, out)
+        winner = _winner(whole, out, device)
         label = winner.label
         for key, value in winner.variation:
             assign(content, key, value)
@@ -107,7 +108,7 @@ def train(
             label = _say_steps(label, steps, content) if trains else label
     chosen = parse_study(content)
     with looking() as progress:
-        planned = prepare(chosen, tested=False, device=usable(device), progress=progress)
+        planned = prepare(chosen, tested=False, device=device, progress=progress)
     own = [run for run in planned if run.label == label and (run.spec.seed == seed or not run.seeded)]
     if not own:
         there = ", ".join(map(str, chosen.seeds))
@@ -140,12 +141,13 @@ def _say_steps(label: str, steps: int, content: dict[str, Any]) -> str:
     return "head at its start"
 
 
-def _winner(study: Study, out: Path) -> PlannedRun:
+def _winner(study: Study, out: Path, device: str) -> PlannedRun:
     from levelfield.studies.leaderboard.board import gather
     from levelfield.studies.pipeline import prepare
     from levelfield.studies.runs.folder.store import read_plan
 
-    runs = prepare(study) if not (out / study.name / "runs.json").exists() else read_plan(out / study.name)
+    planned = (out / study.name / "runs.json").exists()
+    runs = read_plan(out / study.name) if planned else prepare(study, device=device)
     board = gather(study.name, runs, out / study.name, study.metrics)
     metric, best = board.metrics[0], board.winner
     kind = "trained method" if best.trained else "row (none of them trained)"

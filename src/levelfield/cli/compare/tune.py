@@ -95,11 +95,11 @@ def tune(
     ] = False,
     root: RootOption = None,
     out: OutOption = Path("runs"),
-    device: DeviceOption = "cpu",
+    device: DeviceOption = "auto",
     jobs: JobsOption = 1,
     ray: RayOption = None,
     ship_features: ShipOption = False,
-    workers: WorkersOption = 0,
+    workers: WorkersOption = None,
     cache: CacheOption = None,
     mini: MiniOption = False,
     small: SmallOption = False,
@@ -117,7 +117,9 @@ def tune(
         raise BadInput("--compact needs --compare: it evaluates the compared runs.")
     study, overrides = trusted_words(study, overrides, data)
     if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache)
+        overrides, trials = fit_to_time(
+            time_limit, study, data, overrides, trials, skip_unreadable, root, jobs, cache, device
+        )
     share = validation or (1 / folds if folds else DEFAULT_SHARE)
     share = share if 0 < share < 1 else DEFAULT_SHARE  # a wrong one is refused below
     chosen = choose_study(
@@ -131,10 +133,13 @@ def tune(
         get_ready(ray, jobs=at_once, threads=threads, ship_features=ship_features)
 
     from levelfield.cli.compare.tuning_bars import TuningBars
-    from levelfield.embedder.devices import usable
+    from levelfield.embedder.devices import capacity, usable
     from levelfield.reports.tuning import show_tuning, tuning_table, write_tuning
     from levelfield.studies.runs.run import Options
     from levelfield.tuning import tune as search_settings
+
+    device = usable(device)
+    at_once = jobs or capacity(device, chosen.conditions.processes)
 
     if compact:
         from levelfield.studies.leaderboard.compact import check_metrics
@@ -142,10 +147,10 @@ def tune(
         check_metrics(chosen.metrics)
     how = choose_how(chosen, trials, budget, validation, folds, sampler, metric, prune=prune, seed=seed)
     if dry_run:
-        print_outline(chosen, how, Options(device=usable(device), cache_folder=cache), at_once)
+        print_outline(chosen, how, Options(device=device, cache_folder=cache), at_once)
         return
     folder = out / f"{chosen.name}-tuning"
-    options = Options(device=usable(device), cache_folder=cache, workers=workers)
+    options = Options(device=device, cache_folder=cache, workers=workers)
     with (
         executor_on(ray, ship_features=ship_features, jobs=at_once, threads=threads) as executor,
         TuningBars(how) as bars,
@@ -193,10 +198,12 @@ def fit_to_time(
     root: Path | None,
     jobs: int,
     cache: Path | None,
+    device: str,
 ) -> tuple[list[str], int]:
     """Overrides and the number of trials with which the user's photos are compared within the time limit."""
     if data is None or study is not None:
         raise BadSpecification("--time chooses a recipe for photos: give --data FOLDER, and no study.")
+    from levelfield.embedder.devices import capacity, usable
     from levelfield.studies.runs.run import Options
     from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
@@ -205,6 +212,7 @@ def fit_to_time(
     limit = Budget.parse(time_limit).seconds
     if limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
+    device = usable(device)
     content, _, largest = fit_photos(data, overrides, skip_unreadable, root, DEFAULT_SHARE)
     with bar("timing a few recipes") as progress:
         fitted = fit_recipe(
@@ -212,8 +220,8 @@ def fit_to_time(
             limit,
             fixed={override.partition("=")[0] for override in overrides},
             largest=largest,
-            jobs=jobs or os.cpu_count() or 1,
-            options=Options(cache_folder=cache),
+            jobs=jobs or capacity(device),
+            options=Options(device=device, cache_folder=cache),
             ladder=LADDER if trials is None else [replace(one, trials=trials) for one in LADDER],
             progress=progress,
         )

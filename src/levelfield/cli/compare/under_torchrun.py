@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 def follow(device: str) -> None:
     """Take part in the runs of the first process."""
+    from levelfield.embedder.devices import usable
     from levelfield.studies.execution.under_torchrun import following
 
-    following(device)
+    following(usable(device))
 
 
 def lead(runs: list[PlannedRun], device: str) -> AbstractContextManager[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import console
-from levelfield.cli.options import RunsArgument, TrustOption
+from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,42 +28,32 @@ def maps(
         int, typer.Option("--channels", min=1, max=100, help="Number of strongest channels to draw.")
     ] = 3,
     out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("maps.png"),
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Draw activation maps of runs over images.
 
     One row per run, the baseline first.
     """
-    import numpy as np
-    import torch
-
     from levelfield.data import read_image
-    from levelfield.data.views.basic import TestView
-    from levelfield.data.views.named import StepsView
     from levelfield.reports.figures import check_name
-    from levelfield.reports.figures.activation_maps import draw_activation_maps
+    from levelfield.reports.figures.activation_maps import activations, draw_activation_maps
 
     check_name(out)
-    models = [_single(run) for run in runs]
+    models = [_single(run, device) for run in runs]
     opened = [read_image(path) for path in images]
     labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
-    found = {}
-    for label, model in zip(labels, models, strict=True):
-        seen = torch.stack([model.view(image) for image in opened])
-        found[label] = list(model.embedder.trunk.last_map(seen).numpy())
-    first = models[0].view
-    assert isinstance(first, TestView | StepsView)
-    pictures = [np.asarray(first.picture(image)) for image in opened]
+    pictures, found = activations(dict(zip(labels, models, strict=True)), opened)
     path = draw_activation_maps(pictures, found, out, channels=channels)
     console.print(f"Written: {path}", soft_wrap=True)
 
 
-def _single(run: Path) -> Model:
+def _single(run: Path, device: str) -> Model:
     from levelfield.embedder.model import Model, load
 
-    model = load(run)
+    model = load(run, device=device)
     if not isinstance(model, Model):
         raise BadInput(f"{run} joins several networks: name its member runs instead.")
     return model

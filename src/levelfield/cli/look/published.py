@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("published", epilog="Example: levelfield published roth2020 table4", rich_help_panel=panel)(published)
+    app.command("published", epilog="Example: levelfield published roth2020/table4", rich_help_panel=panel)(published)
 
 
 def published(
-    what: Annotated[str | None, typer.Argument(help="A paper such as roth2020, or a method's name.")] = None,
+    what: Annotated[
+        str | None, typer.Argument(help="A paper, a table such as roth2020/table4, or a method's name.")
+    ] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="Print all reported results of a method.")] = None,
     metric: Annotated[str, typer.Option("--metric", help="Metric to print for a method.")] = "recall@1",
@@ -35,6 +37,9 @@ def published(
     papers = papers_tables.papers()
     if what is not None and (new := renamed(what)) is not None:
         raise UnknownName(f"'{what}' is now called '{new}': papers are named by author and year.")
+    if what is not None and table is None and what.partition("/")[0] in papers:
+        what, _, named = what.partition("/")
+        table = named or None
     if what is not None and what not in papers:
         if method is not None or table is not None:
             raise unknown("paper", what, papers, see="levelfield published")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from levelfield.cli.console import bar, console
-from levelfield.cli.options import CompactOption, FullOption, ImagesOption, TrustOption
+from levelfield.cli.options import CompactOption, DeviceOption, FullOption, ImagesOption, TrustOption
 
 
 def add_to(app: typer.Typer, panel: str) -> None:
@@ -24,6 +24,10 @@ def report(
     figures: Annotated[
         list[str] | None, typer.Option("--figure", help="Figure to draw; repeatable. See `levelfield list figures`.")
     ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--beside", help="Another study that the figures show, too, e.g. on other data; repeatable."),
+    ] = None,
     leaks: Annotated[bool, typer.Option("--leaks", help="Find and draw near-duplicates across the split.")] = False,
     compact: CompactOption = False,
     page: Annotated[
@@ -32,6 +36,7 @@ def report(
     ] = None,
     root: ImagesOption = None,
     full: FullOption = False,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Print the leaderboard of finished runs; write its files.
@@ -40,6 +45,7 @@ def report(
     Without --figure, the study's own figures are drawn.
     """
     from levelfield import evaluation
+    from levelfield.embedder.devices import usable
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_figures, figures_of
     from levelfield.reports.finish import finish
@@ -50,6 +56,7 @@ def report(
     from levelfield.trust import trust
 
     trust(*references_in([evaluation.split(metrics or ""), figures or []]))
+    usable(device)
     runs = read_plan(folder)
     study = read_study(folder / "study.yaml")
     chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
@@ -66,6 +73,7 @@ def report(
             out=out,
             metrics=chosen if metrics else (),
             figures=wanted,
+            beside=beside or (),
             near_leaks=leaks,
             compact=compact,
             page=page is not False,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, console, error_console, is_quiet
-from levelfield.cli.options import ImagesOption, TrustOption
+from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption
 
 if TYPE_CHECKING:
     from levelfield.reports.view.server import Server
@@ -30,6 +30,7 @@ def view(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 0,
     root: ImagesOption = None,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Look at a study, and search with your own photos.

@@ -88,14 +88,14 @@ def list_names(
 
 
 def _print_studies(room: Any) -> None:
-    """Tables that fit 80 columns: studies on the embedded images, on other data, and the papers' tables."""
+    """Tables that fit 80 columns: studies on the embedded images, on other data, and the papers'."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     own = Table(title='On the embedded images (pip install "levelfield[demo]")')
     other = Table(title="On your copy of the data (`levelfield datasets`)")
-    papers = Table(title="The papers' tables, on your copy of the data; with --mini on emoji")
+    papers = Table(title="The papers' tables and figures, on your copy of the data; with --mini on emoji")
     for table in (own, other, papers):
         table.box, table.padding, table.pad_edge, table.title_justify = SIMPLE_HEAD, (0, 0), False, "left"
         table.add_column("name", no_wrap=True)
@@ -111,7 +111,9 @@ def _print_studies(room: Any) -> None:
             other.add_row(name, Text(facts.what), " ".join(facts.data))
             continue
         place = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
-        papers.add_row(name, Text(facts.what.removeprefix(f"{paper} {place}, ")), " ".join(facts.data))
+        papers.add_row(
+            name, Text(facts.what.removeprefix(f"{paper} ").removeprefix(f"{place}, ")), " ".join(facts.data)
+        )
     for table in (own, other, papers):
         console.print(table)
     console.print("`levelfield list studies NAME` shows one study.", highlight=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, console
-from levelfield.cli.options import ImagesOption, RunArgument, TrustOption
+from levelfield.cli.options import DeviceOption, ImagesOption, RunArgument, TrustOption, WorkersOption
 from levelfield.errors import unknown
 
 if TYPE_CHECKING:
@@ -36,16 +36,20 @@ def export(
         bool, typer.Option("--measure/--no-measure", help="Measure the exported model on the run's test images.")
     ] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    workers: WorkersOption = None,
     root: ImagesOption = None,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Write a run's model for other programs; measure it again."""
     if to not in FORMATS:
         raise unknown("format", to, FORMATS)
 
+    from levelfield.embedder.devices import usable
     from levelfield.shipping import export as export_run
     from levelfield.studies.specification.locations import images_in
 
+    usable(device)
     with bar("measuring") as progress, images_in(root):
         done = export_run(run, out, to=to, int8=int8, measured=measured, force=force, progress=progress)
     if done.measured is None:

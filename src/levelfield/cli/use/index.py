@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levelfield.cli.console import bar, console, error_console, is_quiet
-from levelfield.cli.options import ImagesOption, ModelArgument, SkipOption, TrustOption
+from levelfield.cli.options import DeviceOption, ImagesOption, ModelArgument, SkipOption, TrustOption, WorkersOption
 from levelfield.cli.use.use import readable, tell_missing
 from levelfield.errors import BadInput, UnreadableImage, unknown
 from levelfield.wording import plural
@@ -46,9 +46,11 @@ def index(
         str, typer.Option("--choose-on", help="Classes that choose the threshold: validation or training.")
     ] = "validation",
     skip_unreadable: SkipOption = False,
+    workers: WorkersOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing index.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     root: ImagesOption = None,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Embed folders of photos once, for `levelfield search`."""
@@ -83,6 +85,7 @@ def _build(
     as_json: bool,
     root: Path | None,
 ) -> None:
+    from levelfield.embedder.devices import requested
     from levelfield.shipping import build_index, load
     from levelfield.shipping.index import decision
     from levelfield.shipping.index.approximate import check_library
@@ -98,7 +101,7 @@ def _build(
             "run instead."
         )
     skip = _unreadable(photos_of(folders), skip_unreadable)
-    model = load(run)
+    model = load(run, device=requested())
     with bar("choosing the threshold") as progress:
         if exported:
             chosen, note = decision.of_export(run, model)

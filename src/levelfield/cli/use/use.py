@@ -14,7 +14,15 @@ import typer
 
 from levelfield.cli.console import bar, console, error_console, is_quiet
 from levelfield.cli.importing import without_collection
-from levelfield.cli.options import ModelArgument, SearchedArgument, SkipOption, TrustOption, quoted
+from levelfield.cli.options import (
+    DeviceOption,
+    ModelArgument,
+    SearchedArgument,
+    SkipOption,
+    TrustOption,
+    WorkersOption,
+    quoted,
+)
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files.writing import write_text, write_whole
 from levelfield.wording import first_few, plural
@@ -45,7 +53,9 @@ def embed(
         bool, typer.Option("--normalize/--raw", help="Unit-length rows, or raw rows of the head.")
     ] = True,
     skip_unreadable: SkipOption = False,
+    workers: WorkersOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Embed images with the model of a run."""
@@ -58,7 +68,7 @@ def embed(
 
     from levelfield.shipping import load
 
-    model = load(run)
+    model = load(run, device=device)
     if skip_unreadable:
         paths = readable(paths)
     try:
@@ -133,7 +143,9 @@ def search(
     model: Annotated[
         Path | None, typer.Option("--model", help="Where the model of an index is now, if it was moved.")
     ] = None,
+    workers: WorkersOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Print the nearest images of an index or a folder."""
@@ -151,7 +163,7 @@ def search(
     elif model is not None:
         raise BadInput("--model belongs to an index; here the model is the first argument.")
     else:
-        found, threshold = _in_gallery(run, gallery, queries, k), None
+        found, threshold = _in_gallery(run, gallery, queries, k, device), None
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -167,14 +179,14 @@ def search(
             console.print(told, highlight=False, soft_wrap=True)
 
 
-def _in_gallery(run: Path, gallery: Path, queries: list[Path], k: int) -> dict[str, list[dict[str, Any]]]:
+def _in_gallery(run: Path, gallery: Path, queries: list[Path], k: int, device: str) -> dict[str, list[dict[str, Any]]]:
     """The nearest images of each query in a folder."""
     import numpy as np
 
     from levelfield.shipping import load, remembered
 
     with without_collection():
-        model = load(run)
+        model = load(run, device=device)
     paths = find_images(gallery)
     asked = [path for query in queries for path in find_images(query)]
     with bar("embedding") as progress:

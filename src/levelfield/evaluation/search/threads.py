@@ -12,6 +12,8 @@ from typing import TypeVar
 
 import torch
 
+from levelfield.processes import cores
+
 Task = TypeVar("Task")
 
 
@@ -43,8 +45,7 @@ def all_cores() -> Iterator[None]:
     """
     before = torch.get_num_threads()
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else usable)
+    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else cores())
     try:
         yield
     finally:

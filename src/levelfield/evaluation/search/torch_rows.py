@@ -17,6 +17,7 @@ from levelfield.evaluation.search.arrangement import Arrangement
 from levelfield.evaluation.search.order import first_twins
 from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.evaluation.search.ranks import Counts, empty_counts
+from levelfield.geometry import tf32
 from levelfield.progress import SILENT_STAGE, Stage
 
 _ENTRIES = 2**22  # entries of a panel, if it has more than one tile of rows
@@ -39,7 +40,8 @@ class Panels:
 
     def of(self, top: int, bottom: int) -> Tensor:
         """`[bottom - top, gallery]`, a new tensor; `top` is a multiple of TILE."""
-        values = self.query[top : top + in_tiles(bottom - top)] @ self.gallery.T
+        with tf32(False):
+            values = self.query[top : top + in_tiles(bottom - top)] @ self.gallery.T
         if self.offset is not None:
             values -= self.offset
         values = values[: bottom - top, : self.columns]

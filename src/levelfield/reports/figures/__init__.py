@@ -6,7 +6,8 @@ automatically.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from levelfield.errors import BadInput, BadSpecification
@@ -15,7 +16,8 @@ from levelfield.reports.figures._drawing import FORMATS, check_name, panels, pla
 from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.figures.toy import draw_toy
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 
@@ -58,11 +60,21 @@ def figures_of(study: Study) -> list[str]:
 
 
 def draw_figures(
-    names: Iterable[str], board: Leaderboard, runs: list[PlannedRun], folder: Path, out: Path | None = None
+    names: Iterable[str],
+    board: Leaderboard,
+    runs: list[PlannedRun],
+    folder: Path,
+    out: Path | None = None,
+    beside: Sequence[Path] = (),
 ) -> list[Path]:
     """Draw figures of a study by name beside its tables; `cost` is a PNG file, `cost.svg` and `cost.pdf` are drawings
-    for print. Returns the paths."""
+    for print. beside: folders of other studies whose rows are shown, too. Returns the paths."""
     rows = drawn(board, runs, folder)
+    styles = {row.label: row.style for row in rows}
+    for other in beside:
+        planned = read_plan(other)
+        theirs = drawn(gather(other.name, planned, other, tuple(board.metrics)), planned, other)
+        rows += [replace(row, style=styles.setdefault(row.label, row.style)) for row in theirs]
     paths = []
     for name, written in map(_with_format, check_figures(names)):
         path = create(name)(rows, board.metrics[0], (out or folder) / f"{short_name(name)}.{written}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from levelfield.evaluation.statistics import t_interval
 from levelfield.reports.figures._style import Style, is_regularised, styles, without_regulariser
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell, Row
@@ -34,8 +35,16 @@ class Drawn:
     @property
     def rho(self) -> float | None:
         """Spectral decay of the training embeddings, mean over seeds; None if nothing was trained."""
+        return self.rho_cell.mean if self.rho_cell else None
+
+    @property
+    def rho_cell(self) -> Cell | None:
+        """Spectral decay of the training embeddings, with its 95 % interval over seeds; None if nothing was trained."""
         values = [result.summary["rho_train"] for result in self.results if "rho_train" in result.summary]
-        return float(np.mean(values)) if values else None
+        if not values:
+            return None
+        interval = t_interval(np.array(values)) if np.isfinite(values).all() else None
+        return Cell(float(np.mean(values)), *((interval.low, interval.high) if interval else ()))
 
     def spectrum(self, kind: str) -> np.ndarray:
         """Mean over seeds of the training embeddings' spectrum."""
@@ -63,6 +72,14 @@ def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Draw
         look = replace(looks[own[0].label], hollow=is_regularised(method.settings))
         found.append(Drawn(row, own[0].label, method.name, method.settings, results, look))
     return found
+
+
+def by_test_set(rows: list[Drawn]) -> dict[str, list[Drawn]]:
+    """The rows of each test set: a study may vary its data, and a figure may show several studies."""
+    sets: dict[str, list[Drawn]] = {}
+    for row in rows:
+        sets.setdefault(row.row.test_set, []).append(row)
+    return sets
 
 
 def ends(cell: Cell) -> list[float]:

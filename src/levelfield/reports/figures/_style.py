@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield import methods
+from levelfield.papers import presets
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import MethodSpec
 
@@ -79,11 +80,22 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
 
 
 def is_regularised(settings: dict[str, Any]) -> bool:
-    return any(settings.get(key) for key in REGULARISERS)
+    """Whether the settings, or their preset, have a regulariser.
+
+    >>> is_regularised({"switch": 0.3}), is_regularised({"preset": "roth2020/cub/rho"})
+    (True, True)
+    """
+    return any(settings.get(key) for key in REGULARISERS) or _plain_preset(settings) != settings.get("preset")
 
 
 def without_regulariser(settings: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key not in REGULARISERS}
+    plain = {key: value for key, value in settings.items() if key not in REGULARISERS}
+    return plain | {"preset": _plain_preset(settings)} if "preset" in plain else plain
+
+
+def _plain_preset(settings: dict[str, Any]) -> str | None:
+    preset = settings.get("preset")
+    return None if preset is None else presets.without_regulariser(str(preset))
 
 
 def _family(method: MethodSpec) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,8 @@ from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._rows import Drawn
 
 ACROSS = 3
+_BATCH = re.compile(r"\d+x\d+")
+_OF_A_BATCH = ("classes in a batch", "images of a class")
 
 
 class _Table(NamedTuple):
@@ -23,6 +27,26 @@ class _Table(NamedTuple):
     down: list[Any]
     across: list[Any]
     values: np.ndarray
+
+
+def batch_grid(rows: list[Drawn]) -> list[Drawn]:
+    """The rows; if one key varies, batches such as 6x9 that form a grid, its two numbers vary in its place."""
+    texts = {str(value) for row in rows for value in row.row.variation.values()}
+    parts = {text: tuple(map(int, text.split("x"))) for text in texts if _BATCH.fullmatch(text)}
+    down, across = ({pair[side] for pair in parts.values()} for side in (0, 1))
+    single = all(len(row.row.variation) == 1 for row in rows)
+    if (
+        not single
+        or len(parts) < len(texts)
+        or len(parts) != len(down) * len(across)
+        or min(len(down), len(across)) < 2
+    ):
+        return rows
+    numbers = [parts[str(value)] for row in rows for value in row.row.variation.values()]
+    return [
+        replace(row, row=replace(row.row, variation=dict(zip(_OF_A_BATCH, pair, strict=True))))
+        for row, pair in zip(rows, numbers, strict=True)
+    ]
 
 
 def draw_maps(rows: list[Drawn], metric: str, path: Path) -> Path:

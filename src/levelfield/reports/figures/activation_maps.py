@@ -1,16 +1,25 @@
-"""Activation maps (lim2022 D.1): the strongest channels of the last feature map, over the image."""
+"""Activation maps (lim2022 D.1, figures 3 and 4): the strongest channels of the last feature map, over the image."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from levelfield.errors import BadInput
+from levelfield.randomness import numpy_stream
 from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._images import pictured
 from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._rows import Drawn
+
+if TYPE_CHECKING:
+    from levelfield.embedder.model import Model
+
+IMAGES = 4
 
 
 class TopMaps(NamedTuple):
@@ -39,6 +48,45 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
     low, high = (end(activations[top], axis=(1, 2), keepdims=True) for end in (np.min, np.max))
     spans = np.where(high > low, high - low, 1.0)
     return TopMaps(means, top, (activations[top] - low) / spans)
+
+
+@register(
+    "activation-maps", "the three strongest channels of the last feature map over four test images, by each method"
+)
+def draw_of_rows(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw the first seed of up to four rows, the worst first; images are drawn by a named stream, one per class."""
+    from levelfield.data import read_image
+    from levelfield.embedder.model import Model, load
+
+    shown = pictured(rows, metric, "activation-maps")
+    folders = {row.row.label: row.results[0].folder for row in rows if row.row.label in shown.embeddings}
+    models = {label: load(folders[label]) for label in reversed(shown.embeddings)}
+    single = {label: model for label, model in models.items() if isinstance(model, Model)}
+    if not single:
+        raise BadInput("The figure 'activation-maps' needs a row with a single network: all rows here join several.")
+    order = numpy_stream(0, "activation maps", "images").permutation(len(shown.images))
+    _, first = np.unique(shown.images.codes[order], return_index=True)
+    chosen = order[np.sort(first)[:IMAGES]]
+    pictures, maps = activations(single, [read_image(shown.images.paths[image]) for image in chosen])
+    return draw_activation_maps(pictures, maps, path)
+
+
+def activations(
+    models: dict[str, Model], images: list[Image.Image]
+) -> tuple[list[np.ndarray], dict[str, list[np.ndarray]]]:
+    """The images as the first model sees them, and by label the last feature map (channels, height, width) of each."""
+    import torch
+
+    from levelfield.data.views.basic import TestView
+    from levelfield.data.views.named import StepsView
+
+    first = next(iter(models.values())).view
+    assert isinstance(first, TestView | StepsView)
+    maps = {}
+    for label, model in models.items():
+        seen = torch.stack([model.view(image) for image in images]).to(model.device)
+        maps[label] = list(model.embedder.trunk.last_map(seen).cpu().numpy())
+    return [np.asarray(first.picture(image)) for image in images], maps
 
 
 def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A sheet of one image under the corruptions."""
+"""A sheet of one image under the corruptions (lim2022, figure 1)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from levelfield.data import corruptions
+from levelfield.data import corruptions, read_image
 from levelfield.data.views.corrupted import identity
+from levelfield.randomness import numpy_stream
 from levelfield.registry import short_name
 from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._images import pictured
 from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._rows import Drawn
 
 _COLUMNS = 5
+
+
+@register("corruptions", "a test image under every corruption")
+def draw_corrupted(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw one test image, chosen by a named stream, under each corruption."""
+    images = pictured(rows, metric, "corruptions").images
+    image = int(numpy_stream(0, "corruptions", "image").integers(len(images)))
+    return draw_corruptions(read_image(images.paths[image]), corruptions.names(), path)
 
 
 @plainly

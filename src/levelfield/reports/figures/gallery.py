@@ -16,7 +16,7 @@ from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
-QUERIES, NEAREST = 6, 6
+QUERIES, NEAREST = 6, 4  # as many neighbours as both papers show
 CANDIDATES = 2_000  # queries that are searched for disagreement
 SIDE = 160  # pixels of an image
 RIGHT, WRONG, PLAIN = "#009e73", "#d55e00", "#444444"  # Okabe and Ito

@@ -47,18 +47,22 @@ class Region(NamedTuple):
 @register("map", "a t-SNE map of the test images by each method, frames coloured by class, and magnified regions")
 def draw_map(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the maps of up to four rows, aligned to that of the best one."""
+    shown = pictured(rows, metric, "map")
+    return draw(shown, maps_of(shown), path)
+
+
+def maps_of(shown: Pictured) -> dict[str, np.ndarray]:
+    """The map (images, 2) of each row."""
     import torch
 
-    shown = pictured(rows, metric, "map")
-    maps = embedding_maps(shown.embeddings, normalize=shown.distance == "cosine", threads=torch.get_num_threads())
-    return draw(shown, maps, path)
+    return embedding_maps(shown.embeddings, normalize=shown.distance == "cosine", threads=torch.get_num_threads())
 
 
 @plainly
 def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
     """Draw a line of panels per method: its map, the densest region, and the region with the most mistakes."""
     figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1), dpi=PRINT)
-    colours = np.array([_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
+    colours = np.array([class_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
     picture = cache(lambda image, side: square(shown.images.paths[image], side))
     for line, (label, places), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
         wrong = _mistakes(shown, label)
@@ -165,6 +169,6 @@ def _outline(line: Any, regions: list[Region]) -> None:
         line[1 + number].spines[:].set(color="black", linewidth=1.4, linestyle=style)
 
 
-def _colour(code: int) -> tuple[float, float, float]:
+def class_colour(code: int) -> tuple[float, float, float]:
     """A colour for each class: neighbouring numbers are far apart in hue."""
     return colorsys.hsv_to_rgb(code * 0.618034 % 1.0, (0.9, 0.6, 0.75)[code % 3], (0.85, 0.95, 0.6)[code // 3 % 3])

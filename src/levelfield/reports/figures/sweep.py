@@ -13,7 +13,8 @@ from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
-from levelfield.reports.figures._sweep_map import draw_maps
+from levelfield.reports.figures._sweep_map import batch_grid, draw_maps
+from levelfield.studies.leaderboard.across import ELSEWHERE
 from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.specification.study import Study, owner
 
@@ -47,7 +48,8 @@ def _nothing_varies(study: Study) -> str | None:
 @register("sweep", "the first metric over the varied values: lines, or a heat map", why_not=_nothing_varies)
 @plainly
 def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Draw lines for one varied key, heat maps for two."""
+    """Draw lines for one varied key, heat maps for two; a grid of batches, classes x images, counts as two."""
+    rows = batch_grid(rows)
     most = max(len(row.row.variation) for row in rows)
     if most not in (1, 2):
         raise BadInput(f"A sweep over {most} keys cannot be drawn: `vary` needs one key, or two for a heat map.")
@@ -55,19 +57,22 @@ def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """The metric and, if something was trained, rho of the training embeddings; one line of panels per key."""
+    """The metric and, if something was trained, rho of the training embeddings; one line of panels per key and test
+    set."""
     known = any(row.rho is not None for row in rows if row.row.variation)
     measures: dict[str, Measure] = {metric: lambda row: row.cell(metric).mean}
     measures |= {"rho of the training embeddings": lambda row: row.rho} if known else {}
-    keys = list(dict.fromkeys(_key(row) for row in rows if row.row.variation))
-    values = {key: ordered([_value(row) for row in rows if row.row.variation and _key(row) == key]) for key in keys}
+    keys = list(dict.fromkeys((_test_set(row), _key(row)) for row in rows if row.row.variation))
+    values = {key: ordered([_value(row) for row in rows if (_test_set(row), _key(row)) == key]) for key in keys}
     width = max(4.4, 0.18 * max(map(len, values.values())))
     figure, axes = panels(len(keys), len(measures), width=width * len(measures), height=3.4 * len(keys))
+    several = len({test_set for test_set, _ in keys}) > 1
     handles: dict[str, Any] = {}
-    for line, key in zip(axes, keys, strict=True):
+    for line, (test_set, key) in zip(axes, keys, strict=True):
+        there = [row for row in rows if _key(row) in (key, "") and test_set in (_test_set(row), "")]
         for axis, (name, measure) in zip(line, measures.items(), strict=True):
-            own = [row for row in rows if measure(row) is not None and _key(row) in (key, "")]
-            places = _set_ticks(axis, values[key])
+            own = [row for row in there if measure(row) is not None]
+            places = _set_ticks(axis, values[test_set, key])
             for label in dict.fromkeys(row.label for row in rows):
                 drawn = _line(axis, [row for row in own if row.label == label], measure, places)
                 if drawn is not None:
@@ -76,8 +81,7 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
                 _draw_intervals(axis, own, metric, places)
             shown = [value for row in own for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
             axis.set_ylim(limits(shown))
-            axis.set_xlabel(key)
-            axis.set_ylabel(name)
+            axis.set(xlabel=key, ylabel=name, title=test_set if several else "")
             axis.grid(axis="y", color=GRID)
     legend_beside(figure, list(handles.values()), shortened(list(handles)))
     return save(figure, path)
@@ -136,6 +140,11 @@ def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
 def _key(row: Drawn) -> str:
     """The last part of the key that varies for the row; empty if none does."""
     return next(iter(row.row.variation), "").rsplit(".", 1)[-1]
+
+
+def _test_set(row: Drawn) -> str:
+    """The test set of the row; empty if the data itself varies, so that its values share a panel."""
+    return "" if next(iter(row.row.variation), "").split(".")[0] in ELSEWHERE else row.row.test_set
 
 
 def _value(row: Drawn) -> Any:

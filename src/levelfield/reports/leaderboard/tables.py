@@ -91,6 +91,8 @@ def explanation(board: Leaderboard) -> list[str]:
         f"Not all runs were computed alike ({text}), so they can differ in the last bits."
         for text in board.facts.get("machines", [])
     ]
+    if board.facts.get("bits_can_differ"):
+        lines.append("On a GPU, without `deterministic: true`: the same study again can differ in the last bits.")
     lines += [f"Missing: {text}." for text in board.missing]
     lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
     return lines

@@ -16,6 +16,7 @@ from levelfield.data.catalog import file_digest
 from levelfield.data.checks.readable import check_names
 from levelfield.data.files.images import is_image_name
 from levelfield.data.files.walking import names_below
+from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.files.temporary import temporary_folder
 from levelfield.progress import SILENT, Progress
@@ -92,7 +93,7 @@ class Index:
                 f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
                 f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
             )
-        found = load(where)
+        found = load(where, device=requested())
         if found.checksum != facts["checksum"]:
             made = " ".join(str(facts[name]) for name in ("method", "data") if name in facts)
             raise BadInput(
@@ -153,7 +154,7 @@ def build_index(
     check_out(out, force=force)
     if approximate is not None:
         check_library(approximate)
-    model = load(run)
+    model = load(run, device=requested())
     if not model.checksum:
         raise BadInput(f"The model of {run} has no checksum (earlier version), so an index cannot refer to it.")
     told = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}

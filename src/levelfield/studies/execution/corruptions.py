@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 
 from levelfield import processes
+from levelfield.data.decoders import choose_decoders, decoders_per_job
+from levelfield.embedder.devices import computing_on, requested
 from levelfield.errors import LevelfieldError
 from levelfield.progress import CallbackProgress, Progress
 from levelfield.studies.runs.corruptions import record, recorded
@@ -35,12 +37,12 @@ def record_all(
     shares = [left[k::jobs] for k in range(min(jobs, len(left)))]
     if len(shares) < 2:
         return record_here(folders, names, metrics, progress)
-    threads = max(1, torch.get_num_threads() // len(shares))
+    shared = (max(1, torch.get_num_threads() // len(shares)), decoders_per_job(len(shares)))
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
     try:
         for share in shares:
-            process, ours = processes.start(_work, list(folders), share, list(metrics), threads, trusted())
+            process, ours = processes.start(_work, list(folders), share, list(metrics), *shared, trusted(), requested())
             workers[ours] = (process, share)
         while workers:
             for pipe in wait(list(workers)):
@@ -88,10 +90,13 @@ def _work(
     names: list[str],
     metrics: list[str],
     threads: int,
+    workers: int,
     trust: tuple[str, ...] | None,
+    device: str,
 ) -> None:
     """Main function of a process: evaluate its corruptions and report the result."""
     torch.set_num_threads(threads)
+    choose_decoders(workers)
 
     def send(folder: Path, *stage: str | int) -> None:
         try:
@@ -99,7 +104,7 @@ def _work(
         except ConnectionError:  # the parent is gone; a later command can do the rest
             sys.exit(1)
 
-    with as_trusted(trust):
+    with as_trusted(trust), computing_on(device):
         progress = {folder: CallbackProgress(partial(send, folder)) for folder in folders}
         failed = record_here(folders, names, metrics, progress)
     with contextlib.suppress(ConnectionError):

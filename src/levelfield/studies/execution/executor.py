@@ -48,7 +48,7 @@ class Agenda:
         numbers: dict[str, set[int]] = {}  # a run may have several labels, and its folder may be under any of them
         for k, run in enumerate(runs):
             numbers.setdefault(run.spec.folder_name, set()).add(k)
-        self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needs)) for run in runs]
+        self._needs = [set[int]().union(*(numbers.get(need.name, ()) for need in run.spec.needed)) for run in runs]
 
     def next(self) -> int | None:
         """Take a run; None if no run is left, or all others wait for active runs."""

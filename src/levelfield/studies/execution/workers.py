@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from levelfield import processes
+from levelfield.data.decoders import decoders_per_job
+from levelfield.embedder.devices import environment_of
 from levelfield.progress import Progress
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
@@ -42,6 +44,9 @@ def run_all(
     process of its own. This process has loaded the user's file while planning, so nothing may be evaluated here: with
     such a method 0 means 1.
     """
+    if options.workers is None:
+        together = max(jobs, 1) * max((run.spec.conditions.processes for run in runs), default=1)
+        options = replace(options, workers=decoders_per_job(together) if executor is None else 1)
     work = Work.of(runs, study_folder, metrics, options, progress)
     if not work.unfinished:
         return work.outcome
@@ -68,7 +73,7 @@ class InThisProcess:
 
 @dataclass(frozen=True)
 class WorkerProcesses:
-    """Worker processes, each with one run at a time."""
+    """Worker processes, each with one run at a time and, on a machine with several GPUs, with GPUs of its own."""
 
     jobs: int = 1
 
@@ -80,6 +85,8 @@ class WorkerProcesses:
     def execute(self, work: Work) -> None:
         runs, agenda = work.runs, work.agenda
         workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
+        slots: dict[Connection, int] = {}  # numbers of the workers, which choose their GPUs
+        each = max(runs[k].spec.conditions.processes for k in work.unfinished)
         held: list[int] = []  # runs of other processes; checked again, with waiting, when no other run is left
 
         def dismiss(pipe: Connection) -> None:
@@ -103,8 +110,9 @@ class WorkerProcesses:
                 dismiss(pipe)
 
         def hire() -> None:
-            process, ours = processes.start(_work)
-            workers[ours] = (process, None)
+            slot = min(set(range(len(workers) + 1)) - {slots[pipe] for pipe in workers})
+            process, ours = processes.start(_work, environment=environment_of(slot, work.options.device, each))
+            workers[ours], slots[ours] = (process, None), slot
             assign(ours)
 
         try:

@@ -186,6 +186,8 @@ def gather(
     facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
     if named := unlike([result.summary.get("computed_by", ()) for result in finished]):
         facts["machines"] = named
+    if any("bits can differ" in result.summary.get("computed_by", ()) for result in finished):
+        facts["bits_can_differ"] = True
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 

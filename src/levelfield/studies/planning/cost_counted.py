@@ -18,6 +18,7 @@ from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
+from levelfield.embedder.trunk.weights_source import missing
 from levelfield.errors import BadSpecification
 from levelfield.methods import Deviation
 from levelfield.studies.planning.cost_measured import RandomFeatures, evaluated_images
@@ -95,15 +96,22 @@ def _counted(run: PlannedRun) -> Counted:
     if method.trains:  # with the parameters of its own head
         method.head(RandomFeatures(per_image.width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
-    seen = c.steps * layout.batch_size if method.trains else 0
+    trains = method.trains and run.spec.trained_by is None
+    seen = c.steps * layout.batch_size if trains else 0
     stored = c.cache and c.cut != "tuned"
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1
-    looked = evaluated_images(c, method.trains, train, kept_back, test)
+    looked = evaluated_images(c, trains, train, kept_back, test)
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
     told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
     room = 4 * test * c.dim + per_image.bytes
     return Counted(run.row, 1, seen, seen + looked, operations, room, told)
+
+
+def missing_weights(runs: list[PlannedRun]) -> list[str]:
+    """A sentence for each network of these runs whose weights are not on this machine."""
+    needed = dict.fromkeys((run.spec.conditions.backbone, run.spec.conditions.own_weights) for run in runs)
+    return [text for network, weights in needed if (text := missing(network, weights)) is not None]
 
 
 def countable(study: Study) -> bool:

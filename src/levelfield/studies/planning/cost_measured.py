@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from dataclasses import dataclass
 
@@ -13,8 +12,9 @@ from torch import nn
 
 from levelfield import methods
 from levelfield.batching import Choice, Layout
-from levelfield.data.files.images import read_image
+from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder
+from levelfield.embedder.devices import capacity, clock
 from levelfield.embedder.head.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method, Setting
@@ -28,6 +28,7 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training import Conditions
 from levelfield.training.ledger import declared
+from levelfield.training.precision import Precision
 from levelfield.wording import duration
 
 PROBES = 3
@@ -108,7 +109,7 @@ def estimate(
         dims[run.spec.folder_name] = numbers
         run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
         stage.advance()
-    jobs = max(1, min(jobs, len(runs), os.cpu_count() or 1))
+    jobs = max(1, min(jobs, len(runs), capacity(options.device)))
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.missing_images for look in looks.values()),
@@ -133,16 +134,16 @@ class _Look:
 def _look(inputs: RunInputs) -> _Look:
     """Time decoding and everything below the cut on one block of real images."""
     view, trunk = inputs.views[1], inputs.still_trunk
-    view(read_image(inputs.catalog.paths[0]), None)  # the first image loads the decoder
+    next(iter(Loader(inputs.catalog.paths[:1], view)))  # the first image loads the decoder
     began = time.perf_counter()
     few = _few(BLOCK, inputs.conditions.image)
-    images = [view(read_image(path), None) for path in inputs.catalog.paths[:few]]
+    [images] = next(iter(Loader(inputs.catalog.paths[:few], view, device=inputs.device)))
     each = (time.perf_counter() - began) / len(images)
-    block = torch.stack([images[k % len(images)] for k in range(few)]).to(inputs.device)
+    block = images[torch.arange(few) % len(images)]
     trunk.below(block)  # the first call prepares kernels
-    began = time.perf_counter()
+    began = clock(inputs.device)
     below = trunk.below(block)
-    each += (time.perf_counter() - began) / few
+    each += (clock(inputs.device) - began) / few
     stored, missing = _features(inputs) if inputs.is_cached else (0, 0)
     return _Look(
         each,
@@ -186,17 +187,20 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
         setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
-            step, embedding = _step_seconds(method, layout, inputs, classes, setting) if method.trains else (0.0, 0.0)
+            step, embedding = 0.0, 0.0
+            if method.trains:
+                step, embedding = _step_seconds(method, layout, inputs, classes, setting, conditions)
         except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
             return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
-    if method.trains:
+    trains = method.trains and run.spec.trained_by is None  # else another run trains its network
+    if trains:
         step += _planning_seconds(drawn, layout, inputs, conditions.dim)
     if not inputs.is_cached:
         step += look.seconds_per_image * layout.batch_size
         embedding += look.seconds_per_image
     fold = inputs.fold
-    images = evaluated_images(conditions, method.trains, len(fold.train), len(fold.validation), len(fold.test))
-    seconds = OVERHEAD + (step * conditions.steps if method.trains else 0.0) + embedding * images
+    images = evaluated_images(conditions, trains, len(fold.train), len(fold.validation), len(fold.test))
+    seconds = OVERHEAD + (step * conditions.steps if trains else 0.0) + embedding * images
     return MethodCost(
         run.row, 0, seconds, [d.text for d in run.spec.with_deviations(declared(method, conditions, setting))]
     )
@@ -227,7 +231,7 @@ class RandomFeatures:
 
 
 def _step_seconds(
-    method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting
+    method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting, conditions: Conditions
 ) -> tuple[float, float]:
     """Seconds of one training step, and of embedding one image above the cut, on random inputs of the right shape; the
     best of a few.
@@ -236,7 +240,8 @@ def _step_seconds(
     """
     common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
-    embedder = Embedder(inputs.new_trunk(), common if own is None else own).to(inputs.device).train()
+    head, precision = common if own is None else own, Precision(conditions.precision, inputs.device)
+    embedder = Embedder(inputs.new_trunk(), head, precision=conditions.precision).to(inputs.device).train()
     method.to(inputs.device)
     if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
@@ -254,16 +259,17 @@ def _step_seconds(
         classes_of = torch.arange(size) // each % classes
         labels = torch.from_numpy(known)[classes_of]
         batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
-        began = time.perf_counter()
-        sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
-        optimiser.step()
-        return (time.perf_counter() - began) * layout.batch_size / size
+        began = clock(inputs.device)
+        with precision.context():
+            sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()
+            optimiser.step()
+        return (clock(inputs.device) - began) * layout.batch_size / size
 
     def embedded() -> float:
         stored = tuple(torch.rand(FEW, *shape, device=inputs.device) for shape in shapes)
-        began = time.perf_counter()
+        began = clock(inputs.device)
         embedder.embed(stored)
-        return (time.perf_counter() - began) / FEW
+        return (clock(inputs.device) - began) / FEW
 
     timed(FEW)  # the first step prepares kernels and imports modules
     step = timed(FEW)

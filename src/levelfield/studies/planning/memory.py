@@ -31,7 +31,7 @@ def memory_of(spec: RunSpec, options: Options) -> int:
     trunk = inputs.still_trunk
     trained = sum(parameter.numel() for _, parameter in trunk.trainable()) + inputs.width * dim
     still = sum(parameter.numel() for parameter in trunk.parameters())
-    batch = max(BLOCK, conditions.layout.batch_size // conditions.accumulate)
+    batch = max(BLOCK, conditions.layout.batch_size // conditions.pieces)
     steps = 4 * KEPT * batch * _activations(inputs)
     return _rounded(BASE + 4 * (COPIES * trained + still) + _features(inputs, images) + steps + embeddings)
 

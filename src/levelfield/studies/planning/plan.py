@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from levelfield import methods
+from levelfield.batch_layout import Layout
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files.writing import expanded
 from levelfield.registry import references_in
+from levelfield.studies.runs.own_code import names_own_code
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
@@ -20,24 +23,70 @@ from levelfield.training import Conditions
 def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
     """All runs of a study, seed by seed, so that every method has a first result early. Needed runs come first.
 
-    digest: returns the identity of the images; called once for each varied data.
+    digest: returns the identity of the images; called once for each varied data. Without the rows of `left_out`.
     """
     planned = []
     digests: dict[str, str] = {}
     there: set[tuple[str, str, int]] = set()
+    idle: set[str] = set()
     for varied, variation in variations(study):
         key = varied.data.model_dump_json()
         digests[key] = digests.get(key) or digest(varied.data)
-        for run in _all_seeds(varied, variation, digests[key], device.split(":")[0]):
+        for run in _all_seeds(varied, variation, study.conditions, digests[key], device.split(":")[0]):
             known = (run.row, run.spec.identity, run.spec.seed)
-            if known not in there:  # a varied setting of one method does not affect the others
+            if _has_no_tuple(run) or any(need.name in idle for need in run.spec.needs):
+                idle.add(run.spec.folder_name)
+            elif known not in there:  # a varied setting of one method does not affect the others
                 planned.append(run)
             there.add(known)
-    return planned
+    return _trained_once(planned)
 
 
-def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> Iterator[PlannedRun]:
-    """The runs of one variation. Methods that need all seeds of another come last, with those that need them."""
+def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
+    """The runs; of those with the same trained network, the first trains it and the others use it."""
+    first: dict[str, RunSpec] = {}
+    found = []
+    for run in runs:
+        spec = run.spec
+        plain = methods.kind_of(spec.method.name, spec.method.settings) is methods.Method
+        if plain and not spec.joined and not names_own_code(spec):
+            trainer = first.setdefault(spec.weights, spec)
+            if trainer.identity != spec.identity:
+                run = replace(run, spec=spec.model_copy(update={"trained_by": _as_needed(trainer)}))
+        found.append(run)
+    return found
+
+
+def left_out(study: Study) -> list[str]:
+    """Varied rows that are not run, because no batch of theirs has anything to compare.
+
+    >>> sweep = {"data": "emoji", "methods": ["triplet", "proxy_nca"], "vary": {"conditions.batch": [2, 4]}}
+    >>> left_out(Study.model_validate(sweep))
+    ['triplet [batch=2]']
+    """
+    runs = (run for one, variation in variations(study) for run in _all_seeds(one, variation, study.conditions))
+    return list(dict.fromkeys(run.row for run in runs if _has_no_tuple(run)))
+
+
+def _has_no_tuple(run: PlannedRun) -> bool:
+    """Whether a varied batch is too small for the objective: a triplet needs three images of two classes."""
+    name = run.spec.method.name
+    known = any(key.endswith(".batch") for key, _ in run.variation) and name in methods.names()
+    least = getattr(methods.describe(name), "least", None) if known else None
+    if least is None:
+        return False
+    layout = Layout.parse(str(run.spec.method.settings.get("batch") or run.spec.conditions.batch))
+    classes, together = least
+    return layout.batch_size < classes + together - 1 or (bool(layout.per_class) and layout.classes < classes)
+
+
+def _all_seeds(
+    study: Study, variation: Variation, unvaried: Conditions, digest: str = "", device: str = "cpu"
+) -> Iterator[PlannedRun]:
+    """The runs of one variation. Methods that need all seeds of another come last, with those that need them.
+
+    unvaried: the conditions of the study as written, for conditions that a method sets itself.
+    """
     made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
     late: list[MethodSpec] = []
     for one in (ordered := in_order(study.methods)):
@@ -49,11 +98,15 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
         all_seeds = methods.joins_seeds(method.name, method.settings)
         if seed != study.seeds[0] and (all_seeds or not methods.kind_of(method.name).seeded):
             continue
+        fixed = {*method.conditions, *{"batch", "lr"} & method.settings.keys()}
+        if not methods.trains(method.name) and not methods.kind_of(method.name).joins:
+            fixed.add("batch")  # it has none
+        common = study.conditions.model_copy(update={key: getattr(unvaried, key) for key in fixed})
         spec = RunSpec(
             data=study.data,
             protocol=study.protocol,
-            conditions=(own := method.under(study.conditions)),
-            common=differing(study.conditions, own),
+            conditions=(own := _of_its_backbone(method.under(common))),
+            common=differing(_of_its_backbone(common), own),
             method=method,
             seed=seed,
             needs=_needs(method, seed, made, all_seeds=all_seeds),
@@ -61,11 +114,17 @@ def _all_seeds(study: Study, variation: Variation, digest: str, device: str) -> 
             data_digest=digest,
             code_digest=_file_digest(method, own, study.protocol),
         )
-        concerned = _own(variation, needed_labels(study.methods, method.label), list(made))
+        varied = tuple((key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed)
+        concerned = _own(varied, needed_labels(study.methods, method.label), list(made))
         seeded = methods.kind_of(method.name).seeded and not all_seeds
         runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
+
+
+def _of_its_backbone(conditions: Conditions) -> Conditions:
+    """The conditions with the weights of their own backbone alone, so that those of others do not change a run."""
+    return conditions.model_copy(update={"weights": conditions.own_weights})
 
 
 def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
@@ -156,7 +215,7 @@ def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun
     names = {last.spec.folder_name}
     for run in reversed(runs):  # needed runs come first
         if run.spec.folder_name in names:
-            names |= {need.name for need in run.spec.needs}
+            names |= {need.name for need in run.spec.needed}
     return [run for run in runs if run.spec.folder_name in names]
 
 
@@ -167,7 +226,7 @@ def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variat
 
 def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolChoice) -> str:
     """Digest of a user's own files: another loss or other weights under the same name make another run."""
-    weights = conditions.weights
+    weights = conditions.own_weights
     parts = [method.settings, conditions.model_dump(mode="json"), protocol.model_dump(mode="json")]
     named = [reference.rpartition(":")[0] for reference in references_in(method.name)]
     named += [weights] if weights not in (None, "random") else []

@@ -19,6 +19,7 @@ from levelfield.data.views.basic import TestView
 from levelfield.data.views.corrupted import CorruptedView
 from levelfield.data.views.named import StepsView
 from levelfield.embedder import load
+from levelfield.embedder.devices import requested
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.embedder.model import Model
 from levelfield.embedder.model_files import within
@@ -64,7 +65,7 @@ def evaluate_corrupted(
     rows, items = stored_test(folder)
     found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
     if not all(_has_rows(folder, name) for name in names):
-        _fill({folder: load(folder)}, _tested(folder), names, progress=progress)
+        _fill({folder: load(folder, device=requested())}, _tested(folder), names, progress=progress)
     for name in names:
         found[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
     values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
@@ -93,7 +94,7 @@ def record(
         models = {}
         for folder in group:
             try:
-                models[folder] = load(folder)
+                models[folder] = load(folder, device=requested())
             except LevelfieldError as error:
                 failed[folder] = str(error)
         _fill(models, images[group[0]], names, of_runs=progress)

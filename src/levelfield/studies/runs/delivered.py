@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder, Trunk
-from levelfield.embedder.model import Model, Pictures, load
+from levelfield.embedder.model import Model, load
 from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
@@ -18,7 +19,7 @@ from levelfield.progress import SILENT
 from levelfield.studies.runs.given import file_of, readable
 from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.training import Trained
-from levelfield.training.guard import may_change
+from levelfield.training.audit import may_change
 
 SAME = 1e-3  # relative to a row's length: smaller differences come from the order of sums
 _chance = random.SystemRandom()
@@ -68,7 +69,7 @@ def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     parts = [part for part in (readable(data, fold.test), readable(data, fold.train)) if len(part)]
     chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
     ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
-    pictures = Pictures([file_of(data, inputs.catalog, i) for i in chosen], (model.view,), model.device)
+    pictures = Loader([file_of(data, inputs.catalog, i) for i in chosen], model.view, device=model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():

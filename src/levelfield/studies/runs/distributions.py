@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from levelfield.embedder import Model, load
+from levelfield.embedder.devices import requested, usable
 from levelfield.objectives import Hist
 from levelfield.progress import SILENT
 from levelfield.studies.runs.folder.method_file import load_method
@@ -32,7 +33,8 @@ def distributions_of(folder: Path) -> Distributions | None:
     objective = load_method(folder).objective
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
-    inputs, model = inputs_for(spec_at_its_place(folder), None, "cpu"), load(folder)
+    device = usable(requested())
+    inputs, model = inputs_for(spec_at_its_place(folder), None, device), load(folder, device=device)
     assert isinstance(model, Model)  # not an ensemble, since it trained
     rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
     low, high = objective.log_var_clamp

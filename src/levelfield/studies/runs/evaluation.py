@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import evaluate
 from levelfield.files.writing import write_whole
 from levelfield.progress import Progress
@@ -23,10 +24,12 @@ def refined_text(measured: dict[str, Any]) -> str:
     return "yes" if found is True else found or ""  # earlier versions stored only whether
 
 
-def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress) -> None:
+def measure(
+    folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress, device: str = "cpu"
+) -> None:
     """Write per_query.npz and metrics.json, which finishes a run. Earlier metrics are kept.
 
-    labels: the class of each test image; None without test images.
+    labels: the class of each test image; None without test images. device: where the rows are searched.
     """
     trained = read_training(folder)
     before = read_result(folder)
@@ -38,7 +41,7 @@ def measure(folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], p
         items = Items.read(folder)
         rows = read_embeddings(folder, trained.get("checksums", {}))
         check_rows(folder, rows, len(items.paths))
-        result = evaluate(**items.arrays(rows, labels), metrics=metrics)
+        result = evaluate(**searched_on(device, items.arrays(rows, labels)), metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {
             "refined": refined_text(trained["measured"]) or "none",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from levelfield import embedder as networks
+from levelfield.embedder.devices import requested, usable
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
@@ -87,7 +88,8 @@ def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple
         raise BadInput(
             f"The method of {folder} refines embeddings at test time, which its stored model alone cannot repeat."
         )
-    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
+    device = usable(requested())
+    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, device)
     indices = inputs.fold.validation if part == "validation" else inputs.fold.train
     if not len(indices):
         raise BadInput(
@@ -95,7 +97,7 @@ def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple
             "with validation classes (levelfield compare STUDY protocol.validation=0.2), or use --choose-on training: "
             "the network has seen those classes, so the threshold will look better there than it is."
         )
-    catalog, model = inputs.catalog, networks.load(folder)
+    catalog, model = inputs.catalog, networks.load(folder, device=device)
     if isinstance(model, networks.Model):  # from stored features where there are some: the same bits
         rows = inputs.embed(model.embedder, indices, progress)
     else:

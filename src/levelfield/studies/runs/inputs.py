@@ -11,25 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from levelfield import data
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
 from levelfield.data.checks.verified import verify_once, with_known_digests
-from levelfield.data.files.images import read_image
+from levelfield.data.loader import Key, Loader
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
-from levelfield.embedder.trunk.blocks import in_blocks
+from levelfield.embedder.devices import key_of
+from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.given import given_for
+from levelfield.studies.runs.on_device import OnDevice
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import EMBEDDED, Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions
-from levelfield.training.feed import Images, Source, StoredRows, view_stream
+from levelfield.training.feed import Images, Source, StoredRows, cached_view
 
 if TYPE_CHECKING:  # a report reads data and needs no network: timm takes seconds to import
     from levelfield.embedder import Embedder, Trunk
@@ -54,7 +55,7 @@ _OF_THE_INPUTS = (  # conditions that determine the inputs
     "cache",
     "threads",
 )
-_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_folds")  # by the inputs of all folds
+_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class RunInputs:
 
     @cached_property
     def _backbone(self) -> Backbone:
-        return networks.backbones.create(self.conditions.backbone, weights=self.conditions.weights)
+        return networks.backbones.create(self.conditions.backbone, weights=self.conditions.own_weights)
 
     @cached_property
     def still_trunk(self) -> Trunk:
@@ -136,6 +137,11 @@ class RunInputs:
     @cached_property
     def _opened(self) -> dict[str, Rows]:
         """Rows that this process has already opened."""
+        return {}
+
+    @cached_property
+    def _on_device(self) -> dict[int, OnDevice]:
+        """Those rows on the device, which all runs of this process share."""
         return {}
 
     @cached_property
@@ -185,14 +191,25 @@ class RunInputs:
             return self._opened[known]
 
         stage = progress.stage("features", len(set(digests)))
+        loader, size = self._loader(indices, view), block_size(torch.device(self.device))
 
         def compute(positions: Sequence[int]) -> tuple[np.ndarray, ...]:
-            images = (self._image(int(indices[p]), view, number).unsqueeze(0) for p in positions)
-            parts = in_blocks(lambda block: self.still_trunk.below(block.to(self.device)), images, stage=stage)
+            keys: list[Key] = [(p, cached_view(number, digests[p]) if view.random else ()) for p in positions]
+            blocks = loader.batches(keys[start : start + size] for start in range(0, len(keys), size))
+            parts = in_blocks(self.still_trunk.below, blocks, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
         self._opened[known] = self.cache.rows(self.key_of(view, number), digests, compute, stage=stage)
         return self._opened[known]
+
+    def on_device(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows | OnDevice:
+        """`stored` features as tensors on the device."""
+        rows = self.stored(indices, view, number, progress)
+        if torch.device(self.device).type == "cpu":
+            return rows
+        if id(rows) not in self._on_device:
+            self._on_device[id(rows)] = OnDevice(rows, self.device)
+        return self._on_device[id(rows)]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
         """How many of these images have no stored features under one view."""
@@ -207,24 +224,20 @@ class RunInputs:
         """A key of everything that determines the start features of the training images."""
         trained = _digest([self.catalog.digests[i] for i in self.fold.train])
         c, b = self.conditions, self._backbone
-        network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {torch.device(self.device).type}"
+        network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {key_of(self.device)}"
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
-    def source(self, seed: int, workers: int, progress: Progress) -> Source:
+    def source(self, seed: int, progress: Progress) -> Source:
         """The source of training batches."""
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
-            return StoredRows([self.stored(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
-        paths = [self.catalog.paths[i] for i in self.fold.train]
+            return StoredRows([self.on_device(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
         return Images(
-            _Reader(paths),
-            view,
+            self._loader(self.fold.train, view),
             seed=seed,
             views=self.conditions.views if view.random else 1,
-            count=len(paths),
             identities=[self.catalog.digests[i] for i in self.fold.train],
-            workers=workers,
         )
 
     def embed(
@@ -238,9 +251,9 @@ class RunInputs:
     ) -> np.ndarray:
         """Raw embeddings of these images under the test view, in blocks of fixed size. coded: see `Embedder.embed`."""
         if self.is_cached:
-            rows: Any = _OnDevice(self.stored(indices, self.views[1], 0, progress), self.device)
+            rows: Any = self.on_device(indices, self.views[1], 0, progress)
         else:
-            rows = (self._image(int(i), self.views[1], 0).unsqueeze(0).to(self.device) for i in indices)
+            rows = self._loader(indices, self.views[1])
         stage = progress.stage(text, len(indices))
         return embedder.embed(rows, from_images=not self.is_cached, coded=coded, stage=stage).cpu().numpy()
 
@@ -249,9 +262,8 @@ class RunInputs:
         embed, train = self.embed, self.fold.train
         return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, progress, "start features"))
 
-    def _image(self, index: int, view: View, number: int) -> Tensor:
-        stream = view_stream(number, self.catalog.digests[index]) if view.random else None
-        return view(read_image(self.catalog.paths[index]), stream)
+    def _loader(self, indices: np.ndarray, view: View) -> Loader:
+        return Loader([self.catalog.paths[i] for i in indices], view, device=self.device)
 
 
 class StartFeatures:
@@ -259,29 +271,6 @@ class StartFeatures:
 
     def __init__(self, width: int, labels: np.ndarray, rows: Callable[[], np.ndarray]) -> None:
         self.width, self.labels, self.rows = width, labels, rows
-
-
-class _OnDevice:
-    """Stored rows, moved to the device of the network."""
-
-    def __init__(self, rows: Rows, device: str) -> None:
-        self._rows, self._device = rows, device
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, indices: Sequence[int]) -> tuple[Tensor, ...]:
-        return tuple(part.to(self._device) for part in self._rows[indices])
-
-
-class _Reader:
-    """Reads the k-th training image; a class, so that it can be pickled for loader workers."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
-
-    def __call__(self, position: int) -> Any:
-        return read_image(self._paths[position])
 
 
 def _digest(texts: Sequence[str]) -> str:
@@ -318,6 +307,7 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInpu
             "member": None,
             "joined": False,
             "needs": (),
+            "trained_by": None,
             "common": {},
             "method": MethodSpec(name="-"),
         }

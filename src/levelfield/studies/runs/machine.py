@@ -52,6 +52,7 @@ def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
     settings = told.get("settings") or {}
     aten, onednn, mkl = (str(settings.get(name, "")) for name in SETTINGS)
     libraries = [f"{name} {number}" for name, number in sorted((described.get("versions") or {}).items())]
+    libraries += [f"{name} {told[name]}" for name in ("gpu", "cuda", "cudnn", "bits") if name in told]
     return (
         f"PyTorch's kernels for {told.get('capability', 'an unknown CPU')}" if not aten else f"kernels for {aten}",
         onednn or str(told.get("instructions", "unknown")),

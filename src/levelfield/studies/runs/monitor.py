@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.embedder import Embedder
+from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import evaluate
 from levelfield.progress import Progress
 from levelfield.randomness import numpy_stream
@@ -39,7 +40,8 @@ def watcher(
         for name, images in parts.items():
             rows = inputs.embed(embedder, images, progress, "monitoring")
             asked = test_items(inputs) if name == "test" else Items([""] * len(images), labels[images])
-            found[name] = float(evaluate(**asked.arrays(rows, labels[images]), metrics=(metric,))[metric])
+            arrays = asked.arrays(rows, labels[images])
+            found[name] = float(evaluate(**searched_on(inputs.device, arrays), metrics=(metric,))[metric])
         return found
 
     return watch

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from levelfield.data.decoders import decoding
+from levelfield.embedder.devices import hardware
 from levelfield.embedder.model_files import WEIGHTS
 from levelfield.errors import Unfair
 from levelfield.files.reading import checksum
@@ -35,9 +37,10 @@ from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.several_processes import trained_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
-from levelfield.studies.runs.training import Facts, Options, Trained, train_here
+from levelfield.studies.runs.training import Facts, Options, Trained, train_here, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
+from levelfield.training.numerics import numerics, same_bits
 from levelfield.trust import as_trusted
 
 __all__ = ["Options", "execute", "versions"]
@@ -54,12 +57,12 @@ def execute(
     progress: Progress = SILENT,
 ) -> None:
     """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
-    with as_trusted(options.trust):
+    with as_trusted(options.trust), decoding(options.workers), numerics(spec.conditions, options.device):
         _execute(spec, folder, metrics, options, progress)
 
 
 def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress) -> None:
-    claim(folder, spec, described_machine(), home=options.home)
+    claim(folder, spec, machine_of(spec, options.device), home=options.home)
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]
         join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, progress=progress)
@@ -71,13 +74,16 @@ def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Opt
             tested = _test(folder, inputs, trained, progress)
         _write(spec, inputs, folder, tested)  # the training process has ended
     images = inputs.fold.test
-    measure(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress)
+    measure(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
 
 
 def _trained(
     spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress
 ) -> AbstractContextManager[Trained]:
     tested = len(inputs.fold.test) > 0
+    if spec.trained_by is not None:
+        before = needed_folder(folder, spec.trained_by)
+        return nullcontext(trained_before(spec, inputs, folder, before, tested=tested))
     if spec.conditions.processes > 1 and trains(spec.method.name):
         return trained_together(spec, inputs, folder, metrics, options, progress, tested=tested)
     if trains_own_code(spec, folder):
@@ -126,10 +132,17 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
     if tested.training_rows is not None:
         summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
-    summary["computed_by"] = list(bits(described_machine()))
+    summary["computed_by"] = list(bits(machine_of(spec, inputs.device)))
     told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
     (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model; nothing resumes a complete training
+
+
+def machine_of(spec: RunSpec, device: str) -> dict[str, Any]:
+    """Versions, machine and device of a run, and whether its bits can be expected again."""
+    described = described_machine()
+    steady = {} if same_bits(spec.conditions.deterministic, device) else {"bits": "can differ"}
+    return {**described, "machine": {**described["machine"], **hardware(device), **steady}}
 
 
 def described_machine() -> dict[str, Any]:

@@ -23,7 +23,7 @@ from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.own_code import is_own
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
-from levelfield.training.guard import Guard, check_process, process_settings
+from levelfield.training.audit import Audit, check_process, process_settings
 from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, own_starts, settle
 from levelfield.training.optimisers import build, check_groups
 
@@ -42,7 +42,7 @@ class Setup:
     drawn: Choice
     measured: Measured
     buffers: dict[str, Tensor]
-    guard: Guard
+    audit: Audit
 
 
 def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ranks: Ranks = ALONE) -> Setup:
@@ -59,13 +59,15 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     embedder = Embedder(
         inputs.new_trunk(), common if own is None else own, codes=conditions.codes, precision=conditions.precision
     ).to(device)
+    if conditions.compile:
+        embedder.trunk.compile_steps()
     method.to(device)
     if not method.trains:
         embedder.requires_grad_(False)
     groups = _groups(embedder, method, conditions) if method.trains else []
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
-    guard = Guard(embedder, optimisers)
+    audit = Audit(embedder, optimisers)
     layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not taken from the method's code
@@ -78,7 +80,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
             method.start_from(_start_rows(inputs, embedder, own_labels(spec, method, inputs), progress))
         measured.own_starts = own_starts(before, method)
     check_process(settings)
-    return Setup(setting, method, embedder, optimisers, layout, drawn, measured, buffers_of(method), guard)
+    return Setup(setting, method, embedder, optimisers, layout, drawn, measured, buffers_of(method), audit)
 
 
 def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
@@ -101,7 +103,14 @@ def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) 
 def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
     """The setting that a method receives under these conditions, for features of `width`."""
     common = _common_head(method, conditions, width)
-    return Setting(conditions.dim, width, seed, sum(parameter.numel() for parameter in common.parameters()))
+    return Setting(
+        conditions.dim,
+        width,
+        seed,
+        common_head=sum(parameter.numel() for parameter in common.parameters()),
+        decay=conditions.decay,
+        output_norm=conditions.output_norm,
+    )
 
 
 def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
@@ -110,15 +119,15 @@ def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
         method.dim_for(conditions.dim),
         layer_norm=conditions.layer_norm,
         dropout=conditions.dropout,
-        output_norm=method.norm_rows,
+        output_norm=conditions.output_norm or method.norm_rows,
     )
 
 
 def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
     """The common head, random or from the training features. The PCA is computed once for all seeds."""
     head = _common_head(method, conditions, features.width)
-    if conditions.head_init == "random":
-        start_random(head, stream(seed, "head"))
+    if conditions.head_init not in WHITEN:
+        start_random(head, stream(seed, "head"), form=conditions.head_init)
         return head
     key = f"head {conditions.head_init} {head.dim} {conditions.layer_norm} {inputs.features_key}"
 
@@ -134,7 +143,7 @@ def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, featu
 def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: StartFeatures) -> bool:
     """Initialise a method's own head as the conditions say. False: it keeps its own initialisation."""
     start = spec.conditions.head_init
-    if start == "random":
+    if start not in WHITEN:
         return True
     solve = getattr(head, "principal_start", None)
     if solve is None:
@@ -150,8 +159,9 @@ def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: Star
 
 def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[Group]:
     trunk = [parameter for parameter in embedder.trunk.parameters() if parameter.requires_grad]
-    found = [Group("head", [p for p in embedder.head.parameters() if p.requires_grad]), *method.groups()]
-    return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False), *found] if trunk else found
+    head = Group("head", [p for p in embedder.head.parameters() if p.requires_grad], kind="network")
+    groups = [head, *method.groups()]
+    return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False, kind="network"), *groups] if trunk else groups
 
 
 def _start_rows(inputs: RunInputs, embedder: Embedder, given: np.ndarray, progress: Progress) -> StartRows:

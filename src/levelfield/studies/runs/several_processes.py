@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import tempfile
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import processes
+from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadSpecification, CommandEnded, LostProcess
 from levelfield.files.temporary import scratch_folder
 from levelfield.files.writing import locked, write_text
@@ -118,7 +120,9 @@ def _watch(
             logs_specs=DefaultLogsSpecs(log_dir=str(scratch)),
         )
         try:
-            elastic_launch(config, _rank)(pipe, scratch, spec, folder, metrics, options, tested)
+            elastic_launch(config, _rank)(
+                pipe, scratch, os.environ.get(VISIBLE), spec, folder, metrics, options, tested
+            )
         except ChildFailedError as error:
             with suppress(ConnectionError):
                 say(pipe, "failed", **_first_failure(scratch, error))
@@ -129,13 +133,16 @@ def _watch(
 def _rank(
     pipe: Connection,
     scratch: Path,
+    gpus: str | None,
     spec: RunSpec,
     folder: Path,
     metrics: tuple[str, ...],
     options: Options,
     tested: bool,
 ) -> None:
-    """Main function of a rank."""
+    """Main function of a rank. gpus: those of the worker process, which a fork server does not know."""
+    if gpus is not None:
+        os.environ[VISIBLE] = gpus
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     processes.end_with_parent()
 

@@ -31,6 +31,7 @@ from levelfield.training import Conditions
 
 ENSEMBLE = "ensemble.yaml"
 DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
+_NO_IDENTITY: dict[str, Any] = {"needs": True, "trained_by": True, "data": {"root"}}
 
 
 class Needed(BaseModel):
@@ -60,6 +61,8 @@ class RunSpec(BaseModel):
     joined: bool = False
     """Whether the run joins the embeddings of the runs it needs, and trains nothing."""
     needs: tuple[Needed, ...] = ()
+    trained_by: Needed | None = None
+    """The run that trains this run's network, if the two differ only in what is done at test time (`refine`)."""
     device: str = "cpu"
     """The kind of device, since two kinds do not give the same bits."""
     data_digest: str = ""
@@ -70,7 +73,7 @@ class RunSpec(BaseModel):
         """A hash of everything that can change the weights; labels and metrics are excluded."""
         # images are identified by their content (`data_digest`), not by their location
         hidden = {"label", "conditions"}  # already among the run's
-        content = self.model_dump(mode="json", exclude={"method": hidden, "needs": True, "data": {"root"}})
+        content = self.model_dump(mode="json", exclude=_NO_IDENTITY | {"method": hidden})
         if self.data_digest and self.data.is_a_place:
             content["data"] = {}  # the same images at another path are the same data
         content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
@@ -89,6 +92,20 @@ class RunSpec(BaseModel):
         if content["conditions"]["monitor"] == "none":
             del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+    @property
+    def weights(self) -> str:
+        """The identity of the trained network: runs with the same one differ only in what is done at test time."""
+        if self.conditions.select != "budget":  # validation classes, refined too, choose the weights
+            return self.identity
+        settings = {key: value for key, value in self.method.settings.items() if key != "refine"}
+        plain = self.method.model_copy(update={"settings": settings})
+        return self.model_copy(update={"method": plain}).identity
+
+    @property
+    def needed(self) -> tuple[Needed, ...]:
+        """All runs that must be finished before this one."""
+        return self.needs if self.trained_by is None else (*self.needs, self.trained_by)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> RunSpec:
         """A copy is another run: it gets an identity of its own."""

@@ -11,31 +11,37 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from levelfield.data.decoders import decoding
 from levelfield.embedder import Embedder
-from levelfield.embedder.model import HEADS, save_model
+from levelfield.embedder.devices import searched_on
+from levelfield.embedder.model import HEADS, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
+from levelfield.files.writing import link_whole
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
 from levelfield.progress import SILENT, Progress
 from levelfield.ranks import ALONE, Ranks
+from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.items import refined
-from levelfield.studies.runs.folder.method_file import save_method
+from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method
 from levelfield.studies.runs.inputs import RunInputs, forget_inputs
 from levelfield.studies.runs.monitor import watcher
-from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up
+from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up, setting_of
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.memory import sees_unit_rows
+from levelfield.training.numerics import numerics
 from levelfield.training.shards import Shards
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient", "class_sample")
+_LOG = "log.jsonl"
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,8 @@ class Options:
 
     device: str = "cpu"
     cache_folder: Path | None = None
-    workers: int = 0
+    workers: int | None = None
+    """Processes that decode the images of a run; None: the cores that the runs at the same time leave."""
     tensorboard: bool = False
     pace: Pace = field(default_factory=Pace)
     trust: tuple[str, ...] | None = None
@@ -94,14 +101,15 @@ class TrainedHere:
     """A method trained by this process."""
 
     facts: Facts
-    setup: Setup
+    method: Method
+    embedder: Embedder
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
         with forbid_other_optimisers([]):
-            return refined(self.setup.method, rows, queries)
+            return refined(self.method, rows, queries)
 
     def headed(self, features: np.ndarray) -> np.ndarray:
-        embedder = self.setup.embedder.eval()
+        embedder = self.embedder.eval()
         rows = torch.from_numpy(features).to(next(embedder.parameters()).device)
         with torch.no_grad(), forbid_other_optimisers([]):
             return in_blocks(lambda block: embedder.coded(embedder.head(block)), rows)[0].cpu().numpy()
@@ -123,11 +131,12 @@ def train_here(
     tested: whether there are test images; the inputs need not contain them.
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
-    setup, state, taught, weights = _trained(spec, inputs, folder, metrics, options, progress, ranks)
+    with decoding(options.workers), numerics(spec.conditions, options.device):
+        setup, state, taught, weights = _trained(spec, inputs, folder, metrics, options, progress, ranks)
     method = setup.method
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
-    setup.guard.check_saved(read_weights(folder))
+    setup.audit.check_saved(read_weights(folder))
     measured = setup.measured
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
@@ -146,14 +155,39 @@ def train_here(
     facts = Facts(
         summary, measured, said, method.trains, method.refines if _refines(method, tested) else None, own_head
     )
-    return TrainedHere(facts, setup)
+    return TrainedHere(facts, method, setup.embedder)
+
+
+def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path, *, tested: bool) -> TrainedHere:
+    """The network that the run in `before` trained, written again as this run's: only the refinement differs."""
+    stored, model = read_training(before), load(before, device=inputs.device)
+    assert isinstance(model, Model)
+    weights = load_method(before).state_dict()
+    method = make_method(spec, num_classes=num_classes(inputs)).to(inputs.device).eval()
+    method.load_state_dict(weights)
+    about = {"method": spec.method.label, "data": inputs.catalog.name}
+    save_model(folder, model.embedder, {**inputs.views[1].description, **about})
+    save_method(folder, weights, num_classes=num_classes(inputs), width=inputs.width)
+    if (before / _LOG).exists():
+        link_whole(before / _LOG, folder / _LOG)
+    setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
+    facts = Facts(
+        stored["summary"],
+        replace(Measured(**stored["measured"]), refined=""),
+        declared(method, spec.conditions, setting),
+        method.trains,
+        method.refines if _refines(method, tested) else None,
+        own_head=False,
+    )
+    return TrainedHere(facts, method, model.embedder)
 
 
 def take_part(
     spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, ranks: Ranks
 ) -> None:
     """Train together with the first process, which calls `train_here`; writes no file."""
-    _trained(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
+    with decoding(options.workers), numerics(spec.conditions, options.device):
+        _trained(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
 
 
 def _trained(
@@ -170,7 +204,7 @@ def _trained(
     with ranks.in_turn():  # the first process computes and stores what the others then read
         setup = set_up(spec, inputs, options.device, progress, ranks)
         taught = teach(setup.method, spec, inputs, folder, progress)
-        source = inputs.source(spec.draws, options.workers, progress) if setup.method.trains else None
+        source = inputs.source(spec.draws, progress) if setup.method.trains else None
     if not len(inputs.fold.test):
         forget_inputs()  # the inputs of a teacher contain the test images
     state = TrainingState()
@@ -220,7 +254,7 @@ def _train(
             folder=folder,
             pace=options.pace,
             observer=Observer(validate, watch, progress, tensorboard),
-            guard=setup.guard,
+            audit=setup.audit,
             ranks=ranks,
         )
     setup.measured.epoch = feed.epoch_facts(max(0, state.step - 1))
@@ -236,8 +270,8 @@ def _validation(
     def validate() -> float:
         embedder.eval()
         rows = method.refine(inputs.embed(embedder, inputs.fold.validation, progress))
-        labels = inputs.catalog.labels[inputs.fold.validation]
-        return evaluate(rows, labels, metrics=(conditions.select,))[conditions.select]
+        arrays = {"embeddings": rows, "labels": inputs.catalog.labels[inputs.fold.validation]}
+        return evaluate(**searched_on(inputs.device, arrays), metrics=(conditions.select,))[conditions.select]
 
     return validate
 

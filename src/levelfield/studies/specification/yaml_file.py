@@ -50,6 +50,7 @@ def read_study(
             raise BadSpecification(f"{path} has no variant --{key}: add a key `{key}` with the changes.")
         asked = _reduced(asked, forms[key], key, path)
     chosen = parse_study(asked, overrides, origin=path)
+    _check_weights(chosen)
     if own is None:
         with suppress(MissingData):  # reported when the data is opened
             chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
@@ -59,6 +60,17 @@ def read_study(
         if changes:
             _reduced(content, changes, key, path)
     return chosen
+
+
+def _check_weights(study: Study) -> None:
+    """Refuse weights of a network that the study does not have: its own would silently be others."""
+    weights = study.conditions.weights
+    varied = [name for key, values in study.vary.items() if key.endswith("conditions.backbone") for name in values]
+    own = [method.conditions["backbone"] for method in study.methods if "backbone" in method.conditions]
+    for name in weights if isinstance(weights, dict) else ():
+        if name not in (study.conditions.backbone, *varied, *own):
+            there = list(dict.fromkeys([*varied, study.conditions.backbone, *own]))
+            raise unknown("backbone in conditions.weights", name, there)
 
 
 def located(study: Path | str) -> Path:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from levelfield.cli.console import bar, console, warnings_as_notes
-from levelfield.cli.options import ImagesOption, MaybeRunArgument, TrustOption
+from levelfield.cli.options import DeviceOption, ImagesOption, MaybeRunArgument, TrustOption, WorkersOption
 from levelfield.files.writing import write_text
 
 
@@ -139,7 +139,9 @@ def measure(
     out: Annotated[Path | None, _option(_OUTPUT, "--out", "Write the output of --json to this file.")] = None,
     signatures: Annotated[bool, _option(_OUTPUT, "--signatures", "Show the definition of each score.")] = False,
     as_json: Annotated[bool, _option(_OUTPUT, "--json", "Print JSON, signatures included.")] = False,
+    workers: WorkersOption = None,
     root: ImagesOption = None,
+    device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:
     """Evaluate a run's stored test embeddings, or your own arrays."""
@@ -158,6 +160,7 @@ def measure(
         words,
     )
     from levelfield.cli.use.evaluate.tables import Evaluated, show
+    from levelfield.embedder.devices import searched_on, usable
     from levelfield.evaluation import evaluate
     from levelfield.registry import references_in
     from levelfield.studies.specification.locations import images_in
@@ -215,8 +218,9 @@ def measure(
         for some, each, columns in product(subjects, distances, cuts):
             told = f"evaluating ({each})" if columns is None else f"evaluating ({each}, dim {columns})"
             with bar(told) as progress, warnings_as_notes(warned):
+                arrays = searched_on(usable(device) if shards is None else "cpu", some.arrays)
                 result = evaluate(
-                    **{**some.arrays, **settings}, dim=columns, distance=each, shards=shards, progress=progress
+                    **{**arrays, **settings}, dim=columns, distance=each, shards=shards, progress=progress
                 )
             decided = None if chooser is None else decide(chooser, some, goal, each, columns, ci or None, seed)
             chosen_on = choose_on if run else "validation"

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield import embedder as networks
+from levelfield.embedder.devices import requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation import same_or_not
 from levelfield.progress import SILENT
@@ -25,13 +26,14 @@ def validation_threshold(folder: Path) -> float | None:
     model alone cannot repeat its embeddings. The test classes choose then, and the page says so.
     """
     try:
-        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, "cpu")
+        device = usable(requested())
+        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, device)
         chosen = inputs.fold.validation
         if not len(chosen) or not inputs.is_cached or how_refined(folder):
             return None
         if inputs.missing(chosen, inputs.views[1], 0):
             return None
-        model = networks.load(folder)
+        model = networks.load(folder, device=device)
         if not isinstance(model, networks.Model):
             return None
         rows = inputs.embed(model.embedder, chosen, SILENT)

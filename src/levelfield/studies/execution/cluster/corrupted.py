@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from levelfield.data.decoders import decoding
 from levelfield.progress import Progress
 from levelfield.studies.execution.corruptions import lost, missing, record_here
 from levelfield.trust import as_trusted, trusted
@@ -48,5 +49,5 @@ def record_one(
     if directory.is_dir():
         os.chdir(directory)
     torch.set_num_threads(1)
-    with as_trusted(trust):
+    with as_trusted(trust), decoding(1):
         return record_here(folders, [name], metrics, {})

@@ -7,7 +7,6 @@ with them: with these a run checks its stored model, as it does with the images 
 from __future__ import annotations
 
 import hashlib
-import io
 import random
 import secrets
 from collections.abc import Callable, Sequence
@@ -20,7 +19,6 @@ import torch
 
 from levelfield.data import Catalog
 from levelfield.data.cache_folder import default_cache_folder
-from levelfield.data.files.images import read_image
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Chunk, Rows
@@ -52,8 +50,8 @@ class Shipment:
     digest: str
     catalog: Catalog
     tables: dict[str, Table]
-    pictures: dict[int, bytes]
-    """Some images as PNG, by their number."""
+    pictures: dict[int, tuple[str, bytes]]
+    """Files of some images, by their number: suffix and content."""
 
 
 def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
@@ -74,7 +72,7 @@ def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
 def packed(runs: Sequence[PlannedRun], options: Options, progress: Progress) -> dict[str, Shipment]:
     """Compute what runs need; a shipment for each dataset, by its digest."""
     tables: dict[str, dict[str, Table]] = {}
-    catalogs: dict[str, tuple[Catalog, dict[int, bytes]]] = {}
+    catalogs: dict[str, tuple[Catalog, dict[int, tuple[str, bytes]]]] = {}
     for run in runs:
         if run.spec.joined:
             continue
@@ -84,7 +82,9 @@ def packed(runs: Sequence[PlannedRun], options: Options, progress: Progress) -> 
         if digest not in catalogs:
             catalogs[digest] = inputs.catalog, {}
         pictures = catalogs[digest][1]
-        pictures.update({k: _png(inputs, k) for k in _some(inputs) if k not in pictures})
+        for k in _some(inputs):
+            path = inputs.catalog.paths[k]
+            pictures.setdefault(k, (path.suffix, path.read_bytes()))
         _add(tables.setdefault(digest, {}), inputs, progress)
     return {
         digest: Shipment(secrets.token_hex(8), digest, catalog, tables[digest], pictures)
@@ -99,8 +99,8 @@ def unpacked(shipment: Shipment) -> None:
         return
     place = default_cache_folder() / "cluster" / "pictures" / shipment.digest
     pictures = {}
-    for number, content in shipment.pictures.items():
-        pictures[number] = place / f"{hashlib.blake2b(content, digest_size=12).hexdigest()}.png"
+    for number, (suffix, content) in shipment.pictures.items():
+        pictures[number] = place / f"{hashlib.blake2b(content, digest_size=12).hexdigest()}{suffix}"
         if not pictures[number].exists():
             write_whole(pictures[number], lambda file, content=content: file.write(content))  # type: ignore[misc]
     give(shipment.digest, Given(shipment.name, shipment.catalog, ShippedCache(shipment.tables), pictures))
@@ -153,9 +153,3 @@ def _some(inputs: RunInputs) -> list[int]:
     """A few images of the test and of the training classes."""
     parts = [part.tolist() for part in (inputs.fold.test, inputs.fold.train)]
     return [image for part in parts for image in _chance.sample(part, min(BLOCK // 2, len(part)))]
-
-
-def _png(inputs: RunInputs, image: int) -> bytes:
-    content = io.BytesIO()
-    read_image(inputs.catalog.paths[image]).save(content, format="PNG")
-    return content.getvalue()

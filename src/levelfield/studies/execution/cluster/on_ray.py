@@ -208,7 +208,7 @@ class _Dispatch:
         extra: list[Any] = [self.shipments.get(run.spec.data_digest), None]
         if not here:
             extra[1] = self._sent(pack(folder)) if folder.exists() else None
-            for need in run.spec.needs:
+            for need in run.spec.needed:
                 found = needed_folder(folder, need)
                 extra.append(self._sent((str(Path(*found.parts[-2:])), pack(found))))
         # user code may have run in the process that lists its data: Ray must not use that process again
