@@ -85,6 +85,15 @@ def served(page: Page, folder: Path) -> Iterator[str]:
         yield address
 
 
+@contextmanager
+def visited(opened: Opener, address: str, at: str = "") -> Iterator[Tab]:
+    """The page of the server at `address`. It is closed before the server ends, which would reset its requests."""
+    opened.own = address
+    tab = opened.visit(f"{address}{at}")
+    yield tab
+    tab.close()
+
+
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a study of drawn images with one model, which is not trained."""
@@ -101,9 +110,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, study: Path) -> None:
     _, items = stored_test(next(study.glob("*/seed0-*")))
-    with serving(lambda token: read_site(study, token)) as address:
-        opened.own = address
-        tab = opened.visit(address)
+    with serving(lambda token: read_site(study, token)) as address, visited(opened, address) as tab:
         tab.evaluate(DROP, [list(Path(items.paths[2]).read_bytes()), "mine.png"])
         strip = tab.locator(".photo .strip")
         expect(strip.locator("li")).to_have_count(len(items.paths))
@@ -126,9 +133,7 @@ def sparse() -> Page:
 
 
 def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: Page, tmp_path: Path) -> None:
-    with served(sparse, tmp_path) as address:
-        opened.own = address
-        tab = opened.visit(f"{address}#search?q=21&m=0&k=5")
+    with served(sparse, tmp_path) as address, visited(opened, address, "#search?q=21&m=0&k=5") as tab:
         expect(tab.locator("#search .ranking li")).to_have_count(5)
         full = tab.locator("#search .query img:not(.own)")
         expect(full).to_have_js_property("complete", True)
@@ -138,12 +143,10 @@ def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: 
 def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
     opened: Opener, sparse: Page, tmp_path: Path
 ) -> None:
-    with served(sparse, tmp_path) as address:
-        opened.own = address
-        tab = opened.visit(address)
+    with served(sparse, tmp_path) as address, visited(opened, address) as tab:
         tab.evaluate(DROP, [list(photo()), "mine.png"])
         expect(tab.locator(".photo .empty")).to_contain_text("model")
-        opened.errors.clear()  # the browser names the refused request
+    opened.errors.clear()  # the browser names the refused request
 
 
 @pytest.fixture
