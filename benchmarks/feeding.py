@@ -33,7 +33,6 @@ import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View, test_view, train_view
-from levelfield.embedder.trunk.blocks import block_size
 
 # isort: split
 from torchvision import transforms
@@ -141,9 +140,8 @@ def ours(paths: Sequence[Path], view: str, workers: int) -> Iterable[object]:
 
 
 def plain(paths: Sequence[Path], view: str, workers: int) -> Iterable[object]:
-    random = VIEWS[view].random
-    size = BATCH if random else block_size(torch.device("cpu"))  # the batches of `ours`
-    return DataLoader(Files(paths, TRANSFORMS[view]), batch_size=size, shuffle=random, num_workers=workers)
+    files = Files(paths, TRANSFORMS[view])
+    return DataLoader(files, batch_size=BATCH, shuffle=VIEWS[view].random, num_workers=workers)
 
 
 def lane(batches: Callable[[], Iterable[object]], images: int) -> Callable[[], Sample]:

@@ -26,6 +26,8 @@ from levelfield.randomness import numpy_stream
 Key: TypeAlias = tuple[int, tuple[int | str, ...]]
 """Position of a picture, and the name of the random stream of its view: seed and names; empty if it draws nothing."""
 
+_BATCH = 64  # images that a worker sends at once: several blocks, as each transfer costs time
+
 
 class Loader:
     """Batches of pictures under one or several views, on `device`.
@@ -54,8 +56,10 @@ class Loader:
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """All pictures in order, in blocks; for views that are not random."""
         keys: list[Key] = [(position, ()) for position in range(len(self))]
-        size = block_size(self._device)
-        return self.batches(keys[start : start + size] for start in range(0, max(len(keys), 1), size))
+        block = block_size(self._device)
+        size = max(_BATCH // block, 1) * block
+        for batch in self.batches(keys[start : start + size] for start in range(0, max(len(keys), 1), size)):
+            yield from zip(*(part.split(block) for part in batch), strict=True)
 
     def batches(self, keys: Iterable[Sequence[Key]]) -> Iterator[tuple[Tensor, ...]]:
         """A batch for each sequence of keys: one tensor (images, 3, side, side) for each view.
