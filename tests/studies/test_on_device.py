@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from levelfield.embedder.trunk.cache import FeatureCache
-from levelfield.studies.runs.on_device import SHARE, OnDevice
+from levelfield.studies.runs.on_device import STAYS_FREE, OnDevice
 
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_rows_are_copied_once_if_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool) -> None:
     size = 5 * 2 * 4  # five rows of two numbers
     rows = FeatureCache(tmp_path).rows("numbers", list("abcde"), lambda found: (np.float32([[k, -k] for k in found]),))
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: ((size if fits else size - 1) / SHARE, 0))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda _: (3 * STAYS_FREE * size + (size if fits else size - 1), 3 * size)
+    )
     monkeypatch.setattr(OnDevice, "_all", lambda self: (copied.append(5), self._rows.tensors())[1])
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: (copied.append(len(tensor)), tensor)[1])
     copied: list[int] = []

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.embedder.trunk.chunks import Rows
 
-SHARE = 0.25  # of the free memory of a GPU that features may take: networks, activations and other jobs need the rest
+STAYS_FREE = 0.75  # of the memory of a GPU: networks, activations and other jobs need it
 
 
 class OnDevice:
@@ -36,4 +36,5 @@ class OnDevice:
         if self._device.type != "cuda" or not len(self):
             return False
         size = len(self) * sum(part.nbytes for part in self._rows[[0]])
-        return bool(size <= SHARE * torch.cuda.mem_get_info(self._device)[0])
+        free, total = torch.cuda.mem_get_info(self._device)
+        return bool(free - size >= STAYS_FREE * total)
