@@ -17,7 +17,7 @@ import torch
 
 from levelfield import processes
 from levelfield.data.decoders import choose_decoders, decoders_per_job
-from levelfield.embedder.devices import computing_on, requested
+from levelfield.embedder.devices import computing_on, environment_of, requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.progress import CallbackProgress, Progress
 from levelfield.studies.runs.corruptions import record, recorded
@@ -38,11 +38,13 @@ def record_all(
     if len(shares) < 2:
         return record_here(folders, names, metrics, progress)
     shared = (max(1, torch.get_num_threads() // len(shares)), decoders_per_job(len(shares)))
+    device = usable(requested())
     workers: dict[Connection, tuple[BaseProcess, list[str]]] = {}
     failed: dict[Path, str] = {}
     try:
-        for share in shares:
-            process, ours = processes.start(_work, list(folders), share, list(metrics), *shared, trusted(), requested())
+        for slot, share in enumerate(shares):
+            work = (list(folders), share, list(metrics), *shared, trusted(), device)
+            process, ours = processes.start(_work, *work, environment=environment_of(slot, device))
             workers[ours] = (process, share)
         while workers:
             for pipe in wait(list(workers)):
