@@ -42,7 +42,7 @@ def test_auto_is_cuda_and_says_so_in_one_line(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_auto_is_mps_without_cuda_and_silently_the_cpu_without_both(
+def test_auto_is_mps_without_cuda_and_the_cpu_without_both(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(devices, "_first_here", devices._first_here.__wrapped__)
@@ -50,7 +50,8 @@ def test_auto_is_mps_without_cuda_and_silently_the_cpu_without_both(
     for there, chosen in ((False, "cpu"), (True, "mps")):
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda there=there: there)
         assert usable("auto") == chosen
-    assert [record.getMessage() for record in caplog.records] == ["Device: mps. Another one: --device cpu"]
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["Device: cpu", "Device: mps. Another one: --device cpu"]
 
 
 def test_cuda_without_a_gpu_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,10 +81,10 @@ def usable(device: str) -> str:
 
 @cache
 def _first_here() -> str:
-    """The device of "auto"; says once which GPU it is."""
+    """The device of "auto"; names it in a line, and how to choose another one if there is one."""
     chosen = next(name for name in _KNOWN if _is_here(name))
-    if chosen != "cpu":
-        logging.getLogger("levelfield").warning("Device: %s. Another one: --device cpu", description(chosen))
+    other = ". Another one: --device cpu" if chosen != "cpu" else ""
+    logging.getLogger("levelfield").warning("Device: %s%s", description(chosen), other)
     return chosen
 
 
