@@ -12,12 +12,13 @@ from levelfield.errors import RunFailed
 from levelfield.training.numerics import numerics
 
 
-def test_too_little_memory_names_batch_image_size_and_accumulate() -> None:
+@pytest.mark.parametrize(("pieces", "more"), [(1, 2), (2, 6), (3, 6)])  # 4 does not divide a batch of 6
+def test_too_little_memory_names_batch_image_size_and_accumulate(pieces: int, more: int) -> None:
     expected = (
-        r"memory of cuda is not enough for a batch of 6 images \(3x2\) of 32 pixels, .*conditions\.accumulate=2\), a "
-        r"smaller conditions\.batch, a smaller conditions\.image"
+        r"memory of cuda is not enough for a batch of 6 images \(3x2\) of 32 pixels, "
+        rf".*conditions\.accumulate={more}\), a smaller conditions\.batch, a smaller conditions\.image"
     )
-    with pytest.raises(RunFailed, match=expected), numerics(conditions(), "cuda"):
+    with pytest.raises(RunFailed, match=expected), numerics(conditions(accumulate=pieces), "cuda"):
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
 

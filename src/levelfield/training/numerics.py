@@ -21,10 +21,12 @@ def numerics(conditions: Conditions, device: str) -> Iterator[None]:
         with _deterministic(conditions.deterministic and torch.device(device).type == "cuda"):
             yield
     except torch.cuda.OutOfMemoryError as error:
+        size, pieces = conditions.layout.batch_size, conditions.accumulate
+        more = next((k for k in range(2 * pieces, size) if size % k == 0), size)  # it has to divide the batch
         raise RunFailed(
-            f"The memory of {device} is not enough for a batch of {conditions.layout.batch_size} images "
-            f"({conditions.batch}) of {conditions.image} pixels, embedded in {conditions.accumulate} piece(s). Ways "
-            f"out: more pieces with the same result (conditions.accumulate={2 * conditions.accumulate}), a smaller "
+            f"The memory of {device} is not enough for a batch of {size} images "
+            f"({conditions.batch}) of {conditions.image} pixels, embedded in {pieces} piece(s). Ways "
+            f"out: more pieces with the same result (conditions.accumulate={more}), a smaller "
             "conditions.batch, a smaller conditions.image, or fewer --jobs per GPU."
         ) from error
     except RuntimeError as error:
