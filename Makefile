@@ -1,10 +1,11 @@
-# All targets use .venv, which `make install` creates; every other target runs it first.
+# All targets use .venv. `make demo` installs only what it runs; every other target needs `make install` and runs it first.
 
 PYTHON ?= python3
 # One process per core, at most 2; to change it: `make demo JOBS=8`.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); [ "$$n" -gt 2 ] && n=2; echo $$n)
 
 BIN := .venv/bin
+DEMO := .venv/demo
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
@@ -15,7 +16,7 @@ help:  ## this list
 
 install: $(INSTALLED)  ## create .venv with all requirements of the other targets
 
-demo: $(INSTALLED)  ## levelfield compare demo: ten methods on the embedded images
+demo: $(DEMO)  ## levelfield compare demo: ten methods on the embedded images
 	$(BIN)/levelfield compare demo --jobs $(JOBS)
 
 check: $(INSTALLED)  ## lint and the tests of tests/fast.txt in parallel (a minute): run it while you work
@@ -99,13 +100,18 @@ clean:  ## remove temporary files of the tools; keeps .venv and runs/
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # Install torch first, so that no other package can select a different version.
-$(INSTALLED): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "levelfield needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
 	  echo "Use another version: make install PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv; the first time this takes a few minutes."
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo]'
+	@touch $@
+
+$(INSTALLED): $(DEMO)
+	@echo "Installing the tools of the tests and of the documentation."
 	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[demo,dev,docs,lite1,lite2,mobilenetv2,tensorboard]'
 	@sh tests/page/install_browser.sh
 	@touch $@
