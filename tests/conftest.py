@@ -1,12 +1,14 @@
 """Fixtures of all tests: reset logging between commands in one process, pay for garbage collection, the disk and the
-list of emoji once, and measure coverage only in fast tests."""
+list of emoji once, measure coverage only in fast tests, and name the slowest files."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -49,6 +51,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((number for number, name in enumerate(LONG) if path.endswith(name)), len(LONG))
 
     items.sort(key=place)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the ten files that took longest, with their set-ups: the first places to save time."""
+    seconds: Counter[str] = Counter()
+    for report in chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > 10:
+        terminalreporter.section("ten slowest files")
+        for file, spent in seconds.most_common(10):
+            terminalreporter.line(f"{spent:6.0f} s  {file}")
 
 
 @pytest.fixture(scope="module", autouse=True)
