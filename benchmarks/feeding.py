@@ -16,6 +16,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(decoders, "TINY", 0):  # a slice is short
         paths = draw(Path(folder) / "small", images, (500, 400))
         large = draw(Path(folder) / "large", images // 8, (2000, 1600))
-        figures = [*against_plain(paths, rounds), *reduced(large, rounds)]
+        figures = [*against_plain(paths, rounds), *reduced(large, rounds), *decoded(paths, rounds)]
     Console().print(table(figures, "Feeding a network that costs nothing (ratios of CPU time, higher is better)"))
     for one in figures:
         facts = one.facts
@@ -118,6 +119,21 @@ def reduced(paths: Sequence[Path], rounds: int) -> Iterator[Figure]:
     yield figure("test view of 2000 x 1600, workers: 0", f"{PLAIN}, workers: 0", samples["ours"], samples["plain"])
 
 
+def decoded(paths: Sequence[Path], rounds: int) -> Iterator[Figure]:
+    """What keeping decoded images in memory (600 kB each) could gain at most; no target: levelfield does not do it."""
+    images = [Image.open(path).convert("RGB") for path in paths[:BATCH]]
+    lanes = {
+        f"{view}, {kind}": lane(lambda v=view, p=pictures: ours(p, v, 0), len(images))
+        for view in VIEWS
+        for kind, pictures in (("decoded", images), ("files", paths[:BATCH]))
+    }
+    samples = interleave(lanes, rounds)
+    for view in VIEWS:
+        kept, read = (samples[f"{view}, {kind}"] for kind in ("decoded", "files"))
+        measured = figure(f"{view} of decoded images, workers: 0", f"{view}, workers: 0", kept, read)
+        yield replace(measured, target=None)
+
+
 def figure(what: str, peer: str, mine: list[Sample], theirs: list[Sample]) -> Figure:
     facts = {
         "images_per_second": 1 / typical(mine),
@@ -129,7 +145,7 @@ def figure(what: str, peer: str, mine: list[Sample], theirs: list[Sample]) -> Fi
     return Figure("feeding", what, peer, ratio(theirs, mine, clock="cpu"), 1.0, at_most=False, facts=facts)
 
 
-def ours(paths: Sequence[Path], view: str, workers: int) -> Iterable[object]:
+def ours(paths: Sequence[Path | Image.Image], view: str, workers: int) -> Iterable[object]:
     with decoders.decoding(workers):
         loader = Loader(paths, VIEWS[view])
         if not VIEWS[view].random:
