@@ -43,6 +43,12 @@ def test_what_is_not_a_plain_state_dict_is_one_message(tensors: dict[str, Tensor
             backbones.create("test_resnet", weights=tmp_path / "own.pth")
 
 
+def test_weights_that_are_not_finite_are_refused(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    safetensors.torch.save_file({**tensors, "bn1.bias": tensors["bn1.bias"] / 0}, tmp_path / "own.safetensors")
+    with pytest.raises(BadInput, match=r"it has NaN or infinite values in 1 tensors, first 'bn1\.bias'"):
+        backbones.create("test_resnet", weights=tmp_path / "own.safetensors")
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_truncated_file_is_called_one(zipped: bool, tensors: dict[str, Tensor], tmp_path: Path) -> None:
     file = tmp_path / "own.pth"

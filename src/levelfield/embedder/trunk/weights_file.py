@@ -40,6 +40,7 @@ def fitting(
         ("lacks", needed - kept.keys()),
         ("has the unknown", kept.keys() - needed),
         ("has the wrong shape for", {key for key in needed & kept.keys() if kept[key].shape != own[key].shape}),
+        ("has NaN or infinite values in", {key for key in kept if not kept[key].isfinite().all()}),
     ):
         if keys:
             of = f" of {len(needed)}" if text == "lacks" else ""
