@@ -91,7 +91,7 @@ def test_a_photo_is_searched_and_ctrl_c_ends_the_server_at_once(compared: Path) 
             process.send_signal(signal.SIGINT)
             _, told = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert told == "Open this address in a browser on this machine. Ctrl-C ends the server.\n"
+        assert told == "Device: cpu\nOpen this address in a browser on this machine. Ctrl-C ends the server.\n"
 
 
 @pytest.fixture

@@ -26,13 +26,13 @@ class Peak:
 
     def __init__(self, device: torch.device | None = None) -> None:
         gc.collect()  # exclude the garbage of an earlier run in this process
-        _trim()
         self._device = device if device is not None and device.type != "cpu" else None
         self.begin()
 
     def begin(self) -> None:
         """Restart from the current size."""
         if self._device is None:
+            _trim()
             self._known = _reset()
         elif self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
@@ -50,7 +50,7 @@ class Peak:
 
 
 def _trim() -> None:
-    """Return freed memory to the system: what an earlier run freed would hide what this one allocates."""
+    """Return freed memory to the system: what an earlier part freed would hide what this one allocates."""
     with suppress(AttributeError, OSError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
 
