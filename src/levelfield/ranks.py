@@ -112,10 +112,10 @@ class Ranks:
         """The number that rank 0 computes, on all ranks."""
         if self.size == 1:
             return compute()
-        told = torch.tensor([compute() if self.first else 0.0], dtype=torch.float64, device=_device())
+        value = torch.tensor([compute() if self.first else 0.0], dtype=torch.float64, device=_device())
         with _collective() as group:
-            group.broadcast(told, src=0)
-        return float(told)
+            group.broadcast(value, src=0)
+        return float(value)
 
     def check_equal(self, what: str, value: float) -> None:
         """Raise if a number is not the same on all ranks: bit for bit, or nearly if kernels of a GPU may add in any
@@ -129,9 +129,9 @@ class Ranks:
             values = [struct.unpack("<d", struct.pack("<q", int(one)))[0] for one in found]
             if not steady and all(math.isclose(one, values[0], rel_tol=ROUNDING, abs_tol=1e-6) for one in values):
                 return
-            told = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
+            per_rank = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
             raise RunFailed(
-                f"The processes of this run disagree on {what}: {told}. Use machines with equal CPUs and library "
+                f"The processes of this run disagree on {what}: {per_rank}. Use machines with equal CPUs and library "
                 "versions, and methods whose random numbers come from the generator they are given."
             )
 

@@ -140,17 +140,17 @@ def _greet(host: str, port: int) -> None:
 
 def _explained(ray: Any, address: str, error: Exception) -> LevelfieldError:
     """What to do about an error of `ray.init`."""
-    told = " ".join(str(error).split())
-    if "ersion mismatch" in told:
-        theirs = re.search(r"Ray: (\S+) Python: (\S+)", told)
+    message = " ".join(str(error).split())
+    if "ersion mismatch" in message:
+        theirs = re.search(r"Ray: (\S+) Python: (\S+)", message)
         other = f"Ray {theirs[1]} with Python {theirs[2]}" if theirs else "another version of Ray or Python"
         return BadInput(
             f"The cluster at {address} runs {other}, this is Ray {ray.__version__} with Python "
             f"{'.'.join(map(str, sys.version_info[:3]))}: install the same versions on all machines."
         )
     if address == "auto":
-        return BadInput(f"There is no Ray cluster on this machine: `ray start --head` starts one. ({told[:200]})")
+        return BadInput(f"There is no Ray cluster on this machine: `ray start --head` starts one. ({message[:200]})")
     return BadInput(
-        f"Cannot join the Ray at {address}: {told[:300]} The command has to run on a machine of the cluster: "
+        f"Cannot join the Ray at {address}: {message[:300]} The command has to run on a machine of the cluster: "
         f"`ray start --address={address}` makes this machine one."
     )

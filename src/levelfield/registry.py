@@ -226,8 +226,8 @@ def _module(path: Path, path_text: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # third-party code can raise anything
         del sys.modules[module_name]
-        told = f"{type(error).__name__}: {error}"
-        raise BadInput(f"{path_text} cannot be run: {told} (for the traceback: levelfield -v).") from error
+        message = f"{type(error).__name__}: {error}"
+        raise BadInput(f"{path_text} cannot be run: {message} (for the traceback: levelfield -v).") from error
     return module
 
 

@@ -9,7 +9,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.cli.look.ranks import _said
+from levelfield.cli.look.ranks import _sentences
 from levelfield.evaluation.statistics.ranks import rank
 
 
@@ -42,11 +42,11 @@ def test_too_little_to_rank_is_said(levelfield: Levelfield, compared: Path) -> N
 
 def test_who_is_told_apart_is_said_only_if_the_methods_differ() -> None:
     clear = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(12)})
-    assert _said(clear)[1:] == [
+    assert _sentences(clear)[1:] == [
         "Nemenyi: critical difference of mean ranks 0.96, 5% over all pairs.",
         "- a: better than b, c.",
         "- b: better than c.",
     ]
-    assert _said(rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 1, "b": 2, "c": 3}}))[-1] == (
+    assert _sentences(rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 1, "b": 2, "c": 3}}))[-1] == (
         "The methods do not differ significantly at 5%."
     )

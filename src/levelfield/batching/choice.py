@@ -76,5 +76,5 @@ class Choice(NamedTuple):
                 raise BadSpecification(f"The batching '{self.name}' has no setting '{key}'. {hint}")
 
     def __str__(self) -> str:
-        told = ", ".join(f"{key}={value}" for key, value in self.settings.items())
-        return f"{self.name} ({told})" if told else self.name
+        settings = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return f"{self.name} ({settings})" if settings else self.name

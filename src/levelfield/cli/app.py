@@ -94,8 +94,8 @@ def _end_unexpectedly(error: Exception) -> NoReturn:
 
     with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
         file.write(traceback.format_exc())
-    said = _shortened(f"{type(error).__name__}: {error}")
-    _tell(f"Internal error in levelfield ({said}). Please report it with the traceback in {file.name}")
+    message = _shortened(f"{type(error).__name__}: {error}")
+    _tell(f"Internal error in levelfield ({message}). Please report it with the traceback in {file.name}")
     sys.exit(UNEXPECTED)
 
 
@@ -137,8 +137,8 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(error.__context__, BrokenPipeError):  # rich ends a help text whose reader closed the pipe
             sys.exit(1)
         # otherwise raised by code in a file that the user named
-        told = "" if error.code is None else repr(error.code)
-        _tell(f"Code in a file that you named called sys.exit({told}).")
+        argument = "" if error.code is None else repr(error.code)
+        _tell(f"Code in a file that you named called sys.exit({argument}).")
         sys.exit(1)
     except Exception as error:  # a bug of levelfield
         if type(error).__name__ != "OutOfMemoryError":  # torch's; a run explains its own

@@ -120,11 +120,11 @@ class StudyBars(RunsProgress):
             if event.run in self._bars:
                 self._progress.remove_task(self._bars.pop(event.run))
             if event.kind == "failed":
-                told = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
-                self._progress.console.print(told, soft_wrap=True)
+                message = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
+                self._progress.console.print(message, soft_wrap=True)
         elif event.kind in _TOLD and not is_quiet():
-            told = Text(_TOLD[event.kind].format(label=self._labels[event.run], text=event.text))
-            self._progress.console.print(told, soft_wrap=True)
+            message = Text(_TOLD[event.kind].format(label=self._labels[event.run], text=event.text))
+            self._progress.console.print(message, soft_wrap=True)
         self._progress.update(self._all, description=self._name, completed=sum(self._shares))
 
     def _move(self, event: Event) -> None:

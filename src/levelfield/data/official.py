@@ -122,9 +122,9 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
 def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
     """The catalog, if it is the official dataset or `allow_incomplete` is set. Differences become notes."""
     if reading.problems and not allow_incomplete:
-        told = "\n".join(f"  {problem}" for problem in reading.problems)
+        details = "\n".join(f"  {problem}" for problem in reading.problems)
         raise BadInput(
-            f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{told}\n"
+            f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{details}\n"
             "To continue with the images that are there, set allow_incomplete: true (on the command line: "
             f"data.allow_incomplete=true). {reading.place.source}"
         )

@@ -105,8 +105,8 @@ class Ensemble:
         return html_table("Ensemble", [], [[key, str(value)] for key, value in self._facts().items()] + members)
 
     def _facts(self) -> dict[str, Any]:
-        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
-        return {**told, "members": len(self.members), "dim": self.dim, "device": str(self.device)}
+        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        return {**metadata, "members": len(self.members), "dim": self.dim, "device": str(self.device)}
 
     @cached_property
     def models(self) -> tuple[Model, ...]:

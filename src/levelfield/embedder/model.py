@@ -159,9 +159,9 @@ class Model:
 
     def _facts(self) -> dict[str, Any]:
         """The identifying facts of this model, in short."""
-        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
         return {
-            **told,
+            **metadata,
             "backbone": self.embedder.trunk.settings["backbone"],
             "dim": self.dim,
             "image": getattr(self.view, "image", None),

@@ -319,11 +319,11 @@ def total_of(counts: Iterable[Tensor | int | None]) -> Tensor | int | None:
     return sum(known[1:], start=known[0]) if known else None
 
 
-def _refinement(said: Any, objective: nn.Module | None) -> Refinement | None:
-    if said is None or said is False:
+def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:
+    if setting is None or setting is False:
         return None
     from levelfield.methods.refine.choice import Refinement  # imports clusterings only if needed
 
-    found = Refinement.of(said)
+    found = Refinement.of(setting)
     found.check(objective)
     return found

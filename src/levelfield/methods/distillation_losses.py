@@ -22,8 +22,8 @@ def soft_cross_entropy(student: Tensor, teacher: Tensor, *, temperature: float) 
     tensor(1.3863)
     """
     share = (working(teacher.detach()) / temperature).softmax(1)
-    told = -(share * (working(student) / temperature).log_softmax(1)).sum(1)
-    return told.sum() / max(1, len(told))
+    losses = -(share * (working(student) / temperature).log_softmax(1)).sum(1)
+    return losses.sum() / max(1, len(losses))
 
 
 def feature_huber(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:

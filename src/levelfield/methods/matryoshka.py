@@ -18,15 +18,15 @@ from levelfield.objectives import Objective
 from levelfield.objectives._start import StartRows
 
 
-def nested_dims(said: Any, dim: int) -> tuple[int, ...]:
+def nested_dims(setting: Any, dim: int) -> tuple[int, ...]:
     """The sizes of `matryoshka: [16, 32, 64, 128]`, smallest first; the largest is the embedding's.
 
     >>> nested_dims([64, 16, 32], 64)
     (16, 32, 64)
     """
-    numbers = said if isinstance(said, list | tuple) else None
+    numbers = setting if isinstance(setting, list | tuple) else None
     if not numbers or not all(isinstance(k, int) and not isinstance(k, bool) and k >= 1 for k in numbers):
-        raise BadSpecification(f"matryoshka: {said!r}; expected a list of sizes such as [16, 32, {max(dim, 33)}].")
+        raise BadSpecification(f"matryoshka: {setting!r}; expected a list of sizes such as [16, 32, {max(dim, 33)}].")
     found = tuple(sorted(set(numbers)))
     if found[-1] != dim:
         raise BadSpecification(

@@ -34,26 +34,26 @@ class Lesson:
     released: bool = False  # relational as in seidenschwarz2021's code
 
     @classmethod
-    def of(cls, said: Any) -> Lesson:
+    def of(cls, setting: Any) -> Lesson:
         """Create from the entry of a study.
 
         >>> Lesson.of({"teacher": "big", "form": "imitate"}).wants
         'rows'
         """
-        if not isinstance(said, Mapping) or not {"teacher", "form"} <= said.keys():
+        if not isinstance(setting, Mapping) or not {"teacher", "form"} <= setting.keys():
             raise BadSpecification(
-                f"'student' is {said!r}; it must name a teacher and a form, e.g. "
+                f"'student' is {setting!r}; it must name a teacher and a form, e.g. "
                 f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
             )
-        check_keywords("setting 'student'", said, cls)
-        found = cls(str(said["teacher"]), **{key: value for key, value in said.items() if key != "teacher"})
+        check_keywords("setting 'student'", setting, cls)
+        found = cls(str(setting["teacher"]), **{key: value for key, value in setting.items() if key != "teacher"})
         one_of("form", found.form, FORMS)
         one_of("released", found.released, (True, False))
         number("weight", found.weight, above=0)
         number("temperature", found.temperature, above=0)
         number("delta", found.delta, above=0)
         for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
-            if name in said and found.form not in forms:
+            if name in setting and found.form not in forms:
                 raise BadSpecification(
                     f"'{name}' of 'student' does not apply to form '{found.form}', only to '{forms[0]}'."
                 )
@@ -101,8 +101,8 @@ class Student(Method):
         >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
         ('big',)
         """
-        said = settings.get("student")  # validated on creation
-        return (str(said["teacher"]),) if isinstance(said, Mapping) and "teacher" in said else ()
+        setting = settings.get("student")  # validated on creation
+        return (str(setting["teacher"]),) if isinstance(setting, Mapping) and "teacher" in setting else ()
 
     def taught(self, outputs: np.ndarray) -> None:
         """Receive the teacher's outputs, one row per training image; they are not part of the method's state."""
@@ -123,9 +123,9 @@ class Student(Method):
         (own,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
             raise BadInput("The student has no teacher outputs yet: call `taught` first.")
-        told = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
-        said = class_logits(self.objective, rows) if self.wants == "logits" else rows
-        return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(said, told)}
+        teacher = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
+        student = class_logits(self.objective, rows) if self.wants == "logits" else rows
+        return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(student, teacher)}
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]

@@ -116,9 +116,9 @@ class Step(nn.Module):
 
     def forward(self, nodes: Tensor, drop: Drop, receivers: Tensor | None = None) -> Tensor:
         """The nodes after the step; only those at `receivers` if the others are not needed."""
-        told = drop(self.out(received(drop(self.attention(nodes, receivers)), self.value(nodes))))
+        messages = drop(self.out(received(drop(self.attention(nodes, receivers)), self.value(nodes))))
         nodes = nodes if receivers is None else nodes.index_select(-2, receivers)
-        nodes = self.norm1(nodes + told if self.choices.skip else told)
+        nodes = self.norm1(nodes + messages if self.choices.skip else messages)
         if self.ff1 is None or self.ff2 is None or self.norm2 is None:
             return nodes
         thought = drop(self.ff2(drop(self.ff1(nodes).relu())))

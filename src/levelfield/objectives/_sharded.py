@@ -146,7 +146,7 @@ class ShardedClasses(Objective):
         return vectors, on_device(position, device), int(chosen.sum())
 
 
-def sharded(name: str, said: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
+def sharded(name: str, option: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
     """The objective with its classes divided among processes: `sharded: true`, or its settings."""
     if name not in SHARDED:
         raise BadSpecification(
@@ -156,9 +156,9 @@ def sharded(name: str, said: Any, settings: dict[str, Any], ranks: Ranks) -> Sha
     def made(*, sample: float = 1.0) -> ShardedClasses:
         return ShardedClasses(name, ranks=ranks, sample=sample, **settings)
 
-    if said is not True and not isinstance(said, Mapping):
-        raise BadSpecification(f"sharded: {said!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
-    chosen = {} if said is True else said
+    if option is not True and not isinstance(option, Mapping):
+        raise BadSpecification(f"sharded: {option!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
+    chosen = {} if option is True else option
     check_keywords("setting 'sharded'", chosen, made)
     return made(**chosen)
 
@@ -208,5 +208,5 @@ def _check(objective: nn.Module) -> None:
     """Refuse settings whose sums over classes are not implemented."""
     for name in ("smoothing_over_all", "dropout"):
         if getattr(objective, name, 0.0):
-            said = {"smoothing_over_all": "label_smoothing"}.get(name, name)
-            raise BadSpecification(f"Classes that are divided among processes do not support '{said}': set it to 0.")
+            option = {"smoothing_over_all": "label_smoothing"}.get(name, name)
+            raise BadSpecification(f"Classes that are divided among processes do not support '{option}': set it to 0.")

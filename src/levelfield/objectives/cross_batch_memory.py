@@ -65,8 +65,8 @@ class CrossBatchMemory(Objective):
         if calls >= self.start:
             given = self._against_queue(given, held)
         loss = self.objective.loss_of(given)
-        for told in ("active", "shown", "switched"):
-            setattr(self, told, getattr(self.objective, told))
+        for name in ("active", "shown", "switched"):
+            setattr(self, name, getattr(self.objective, name))
         if self.training:
             self._remember(given, calls, held)
         return loss

@@ -120,11 +120,11 @@ def with_interval(cell: CompactCell | None) -> str:
 
 def notes(table: CompactTable, *, intervals: bool) -> list[str]:
     """Sentences below the table. intervals: whether it shows them; if not, it is the terminal's."""
-    said = list(_NOTES)
+    lines = list(_NOTES)
     if not intervals:
         short = "".join(f"{brief}: {word}. " for word, brief in _SHORT.items())
-        said = [f"{short}{_NOTES[0]} Intervals and differences from float32: {NAME}.csv."]
-    return said + [f"Left out: {text}" for text in table.left_out]
+        lines = [f"{short}{_NOTES[0]} Intervals and differences from float32: {NAME}.csv."]
+    return lines + [f"Left out: {text}" for text in table.left_out]
 
 
 def _tables(part: OfSize, width: int) -> Iterator[Table]:

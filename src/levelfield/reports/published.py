@@ -49,21 +49,23 @@ def as_terminal(one: Table, *, width: int = 80) -> RenderableType:
 
 def remarks(one: Table) -> list[str]:
     """Notes needed to read the table: meaning of ±, conditions, suspect numbers, ceilings."""
-    told = {key: value for key, value in one.conditions.items() if key not in ("stated_in_paper", "from_released_code")}
-    said = [f"{key.replace('_', ' ')}: {value}" for key, value in told.items()]
-    said += [f"missing: {one.missing}"] if one.missing else []
-    said += [f"remark: {one.remarks}"] if one.remarks else []
-    said += [
+    conditions = {
+        key: value for key, value in one.conditions.items() if key not in ("stated_in_paper", "from_released_code")
+    }
+    lines = [f"{key.replace('_', ' ')}: {value}" for key, value in conditions.items()]
+    lines += [f"missing: {one.missing}"] if one.missing else []
+    lines += [f"remark: {one.remarks}"] if one.remarks else []
+    lines += [
         f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
         for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)
     ]
     if any(line.printed_metric == "mAP@C" for line in one.lines):
-        said += [
+        lines += [
             f"mAP@C and mAP@1000 divide by the class size, counting the query: at most "
             f"{100 * ceiling(dataset):.1f} % on {dataset}"
             for dataset in one.datasets
         ]
-    return said
+    return lines
 
 
 def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType:
@@ -73,13 +75,13 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
         own = [line for line in lines if line.dataset == dataset]
         grid = _grid(f"on {dataset}", "as printed", "backbone", "dim", "setting", numbers=metric)
         for line in own:
-            said = [
+            parts = [
                 line.protocol if "mlrc" in line.protocol else "",
                 line.sampler,
                 f"{line.image} px" if line.image not in ("", "224") else "",
                 "" if line.origin == "own" else line.origin,
             ]
-            setting = ", ".join(_SHORT.get(text, text) for text in said if text)
+            setting = ", ".join(_SHORT.get(text, text) for text in parts if text)
             backbone, value = _SHORT.get(line.backbone, line.backbone), _cell(line, line.decimals)
             grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), value)
         shown.append(grid)
@@ -99,12 +101,14 @@ def as_csv(lines: Sequence[Line]) -> str:
 
 def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
     """Methods by metrics. A setting that differs between rows has a column; common settings are stated once."""
-    settings = {key: [said for said in dict.fromkeys(_said(line, key) for line in lines) if said] for key in _SETTINGS}
+    settings = {
+        key: [value for value in dict.fromkeys(_setting(line, key) for line in lines) if value] for key in _SETTINGS
+    }
     varied = [key for key, values in settings.items() if len(values) > 1]
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     decimals = max(line.decimals for line in lines)
     for line in lines:
-        head = (line.printed_method, *(_said(line, key) for key in varied))
+        head = (line.printed_method, *(_setting(line, key) for key in varied))
         rows.setdefault(head, {})[line.printed_metric] = _cell(line, decimals)
     metrics = list(dict.fromkeys(line.printed_metric for line in lines))
     method = min(max(len(head[0]) for head in rows), _NAME)
@@ -132,7 +136,7 @@ def _grid(*columns: str, numbers: str = "") -> Grid:
     return grid
 
 
-def _said(line: Line, key: str) -> str:
+def _setting(line: Line, key: str) -> str:
     value = getattr(line, key)
     return "" if value is None else _SHORT.get(str(value), str(value))
 

@@ -171,8 +171,8 @@ def _fields(row: RobustRow) -> list[str]:
 
 def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:
     """Notes below the table. shown: short names of corruptions, to be explained."""
-    told = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
-    lines = ["One draw per image, the same for every run." + (f" {'; '.join(told)}." if told else "")]
+    legend = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
+    lines = ["One draw per image, the same for every run." + (f" {'; '.join(legend)}." if legend else "")]
     spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]
     lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
     return lines + [f"Missing: {text}." for text in found.missing]

@@ -191,9 +191,9 @@ def _remarks(table: TuningTable) -> list[str]:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
     for row in table.rows:
         if row.failed or row.pruned:
-            told = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
-            told += [f"{row.pruned} stopped early"] if row.pruned else []
-            lines.append(f"{row.label}: {' and '.join(told)}.")
+            counts = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
+            counts += [f"{row.pruned} stopped early"] if row.pruned else []
+            lines.append(f"{row.label}: {' and '.join(counts)}.")
     lines.append(
         "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
         + (", optimistic for few trials: the sampler learns." if table.record.sampler in ADAPTIVE else ".")
@@ -216,8 +216,8 @@ def _wins(n: int, shares: Mapping[str, float]) -> str:
     head = f"With {plural(n, 'trial', 'trials')} each"
     if ordered[0][1] >= _ENOUGH:
         return f"{head}: {ordered[0][0]} is best in {ordered[0][1]:.0%} of searches."
-    told = ", ".join(f"{label} in {share:.0%}" for label, share in ordered[:3] if share >= 0.005)
-    return f"{head}: open; {told} of searches."
+    winners = ", ".join(f"{label} in {share:.0%}" for label, share in ordered[:3] if share >= 0.005)
+    return f"{head}: open; {winners} of searches."
 
 
 def _settings_lines(record: TuningRecord) -> list[str]:
@@ -232,8 +232,8 @@ def _settings_lines(record: TuningRecord) -> list[str]:
         elif one.trial == 0:
             lines.append(f"{label}: the study's own settings (trial 0); searched: {_searched(one)}.")
         else:
-            told = ", ".join(f"{key} {one.chosen.get(key)} ({text})" for key, text in ranges.items())
-            lines.append(f"{label}: trial {one.trial}: {told}.")
+            values = ", ".join(f"{key} {one.chosen.get(key)} ({text})" for key, text in ranges.items())
+            lines.append(f"{label}: trial {one.trial}: {values}.")
     return lines
 
 

@@ -65,8 +65,8 @@ def _part(
             known.update(zip([digests[place] for place in gone], again, strict=True))
         return (np.stack([known[digests[place]] for place in places]),)
 
-    told = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
-    about = f"embeddings of galleries ({', '.join(told.values())})" if told else "embeddings of galleries"
+    metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
+    about = f"embeddings of galleries ({', '.join(metadata.values())})" if metadata else "embeddings of galleries"
     [rows] = store.rows(key, digests, compute, description=about).arrays()
     return rows
 

@@ -53,8 +53,8 @@ class OnnxModel:
         return html_table("OnnxModel", [], [[key, str(value)] for key, value in self._facts().items()])
 
     def _facts(self) -> dict[str, Any]:
-        told = {key: self.about[key] for key in ("method", "data") if key in self.about}
-        return {**told, "weights": self.weights, "dim": self.dim, "image": self.view.image}
+        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
+        return {**metadata, "weights": self.weights, "dim": self.dim, "image": self.view.image}
 
     def embed(
         self,
@@ -122,8 +122,8 @@ def load_onnx(path: Path) -> OnnxModel:
     session = opened_session(content, path)
     _check_shapes(session, path, side=view.image, dim=facts["dim"])
     about = facts["about"] if isinstance(facts["about"], dict) else {}
-    said = (int(facts["dim"]), str(facts["codes"]), str(facts["weights"]))
-    return OnnxModel(path, session, view, *said, about, facts["checksum"], facts.get("measured"))
+    properties = (int(facts["dim"]), str(facts["codes"]), str(facts["weights"]))
+    return OnnxModel(path, session, view, *properties, about, facts["checksum"], facts.get("measured"))
 
 
 def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:

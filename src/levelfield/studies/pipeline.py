@@ -151,8 +151,8 @@ def _corrupt(
     failed = executor.record(list(done), study.corruptions, metrics, shown)
     reasons = {done[place]: reason for place, reason in failed.items()}
     for number in done.values():
-        told = f"on corrupted images: {reasons[number]}" if number in reasons else ""
-        progress.on_event(Event("failed", number, told) if told else Event("done", number))
+        failure = f"on corrupted images: {reasons[number]}" if number in reasons else ""
+        progress.on_event(Event("failed", number, failure) if failure else Event("done", number))
     return reasons
 
 

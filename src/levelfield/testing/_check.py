@@ -46,8 +46,8 @@ def findings(found: list[Verdict]) -> list[Finding]:
     groups: dict[str, Finding] = {}
     for law, holds, seen, where in found:
         if holds is False:
-            told = first_line(seen)
-            groups.setdefault(where or told, Finding([], told, where)).laws.append(law)
+            message = first_line(seen)
+            groups.setdefault(where or message, Finding([], message, where)).laws.append(law)
     return list(groups.values())
 
 

@@ -164,11 +164,11 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
                 check_finite(make(factory), rows.to(dtype), labels)
             except (Exception, SystemExit) as error:  # check the other batches too
                 first = first or error
-                told = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-                found.setdefault(told.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
+                message = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+                found.setdefault(message.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
     if found:
-        told = "; ".join(f"batch {', '.join(batches)}: {told}" for told, batches in found.items())
-        raise AssertionError(told) from first
+        summary = "; ".join(f"batch {', '.join(batches)}: {message}" for message, batches in found.items())
+        raise AssertionError(summary) from first
 
 
 def float32_agrees_with_float64(factory: Factory) -> None:

@@ -96,8 +96,8 @@ class Feed:
     def epoch_facts(self, step: int) -> dict[str, float]:
         """Statistics (classes, coverage) of the last planned epoch, or of the epoch of `step` if none was planned."""
         plan = self.batching.plan(step // len(self.batching)) if self._planned is None else self._planned
-        told = report(self.batching.labels, plan).summary()
-        return told | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
+        summary = report(self.batching.labels, plan).summary()
+        return summary | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
 
     def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
         """Pass the embeddings of a step to a batching with a memory."""

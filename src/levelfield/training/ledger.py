@@ -62,11 +62,11 @@ class Measured:
 
 def declared(method: Method, conditions: Conditions, setting: Setting) -> list[Deviation]:
     """Deviations declared by the method, without values equal to the conditions, plus the tuning budget."""
-    said = {deviation.what: deviation.method for deviation in method.deviations(setting)}
-    if "batching" in said and conditions.batching and method.layout and method.batching is None:
+    values = {deviation.what: deviation.method for deviation in method.deviations(setting)}
+    if "batching" in values and conditions.batching and method.layout and method.batching is None:
         # its own layout with the common batching
-        said["batching"] = str(conditions.batches(method)[1])
-    return _deviations({**said, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
+        values["batching"] = str(conditions.batches(method)[1])
+    return _deviations({**values, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
 
 
 def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Deviation]:
@@ -83,7 +83,7 @@ def settle(
 
 
 def settled(
-    said: Sequence[Deviation],
+    declaration: Sequence[Deviation],
     conditions: Conditions,
     measured: Measured,
     *,
@@ -92,22 +92,22 @@ def settled(
 ) -> list[Deviation]:
     """Deviations to print with the result; refuses undeclared deviations and declarations that did not happen.
 
-    said: the method's declaration. before: compare only what is known before the first step.
+    declaration: the deviations that the method declares. before: compare only what is known before the first step.
     """
-    uncounted = [deviation for deviation in said if point_of(deviation.what).declared == "only"]
-    told = {deviation.what: deviation for deviation in said if deviation not in uncounted}
+    uncounted = [deviation for deviation in declaration if point_of(deviation.what).declared == "only"]
+    expected = {deviation.what: deviation for deviation in declaration if deviation not in uncounted}
     done = {deviation.what: deviation for deviation in measured.deviations(conditions, trains=trains)}
-    for what in sorted({*told, *done}):
+    for what in sorted({*expected, *done}):
         point = point_of(what)
         if before and point.known != "before":
             continue
-        if what not in told or (what in done and _differ(told[what].method, done[what].method)):
+        if what not in expected or (what in done and _differ(expected[what].method, done[what].method)):
             raise Unfair(
                 f"The method has an undeclared deviation from the conditions: {done[what].text}. {point.sentence} "
                 "Add it to `deviations()`, or remove it."
             )
         if what not in done:
-            raise Unfair(f"The method declares '{told[what].text}', but its run did not show this deviation.")
+            raise Unfair(f"The method declares '{expected[what].text}', but its run did not show this deviation.")
     exposed = done_by(measured, conditions, declared=False)
     if not trains:
         exposed.pop("start", None)

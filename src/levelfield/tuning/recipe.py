@@ -45,11 +45,11 @@ class Recipe:
     @property
     def text(self) -> str:
         trunk = {"frozen": "the network stays as it is", "last-1": "the network's last stage trains"}
-        told = [trunk.get(self.cut, f"{self.cut} of the network trains")]
-        told += [f"images at {self.image} px"] if self.image is not None else []
-        told += [f"{self.views} augmented views of each image"] if self.views > 1 else []
-        told.append(f"{self.trials} trials of every method" if self.trials > 1 else "settings are not searched")
-        return ", ".join(told)
+        parts = [trunk.get(self.cut, f"{self.cut} of the network trains")]
+        parts += [f"images at {self.image} px"] if self.image is not None else []
+        parts += [f"{self.views} augmented views of each image"] if self.views > 1 else []
+        parts.append(f"{self.trials} trials of every method" if self.trials > 1 else "settings are not searched")
+        return ", ".join(parts)
 
 
 # the richest first; what each step is worth: docs/own-photos.md

@@ -271,8 +271,8 @@ class _Work:
                 spec = prepared(trial, method, self.options, self.progress)[-1].spec
                 if not self._digest:
                     catalog = open_catalog(spec.data, check="skip_unreadable" in spec.data.settings)
-                    told = self.how.judge.told(catalog, spec.protocol.divide(catalog)[0])
-                    self.how = replace(self.how, judged_by=told)
+                    description = self.how.judge.told(catalog, spec.protocol.divide(catalog)[0])
+                    self.how = replace(self.how, judged_by=description)
                 self._digest = spec.data_digest
 
     def _run(self, attempts: list[Attempt]) -> list[Trial]:

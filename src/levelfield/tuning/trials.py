@@ -181,8 +181,8 @@ def attempt(
         tried = judge.trial_study(study, metric, made, seed=seed, steps=steps)
         runs = plan(tried, digest=lambda data: digest, device=device)
     except Exception as error:  # a user's class may raise anything; the search goes on
-        told = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
-        return Attempt(replace(trial, error=told))
+        message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+        return Attempt(replace(trial, error=message))
     relabelled = [replace(run, label=name) if run.label == method.label else run for run in runs]
     return Attempt(trial, tuple(relabelled))
 

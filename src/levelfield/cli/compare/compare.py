@@ -205,20 +205,20 @@ def compare(
 def _fail_for_what_is_missing(board: Leaderboard, outcome: Outcome, runs: list[PlannedRun], folder: Path) -> None:
     """Raise if runs are missing: for the exit code, after the finished runs have been shown."""
 
-    told = []
+    problems = []
     if board.missing:
-        told.append(
+        problems.append(
             f"{len(board.missing)} of {len(runs)} runs did not finish: {first_few(board.missing, '; ')}. See error.txt "
             f"in their folders under {folder}."
         )
     if outcome.unmeasured:
         titles = first_few([runs[number].title for number in outcome.unmeasured], "; ")
-        told.append(
+        problems.append(
             f"{len(outcome.unmeasured)} of {len(runs)} runs could not be evaluated on corrupted images: {titles}. "
             f"The first reason: {next(iter(outcome.unmeasured.values()))}"
         )
-    if told:
-        raise LevelfieldError(" ".join([*told, "Run the same command again to retry them."]))
+    if problems:
+        raise LevelfieldError(" ".join([*problems, "Run the same command again to retry them."]))
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:

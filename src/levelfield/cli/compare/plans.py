@@ -88,8 +88,8 @@ def print_counted(study: Study, reason: str) -> None:
     letters = cells.letters(text for row in rows for text in row.deviations)
     for row in [*rows, total(rows)]:
         costs = _in_short(row.images), _in_short(row.rows), f"{row.operations:.2e}".replace("+", "")
-        told = "".join(letters[text] for text in row.deviations)
-        table.add_row(row.label, str(row.runs), *costs, size_text(row.bytes), told or "-")
+        deviations = "".join(letters[text] for text in row.deviations)
+        table.add_row(row.label, str(row.runs), *costs, size_text(row.bytes), deviations or "-")
     console.print(table)
     _print_left_out(study)
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())

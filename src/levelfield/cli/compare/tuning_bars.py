@@ -72,8 +72,8 @@ class TuningBars(TuningProgress):
         if trial.error:
             self._failed[trial.method] = self._failed.get(trial.method, 0) + 1
             if not is_quiet():
-                told = Text.assemble(("failed", "red"), f" {trial.method}, trial {trial.number}: {trial.error}")
-                error_console.print(told, soft_wrap=True)
+                message = Text.assemble(("failed", "red"), f" {trial.method}, trial {trial.number}: {trial.error}")
+                error_console.print(message, soft_wrap=True)
         elif trial.counts and (best is None or (trial.value or 0.0) > (best.value or 0.0)):
             self._best[trial.method] = trial
         self._progress.update(self._all, completed=sum(self._spent.values()))
@@ -91,6 +91,6 @@ class TuningBars(TuningProgress):
             table.add_column(head, justify="left" if head == "method" else "right")
         for label in self._labels:
             best = self._best.get(label)
-            told = ("-", "-") if best is None else (f"{best.value:.3f}", str(best.number))
-            table.add_row(label, str(self._counts.get(label, 0)), *told, str(self._failed.get(label, "")))
+            cells = ("-", "-") if best is None else (f"{best.value:.3f}", str(best.number))
+            table.add_row(label, str(self._counts.get(label, 0)), *cells, str(self._failed.get(label, "")))
         self._live.update(Group(self._progress.get_renderable(), table))

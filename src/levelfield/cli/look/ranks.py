@@ -55,7 +55,7 @@ def ranks(
         typer.echo(text)
         return
     console.print(_table(gathered, found))
-    for line in _said(found):
+    for line in _sentences(found):
         console.print(line, soft_wrap=True)
     if paths:
         console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
@@ -89,7 +89,7 @@ def _table(gathered: Across, found: Ranking) -> Table:
     return table
 
 
-def _said(found: Ranking) -> list[str]:
+def _sentences(found: Ranking) -> list[str]:
     from levelfield.evaluation.statistics.ranks import ALPHA, told_apart
 
     lines = [f"Friedman test that all methods are equal: chi-square {found.chi_square:.2f}, p {found.p:.4f}."]

@@ -55,8 +55,8 @@ def check(
     for answer in answers:
         console.print(line(answer, with_data=data is not None), soft_wrap=True)
     found = [answer.found for answer in answers if answer.found is not None]
-    for told in unlike([bits(one.described) for one in found]):
-        console.print(f"Can differ in the last bits: {told}.", soft_wrap=True)
+    for difference in unlike([bits(one.described) for one in found]):
+        console.print(f"Can differ in the last bits: {difference}.", soft_wrap=True)
     if not all(one.sees_folder for one in found):
         console.print(f"Not every node sees {out.absolute()}: finished runs will be sent to this machine.")
     bad = [one for one in answers if one.found is None or one.found.no_data or one.found.no_device]
@@ -77,11 +77,11 @@ def line(answer: Answer, *, with_data: bool) -> str:
 
 def _facts(found: Found, with_data: bool) -> list[str]:
     versions, machine = found.described["versions"], found.described["machine"]
-    told = [f"{name} {versions[name]}" for name in ("levelfield", "python", "torch")]
-    told.append(f"{machine['cpu']} {machine['capability']}")
-    told += [f"{name}={value}" for name, value in machine.get("settings", {}).items()]
-    told.append(f"NO DEVICE: {found.no_device}" if found.no_device else "device ok")
+    facts = [f"{name} {versions[name]}" for name in ("levelfield", "python", "torch")]
+    facts.append(f"{machine['cpu']} {machine['capability']}")
+    facts += [f"{name}={value}" for name, value in machine.get("settings", {}).items()]
+    facts.append(f"NO DEVICE: {found.no_device}" if found.no_device else "device ok")
     if with_data:
-        told.append(f"NO DATA: {found.no_data}" if found.no_data else f"{found.images:,} images")
-    told.append("sees the output folder" if found.sees_folder else "does not see the output folder")
-    return told
+        facts.append(f"NO DATA: {found.no_data}" if found.no_data else f"{found.images:,} images")
+    facts.append("sees the output folder" if found.sees_folder else "does not see the output folder")
+    return facts

@@ -132,10 +132,10 @@ def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, 
     except UnreadableImage as error:
         raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
     changed = f", {plural(done.changed, 'changed image', 'changed images')} embedded again" if done.changed else ""
-    told = (
+    summary = (
         f"{plural(done.new, 'new image', 'new images')}{changed}, {done.known:,} already there. Now {len(done.index):,}"
     )
-    _tell(done.index, f"{told} of {_classes(done.index)}", as_json)
+    _tell(done.index, f"{summary} of {_classes(done.index)}", as_json)
     tell_missing(sum(not path.is_file() for path in done.index.paths), "the photos of the index")
 
 

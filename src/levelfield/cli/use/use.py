@@ -175,8 +175,8 @@ def search(
         if not neighbours:
             console.print("  No other image is there to search.", highlight=False, soft_wrap=True)
         elif threshold is not None and not any(one["same"] for one in neighbours):
-            told = f"  No image of its class: the nearest is below the threshold {threshold:.3f}."
-            console.print(told, highlight=False, soft_wrap=True)
+            message = f"  No image of its class: the nearest is below the threshold {threshold:.3f}."
+            console.print(message, highlight=False, soft_wrap=True)
 
 
 def _in_gallery(run: Path, gallery: Path, queries: list[Path], k: int, device: str) -> dict[str, list[dict[str, Any]]]:
@@ -235,8 +235,8 @@ def _in_index(
 def tell_missing(count: int, among: str) -> None:
     """Say on stderr how many photos of an index were deleted since."""
     if count and not is_quiet():
-        told = f"{count:,} of {among} no longer {'exists' if count == 1 else 'exist'}."
-        error_console.print(f"{told} Make the index again with --force.", soft_wrap=True)
+        message = f"{count:,} of {among} no longer {'exists' if count == 1 else 'exist'}."
+        error_console.print(f"{message} Make the index again with --force.", soft_wrap=True)
 
 
 def _is_file(path: Path, query: Path) -> bool:

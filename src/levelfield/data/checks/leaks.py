@@ -102,15 +102,15 @@ class Leaks:
         crossing = [] if self.closed or not self.classes else [f"{classes} ({first_few(list(self.classes))})"]
         if self.identical:
             crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
-        said = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
+        sentences = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
         nothing = "No file is" if self.closed else "No class and no file is"
         one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
         found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
-        said.append(f"{found} on both sides of the split.")
+        sentences.append(f"{found} on both sides of the split.")
         if self.near is not None:
             alike = plural(len(self.near), "test image looks", "test images look")
-            said.append(f"{alike if self.near else 'No test image looks'} like a training image.")
-        return " ".join(said)
+            sentences.append(f"{alike if self.near else 'No test image looks'} like a training image.")
+        return " ".join(sentences)
 
     def as_data(self) -> dict[str, Any]:
         """Everything as plain data, paths as text."""

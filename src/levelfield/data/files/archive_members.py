@@ -52,13 +52,13 @@ class Allowance:
     @classmethod
     def of_size(cls, size: int, name: str) -> Allowance:
         """The limit for an archive of `size` bytes, or the one set by LEVELFIELD_UNPACK."""
-        said = os.environ.get(VARIABLE)
-        if not said:
+        value = os.environ.get(VARIABLE)
+        if not value:
             return cls(max(LEAST, RATIO * size), name)
         try:
-            return cls(int(float(said) * 1e9), name)
+            return cls(int(float(value) * 1e9), name)
         except (ValueError, OverflowError) as error:
-            raise BadSpecification(f"{VARIABLE} is '{said}'; it must be a number of GB, such as 20.") from error
+            raise BadSpecification(f"{VARIABLE} is '{value}'; it must be a number of GB, such as 20.") from error
 
     def take(self, count: int) -> None:
         """Count bytes that are about to be unpacked."""

@@ -28,8 +28,8 @@ def hint(root: Path, wanted: tuple[str, ...], folders: tuple[str, ...], others: 
         for other, files in others.items():
             if other not in held and (there := files.intersection(entries)):
                 held[other] = min(there)
-    told = " and ".join(f"'{other}' (it has {name})" for other, name in held.items())
-    return f" This is the dataset {told}: give the root of the other one." if held else ""
+    matches = " and ".join(f"'{other}' (it has {name})" for other, name in held.items())
+    return f" This is the dataset {matches}: give the root of the other one." if held else ""
 
 
 def _below(root: Path) -> Iterator[tuple[Path, list[str]]]:

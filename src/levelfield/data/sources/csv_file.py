@@ -45,8 +45,8 @@ def csv_file(path: Path | str) -> Catalog:
         shown = "\n".join(f"  line {row.line}: {row.path}" for row in missing[:5])
         more = f"\n  ... and {len(missing) - 5} more" if len(missing) > 5 else ""
         part = f"of {len(rows):,} files listed in {source}"
-        told = plural(len(missing), f"{part} does not exist", f"{part} do not exist")
-        raise BadInput(f"{told}:\n{shown}{more}\nPaths are relative to the CSV file.")
+        message = plural(len(missing), f"{part} does not exist", f"{part} do not exist")
+        raise BadInput(f"{message}:\n{shown}{more}\nPaths are relative to the CSV file.")
     class_names = sorted({row.label for row in rows}, key=natural)
     if len(class_names) < 2:
         raise BadInput(f"{source} has only one class, '{class_names[0]}'; at least two are needed.")

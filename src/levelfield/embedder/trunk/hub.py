@@ -27,9 +27,9 @@ class _Once(logging.Filter):
 def tries_told_once(network: str) -> Iterator[None]:
     """While this is open, the attempts of the client are one line."""
     client = logging.getLogger(_CLIENT)
-    told = _Once(f"The weights of '{network}' are not stored here, and the hub does not answer; trying for a minute.")
-    client.addFilter(told)
+    notice = _Once(f"The weights of '{network}' are not stored here, and the hub does not answer; trying for a minute.")
+    client.addFilter(notice)
     try:
         yield
     finally:
-        client.removeFilter(told)
+        client.removeFilter(notice)

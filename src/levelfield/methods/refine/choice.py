@@ -36,19 +36,19 @@ class Refinement:
             _check_kind(name, value, settings_of(self.by)[name])
 
     @classmethod
-    def of(cls, said: Any) -> Refinement:
+    def of(cls, choice: Any) -> Refinement:
         """Create from the entry of a study: a name, or `by` with settings.
 
         >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
         'kmeans clusters=40'
         """
-        if isinstance(said, str):
-            return cls(said)
-        if not isinstance(said, Mapping) or "by" not in said:
+        if isinstance(choice, str):
+            return cls(choice)
+        if not isinstance(choice, Mapping) or "by" not in choice:
             raise BadSpecification(
-                f"'refine' is {said!r}; use one of {', '.join(ways())}, or settings such as {{by: nearest, size: 5}}."
+                f"'refine' is {choice!r}; use one of {', '.join(ways())}, or settings such as {{by: nearest, size: 5}}."
             )
-        return cls(said["by"], {key: value for key, value in said.items() if key != "by"})
+        return cls(choice["by"], {key: value for key, value in choice.items() if key != "by"})
 
     @classmethod
     def parse(cls, text: str) -> Refinement:

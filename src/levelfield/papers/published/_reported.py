@@ -36,10 +36,10 @@ class Reported:
     @property
     def notes(self) -> list[str]:
         """Caveats to know before comparing the two numbers, one per entry."""
-        said = [self.definition, self.line.suspect]
-        said += [f"there {text}" for text in self.differs]
-        said += [f"not stated there: {', '.join(self.unknown)}"] if self.unknown else []
-        return [text for text in said if text]
+        remarks = [self.definition, self.line.suspect]
+        remarks += [f"there {text}" for text in self.differs]
+        remarks += [f"not stated there: {', '.join(self.unknown)}"] if self.unknown else []
+        return [text for text in remarks if text]
 
     @property
     def note(self) -> str:
@@ -88,12 +88,12 @@ def definition_note(line: Line, metric: str) -> str:
     """
     entry = metric_entry(line.printed_metric, line.paper)
     exact = metric in (entry.get("name"), *entry.get("also", ()))
-    said = "" if exact else str(entry.get("differs", ""))
+    note = "" if exact else str(entry.get("differs", ""))
     if entry.get("ceiling"):
         limit = f"the maximum on {line.dataset} is {100 * ceiling(line.dataset):.1f} %"
-        said = f"{said}, so that {limit}" if said else limit
+        note = f"{note}, so that {limit}" if note else limit
     remark = str(entry.get("remark", ""))
-    return "; ".join(text for text in (said, remark) if text)
+    return "; ".join(text for text in (note, remark) if text)
 
 
 def _lines(dataset: str) -> Iterable[Line]:
@@ -101,9 +101,9 @@ def _lines(dataset: str) -> Iterable[Line]:
 
 
 def _same_method(line: Line, ours: Mapping[str, Any]) -> bool:
-    said = {**line.settings, **({"switch": line.switch} if line.switch else {})}
+    theirs = {**line.settings, **({"switch": line.switch} if line.switch else {})}
     for key in _DECIDE:
-        if bool(said.get(key)) != bool(ours.get(key)):
+        if bool(theirs.get(key)) != bool(ours.get(key)):
             return False
     return all(ours[key] == value for key, value in line.settings.items() if key in ours)
 

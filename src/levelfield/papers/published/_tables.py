@@ -168,8 +168,8 @@ def _table(described: Mapping[str, Any]) -> Table:
     rows = csv.DictReader(_read("csv", described["csv"]).splitlines())
     paper, name = described["paper"], f"table{described['table']}"
     lines = tuple(_line(paper, described["table"], row) for row in rows)
-    told = {key: described[key] for key in ("conditions", "remarks", "missing")}
-    return Table(paper, name, described["about"], lines, **told)
+    details = {key: described[key] for key in ("conditions", "remarks", "missing")}
+    return Table(paper, name, described["about"], lines, **details)
 
 
 def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:

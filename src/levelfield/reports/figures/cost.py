@@ -53,12 +53,12 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
         line[0].set_title(test_set if len(sets) > 1 else "", loc="left")
     numbers = _numbers(rows)
     order = [*dict.fromkeys(_name(row) for row in rows), *named]  # in leaderboard order
-    told = [name for name in dict.fromkeys(order) if name in named]
+    entries = [name for name in dict.fromkeys(order) if name in named]
     short = [
         f"{numbers[name]}  {text}" if name in numbers else text
-        for name, text in zip(told, shortened(told), strict=True)
+        for name, text in zip(entries, shortened(entries), strict=True)
     ]
-    legend_beside(figure, [named[name] for name in told], short)
+    legend_beside(figure, [named[name] for name in entries], short)
     if numbers:
         by_set = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
         number_points(

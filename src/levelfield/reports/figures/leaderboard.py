@@ -58,19 +58,19 @@ def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    told: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     tied, sets = sum(bool(row.row.tied_with_best) for row in rows), {row.row.test_set for row in rows}
     if tied and len(rows) > 1:
         alone = tied == len(sets)  # the best ties with itself
-        told["the best row; no other ties with it" if alone else TIES] = Patch(color=TIED)
+        handles["the best row; no other ties with it" if alone else TIES] = Patch(color=TIED)
     if any(errors(row.cell(metric)) for row in rows):
-        told["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
+        handles["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
     if any(not row.row.trained for row in rows):
-        told["trains nothing"] = next(_sample(row) for row in rows if not row.row.trained)
+        handles["trains nothing"] = next(_sample(row) for row in rows if not row.row.trained)
     if any(row.regularised for row in rows):
-        told["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.regularised)
-    if told:
-        figure.legend(told.values(), told, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
+        handles["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.regularised)
+    if handles:
+        figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
 
 
 def _sample(row: Drawn) -> Any:

@@ -66,6 +66,6 @@ def correlation(shown: list[Drawn], metric: str) -> float | None:
 
 def _title(shown: list[Drawn], metric: str) -> str:
     found = correlation(shown, metric)
-    told = ["hollow: with a regulariser"] if any(row.regularised for row in shown) else []
-    told += [] if found is None else [f"correlation over {len(shown)} rows: {found:z.2f}"]
-    return "; ".join(told)
+    parts = ["hollow: with a regulariser"] if any(row.regularised for row in shown) else []
+    parts += [] if found is None else [f"correlation over {len(shown)} rows: {found:z.2f}"]
+    return "; ".join(parts)

@@ -49,8 +49,8 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
         axis.set_title(TITLES[kind])
         axis.xaxis.get_major_locator().set_params(integer=True)
         write_plainly(axis.yaxis)
-    told = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
-    legend_beside(figure, axes[0, 1].get_lines(), told)
+    labels = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
+    legend_beside(figure, axes[0, 1].get_lines(), labels)
     return save(figure, path)
 
 

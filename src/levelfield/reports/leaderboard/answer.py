@@ -60,19 +60,19 @@ def _training(board: Leaderboard) -> str:
     gain = board.training_gain
     if gain is None:
         return ""
-    told = _gained(gain)
+    details = _gained(gain)
     kept, total = board.facts.get("kept_start", (0, 0))
     if kept:
-        told += f" In {kept} of {total} runs no step was better than the start on the validation classes."
+        details += f" In {kept} of {total} runs no step was better than the start on the validation classes."
     these = "" if gain.retrained else " in these runs (training was not repeated)"
     if gain.winner == gain.first:
-        return f"Training pays{these}: {told}"
+        return f"Training pays{these}: {details}"
     if gain.winner == gain.second:
-        return f"Training does not pay here{these}: {told}"
+        return f"Training does not pay here{these}: {details}"
     if gain.classes < MIN_CLASSES or gain.difference >= SEEN:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
-        return f"{tested} cannot show whether training pays: {told}"
-    return f"Training does not pay here (no significant difference): {told}"
+        return f"{tested} cannot show whether training pays: {details}"
+    return f"Training does not pay here (no significant difference): {details}"
 
 
 def _gained(gain: Comparison) -> str:

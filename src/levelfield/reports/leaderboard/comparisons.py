@@ -23,12 +23,12 @@ def how_compared(board: Leaderboard) -> str:
     classes = _span([one.classes for one in pairs])
     if max(one.classes for one in pairs) < MIN_CLASSES:
         return f"{classes} test classes: too few for a test (at least {MIN_CLASSES} are needed)."
-    told = f"{classes} test classes"
+    sample = f"{classes} test classes"
     tried = [max(one.seeds) for one in pairs if one.retrained]
-    told += f" and {_span(tried)} seeds" if tried else " (training was not repeated: this holds only for these runs)"
+    sample += f" and {_span(tried)} seeds" if tried else " (training was not repeated: this holds only for these runs)"
     number = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}"
     kind = "Crossed test" if tried else "Test"
-    return f"{kind} of {board.metrics[0]} over {told}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
+    return f"{kind} of {board.metrics[0]} over {sample}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
 
 
 def difference_text(one: Comparison, first: str = "", second: str = "") -> str:

@@ -16,8 +16,8 @@ def as_csv(board: Leaderboard) -> str:
     writer = csv.writer(table, lineterminator="\n")
     varied = sorted({key for row in board.rows for key in row.variation})
     named = [f"{cells.heading(metric)} {part}" for metric in board.metrics for part in cells.PARTS]
-    told = ("best_on_test", "best_on_test_gap", "deviations", "warnings")
-    writer.writerow(["rank", "method", *named, "seeds", *costs.COLUMNS, *told, *varied])
+    columns = ("best_on_test", "best_on_test_gap", "deviations", "warnings")
+    writer.writerow(["rank", "method", *named, "seeds", *costs.COLUMNS, *columns, *varied])
     for rank, row in enumerate(board.rows, 1):
         figures = [value for metric in board.metrics for value in cells.numbers(row.cells[metric])]
         texts = ["; ".join(row.deviations), "; ".join(row.warnings)]

@@ -20,12 +20,12 @@ def fine_tuning_lines(board: Leaderboard) -> list[str]:
 
 def _sentence(one: FineTuning, count: int) -> str:
     where = "" if count == 1 else f"With {one.backbone}: " if one.backbone else "Over all networks: "
-    pair, said = one.comparison, one.verdict
-    these = "" if pair.retrained or said == OPEN else ", in these runs (training was not repeated)"
-    said = said if where else said[0].upper() + said[1:]
+    pair, verdict = one.comparison, one.verdict
+    these = "" if pair.retrained or verdict == OPEN else ", in these runs (training was not repeated)"
+    verdict = verdict if where else verdict[0].upper() + verdict[1:]
     first, second = (label.removesuffix(f" [backbone={one.backbone}]") for label in (pair.first, pair.second))
-    told = [difference_text(pair, first, second)]
-    told += [f"95 % {pair.low:+.3f} to {pair.high:+.3f}"] if pair.low is not None else []
+    details = [difference_text(pair, first, second)]
+    details += [f"95 % {pair.low:+.3f} to {pair.high:+.3f}"] if pair.low is not None else []
     numbers = needed_text(pair, brief=True) if one.verdict == OPEN else ""
-    told += [f"{numbers} would resolve it"] if numbers else []
-    return f"{where}{said}{these} ({'; '.join(told)})."
+    details += [f"{numbers} would resolve it"] if numbers else []
+    return f"{where}{verdict}{these} ({'; '.join(details)})."

@@ -62,10 +62,10 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
     use, *sentences = answer(board)
     said_first = [Text(use, style="bold"), *map(Text, sentences), Text()]
     limit = [Text(board.limit), Text()] if board.limit else []
-    said = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
+    findings = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
     tables = board_tables(board, letters, width)
     shown: list[RenderableType] = [*said_first, *limit, *tables, *explained, Text(), *deviations, Text(), *better]
-    return Group(*shown, *published_terminal(board), *said)
+    return Group(*shown, *published_terminal(board), *findings)
 
 
 def explanation(board: Leaderboard) -> list[str]:
@@ -78,8 +78,8 @@ def explanation(board: Leaderboard) -> list[str]:
     ]
     for test_set, made in board.signatures.items():
         counted = board.facts.get("queries_that_count", {}).get(test_set)
-        told = " ".join([_made(made[board.metrics[0]], counted), *_of_queries_alone(made, board.metrics[0])])
-        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + told)
+        line = " ".join([_made(made[board.metrics[0]], counted), *_of_queries_alone(made, board.metrics[0])])
+        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + line)
     lines += leak_lines(board)
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
@@ -154,13 +154,13 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
             better[one.winner].append(second if one.winner == first else first)
     shown = list(order)[: _ROWS if full else 1]
     for label in shown:
-        said = []
+        parts = []
         if tied[label]:
-            said.append("tie with " + _named(tied[label], order))
+            parts.append("tie with " + _named(tied[label], order))
         if better[label]:
-            said.append("better than " + _named(better[label], order))
-        if said:
-            lines.append(f"- {label}: " + "; ".join(said) + ".")
+            parts.append("better than " + _named(better[label], order))
+        if parts:
+            lines.append(f"- {label}: " + "; ".join(parts) + ".")
     if len(order) > len(shown):
         more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
         left = len(order) - len(shown)

@@ -48,7 +48,7 @@ def page_of_arrays(name: str, images: ImageSet, shown: Sequence[Shown], *, progr
     first = metrics[0].name
     best = max(range(len(shown)), key=lambda number: shown[number].result[first])
     rows = [replace(_row(one), embedded=places.get(number)) for number, one in enumerate(shown)]
-    told = [[one.label, metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
+    signatures = [[one.label, metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
     return Page(
         levelfield=levelfield.__version__,
         study=name,
@@ -60,7 +60,7 @@ def page_of_arrays(name: str, images: ImageSet, shown: Sequence[Shown], *, progr
         rows=rows,
         comparisons=[],
         comparison_note="Scores of one set of images; no test between them.",
-        tables=[Table("Signatures", "How each score was computed.", ["row", "metric", "definition"], told)],
+        tables=[Table("Signatures", "How each score was computed.", ["row", "metric", "definition"], signatures)],
         curves=[],
         missing=[],
         tests=[test],

@@ -61,7 +61,7 @@ def look(
     wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
     pictures = chosen.chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
-    (maps, told), regions = _maps_and_regions(methods, images, found, seen_images.lost, progress)
+    (maps, map_notes), regions = _maps_and_regions(methods, images, found, seen_images.lost, progress)
     listed = [
         _embedded(methods[place], images, one, kept, maps.get(place), thresholds[place]) for place, one in found.items()
     ]
@@ -77,7 +77,7 @@ def look(
         gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
         lost=seen_images.lost,
         thumbnails=seen_images.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *told],
+        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *map_notes],
         methods=listed,
         mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
         why=regions,

@@ -36,14 +36,14 @@ def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SIL
     except LevelfieldError as error:
         return {}, f"No threshold for 'same class'. {error}"
     low, high = (_known(bound) for bound in chosen.interval)
-    told = {"value": chosen.value, "low": low, "high": high, "chosen_on": f"{choose_on} classes"}
+    threshold = {"value": chosen.value, "low": low, "high": high, "chosen_on": f"{choose_on} classes"}
     try:
         rows, items = stored_test(run)
         arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
         found = chosen.unknowns(**arrays, progress=progress)
     except LevelfieldError as error:
-        return {"threshold": told}, f"The rate of matched unknowns is not known. {error}"
-    return {"threshold": told, "unknowns": plain(found)}, ""
+        return {"threshold": threshold}, f"The rate of matched unknowns is not known. {error}"
+    return {"threshold": threshold, "unknowns": plain(found)}, ""
 
 
 def is_exported(place: Path) -> bool:
@@ -66,8 +66,8 @@ def of_export(place: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decisio
     if measured.get("threshold") is None:
         reason = measured.get("no_threshold") or "The run of the exported model has no validation classes."
         return {}, f"No threshold for 'same class'. {reason}"
-    told = {"value": measured["threshold"], "low": None, "high": None, "chosen_on": "validation classes"}
-    return {"threshold": told, "unknowns": measured.get("unknowns")}, ""
+    threshold = {"value": measured["threshold"], "low": None, "high": None, "chosen_on": "validation classes"}
+    return {"threshold": threshold, "unknowns": measured.get("unknowns")}, ""
 
 
 def plain(found: Any) -> dict[str, Any]:

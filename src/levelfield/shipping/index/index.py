@@ -157,11 +157,11 @@ def build_index(
     model = load(run, device=requested())
     if not model.checksum:
         raise BadInput(f"The model of {run} has no checksum (earlier version), so an index cannot refer to it.")
-    told = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
+    metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
     facts = {
         "dim": model.dim,
         "codes": _codes(model),
-        "model": {"place": relative(Path(run), out), "checksum": model.checksum, **told},
+        "model": {"place": relative(Path(run), out), "checksum": model.checksum, **metadata},
         "folders": [],
         "threshold": None,
         "unknowns": None,

@@ -50,16 +50,16 @@ def record_all(
             for pipe in wait(list(workers)):
                 assert isinstance(pipe, Connection)
                 try:
-                    said = pipe.recv()
+                    message = pipe.recv()
                 except (EOFError, ConnectionError):
                     process, share = workers.pop(pipe)
                     process.join()
                     failed = lost(folders, share, metrics, processes.end_of(process.exitcode)) | failed
                     continue
-                if isinstance(said, dict):
-                    failed |= said
+                if isinstance(message, dict):
+                    failed |= message
                 else:
-                    folder, *stage = said
+                    folder, *stage = message
                     progress[folder].report(*stage)
     finally:
         processes.stop([process for process, _ in workers.values()])

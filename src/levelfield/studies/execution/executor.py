@@ -64,8 +64,8 @@ class Agenda:
             return []
         lost = [k for k in self.waiting if number in self._needs[k]]
         self.waiting = [k for k in self.waiting if k not in lost]
-        said = [Event("failed", k, f"it needs a run that failed: {self._titles[number]}") for k in lost]
-        return said + [event for k in lost for event in self.end(k, failed=True)]
+        events = [Event("failed", k, f"it needs a run that failed: {self._titles[number]}") for k in lost]
+        return events + [event for k in lost for event in self.end(k, failed=True)]
 
 
 @dataclass
@@ -126,12 +126,12 @@ class Work:
 
     def lose(self, number: int, reason: str) -> None:
         """Settle a run whose process ended without a result."""
-        told = reason
+        message = reason
         try:
             write_text(self.folder(number) / FAILED, reason + "\n")
         except LevelfieldError as unwritable:
-            told = f"{reason} ({unwritable})"
-        self.settle(Event("failed", number, told))
+            message = f"{reason} ({unwritable})"
+        self.settle(Event("failed", number, message))
 
 
 def do_one(
@@ -170,9 +170,9 @@ def do_claimed(
 
 def _failed(number: int, folder: Path, error: Exception) -> Event:
     """Write an error to the run's folder; no error may stop the other runs."""
-    told = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
     try:
         write_text(folder / FAILED, traceback.format_exc())
     except LevelfieldError as unwritable:
-        told = f"{error} ({unwritable})"
-    return Event("failed", number, told)
+        message = f"{error} ({unwritable})"
+    return Event("failed", number, message)

@@ -48,10 +48,10 @@ class Verdict:
         >>> Verdict("a > b", "nmi", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01).text
         'a > b: holds (nmi +0.020, 95 % +0.010 to +0.030; roth2020 table 4)'
         """
-        told = [] if self.difference is None else [f"{self.metric} {self.difference:+.3f}"]
+        details = [] if self.difference is None else [f"{self.metric} {self.difference:+.3f}"]
         if self.low is not None and self.high is not None:
-            told[-1] += f", 95 % {self.low:+.3f} to {self.high:+.3f}"
-        return f"{self.claim}: {self.verdict} ({'; '.join([*told, *filter(None, (self.note, self.source))])})"
+            details[-1] += f", 95 % {self.low:+.3f} to {self.high:+.3f}"
+        return f"{self.claim}: {self.verdict} ({'; '.join([*details, *filter(None, (self.note, self.source))])})"
 
 
 @dataclass(frozen=True)
@@ -110,8 +110,8 @@ def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
         return ""
     first, _, second = claim.parts
     other = {label: trials.get(label, 0) for label in (first, second) if trials.get(label, 0) != claim.trials}
-    told = " and ".join(f"{label} had {count}" for label, count in other.items())
-    return f"the claim is about {claim.trials} trials each, but {told}" if other else ""
+    budgets = " and ".join(f"{label} had {count}" for label, count in other.items())
+    return f"the claim is about {claim.trials} trials each, but {budgets}" if other else ""
 
 
 def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
@@ -121,22 +121,22 @@ def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
 
 
 def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
-    said = _said(claim, found.difference, found.low, found.high, found.adjusted)
-    lacks = (found.missing, found.needed_seeds, found.needed_classes) if said == OPEN else ("", None, None)
-    note = _what_would_resolve(found) if said == OPEN else "" if found.retrained else "for these runs only"
+    result = _verdict(claim, found.difference, found.low, found.high, found.adjusted)
+    lacks = (found.missing, found.needed_seeds, found.needed_classes) if result == OPEN else ("", None, None)
+    note = _what_would_resolve(found) if result == OPEN else "" if found.retrained else "for these runs only"
     return Verdict(
-        claim.claim, metric, claim.source, said, found.difference, found.low, found.high, found.adjusted, note, *lacks
+        claim.claim, metric, claim.source, result, found.difference, found.low, found.high, found.adjusted, note, *lacks
     )
 
 
 def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
-    said = _said(claim, found.value, found.low, found.high, corrected)
+    result = _verdict(claim, found.value, found.low, found.high, corrected)
     seeds = "one seed" if found.seeds == 1 else f"equal for all {found.seeds} seeds"
     note = f"{seeds}, and no value per class" if found.p is None else "over seeds only"
-    return Verdict(claim.claim, metric, claim.source, said, found.value, found.low, found.high, corrected, note)
+    return Verdict(claim.claim, metric, claim.source, result, found.value, found.low, found.high, corrected, note)
 
 
-def _said(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
+def _verdict(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
     if claim.parts[1] == "=":
         if low is None or high is None:
             return OPEN

@@ -20,15 +20,15 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     if not comparisons or any(one.better() for one in comparisons):
         return ""
     widest = max(comparisons, key=lambda one: abs(one.difference))
-    told = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
+    sentence = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
     if widest.retrained and widest.classes >= MIN_CLASSES:
-        told += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
-    told += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
+        sentence += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
+    sentence += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
     numbers = needed_text(widest, brief=True)
     if numbers:
-        return f"{told}; {numbers} would be needed to detect a difference of {abs(widest.difference):.3f}."
+        return f"{sentence}; {numbers} would be needed to detect a difference of {abs(widest.difference):.3f}."
     least = f"; at least {MIN_CLASSES} are needed." if widest.classes < MIN_CLASSES else "."
-    return told + least
+    return sentence + least
 
 
 def needed_text(one: Comparison, *, brief: bool = False) -> str:

@@ -112,9 +112,9 @@ class BestOnTest:
         'best test score during training: 0.712 at step 300 (not used for selection); reported: 0.705, gap 0.007'
         """
         where = f"step{'s' if len(set(self.steps)) > 1 else ''} {', '.join(map(str, dict.fromkeys(self.steps)))}"
-        told = f"best test score during training: {self.best:.3f} at {where} (not used for selection)"
+        summary = f"best test score during training: {self.best:.3f} at {where} (not used for selection)"
         refined = " (monitored without the refinement at test time)" if self.refined else ""
-        return f"{told}; reported: {self.honest:.3f}, gap {self.gap:.3f}{refined}"
+        return f"{summary}; reported: {self.honest:.3f}, gap {self.gap:.3f}{refined}"
 
 
 def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:

@@ -87,8 +87,8 @@ def _counted(run: PlannedRun) -> Counted:
     train, kept_back, test = official_images(run)
     if run.spec.joined:
         usual, count = run.spec.protocol.folds, len(run.spec.needs)
-        told: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
-        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), told)
+        deviations: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
+        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), deviations)
     classes = official_classes(run)
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
     per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
@@ -103,9 +103,9 @@ def _counted(run: PlannedRun) -> Counted:
     looked = evaluated_images(c, trains, train, kept_back, test)
     below = train * views + kept_back + test if stored else seen + looked
     operations = below * per_image.below + (3 * seen + looked) * per_image.above
-    told = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
+    deviations = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
     room = 4 * test * c.dim + per_image.bytes
-    return Counted(run.row, 1, seen, seen + looked, operations, room, told)
+    return Counted(run.row, 1, seen, seen + looked, operations, room, deviations)
 
 
 def missing_weights(runs: list[PlannedRun]) -> list[str]:

@@ -34,14 +34,14 @@ def sentence(classes: int, seeds: int, pairs: int) -> str:
     if not pairs:
         return ""
     if classes < MIN_CLASSES:
-        told = f"{classes} test class{'es' * (classes != 1)}"
-        return f"{told}: too few to establish any difference; at least {MIN_CLASSES} are needed."
+        design = f"{classes} test class{'es' * (classes != 1)}"
+        return f"{design}: too few to establish any difference; at least {MIN_CLASSES} are needed."
     size = detectable_effect(classes, seeds, pairs, over_classes=OVER_CLASSES, over_seeds=OVER_SEEDS)
-    told = f"{classes:,} test classes, {seeds} seed{'s' * (seeds != 1)}, {pairs:,} pair{'s' * (pairs != 1)} of rows"
+    design = f"{classes:,} test classes, {seeds} seed{'s' * (seeds != 1)}, {pairs:,} pair{'s' * (pairs != 1)} of rows"
     if size >= 1:
-        return f"{told}: no difference can be established; even a difference of 1.0 needs more classes."
+        return f"{design}: no difference can be established; even a difference of 1.0 needs more classes."
     again = "" if seeds > 1 else " With one seed, verdicts hold only for these runs, since training is not repeated."
     return (
-        f"{told}: smallest detectable difference about {size:.2g} (80 % power), if classes and seeds vary as on "
+        f"{design}: smallest detectable difference about {size:.2g} (80 % power), if classes and seeds vary as on "
         f"the embedded data.{again}"
     )

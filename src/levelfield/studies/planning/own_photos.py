@@ -80,8 +80,8 @@ def fit_to(
     changes += _fit_batch(conditions, catalog.labels[trains], fixed)
     changes += fit_networks(conditions, wished, fixed) if networks else _fit_dim(conditions, wished.conditions, fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
-    told = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
-    changes.append(", ".join(told) + ".")
+    counts = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
+    changes.append(", ".join(counts) + ".")
     side = int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
     return content, changes + ([stopping.text] if stopping is not None else []), side
 

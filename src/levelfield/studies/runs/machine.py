@@ -48,15 +48,15 @@ def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
     ... )
     True
     """
-    told = described.get("machine") or {}
-    settings = told.get("settings") or {}
+    facts = described.get("machine") or {}
+    settings = facts.get("settings") or {}
     aten, onednn, mkl = (str(settings.get(name, "")) for name in SETTINGS)
     libraries = [f"{name} {number}" for name, number in sorted((described.get("versions") or {}).items())]
-    libraries += [f"{name} {told[name]}" for name in ("gpu", "cuda", "cudnn", "bits") if name in told]
+    libraries += [f"{name} {facts[name]}" for name in ("gpu", "cuda", "cudnn", "bits") if name in facts]
     return (
-        f"PyTorch's kernels for {told.get('capability', 'an unknown CPU')}" if not aten else f"kernels for {aten}",
-        onednn or str(told.get("instructions", "unknown")),
-        mkl or str(told.get("cpu", "unknown")),
+        f"PyTorch's kernels for {facts.get('capability', 'an unknown CPU')}" if not aten else f"kernels for {aten}",
+        onednn or str(facts.get("instructions", "unknown")),
+        mkl or str(facts.get("cpu", "unknown")),
         *(one for one in libraries if not one.startswith(("levelfield ", "python "))),
     )
 
@@ -83,6 +83,6 @@ def _cpu() -> tuple[str, set[str]]:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # not Linux
         return platform.processor() or platform.machine(), set()
-    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = set((told.get("flags") or told.get("Features") or "").split())
-    return told.get("vendor_id") or told.get("CPU implementer") or platform.machine(), flags
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
+    return fields.get("vendor_id") or fields.get("CPU implementer") or platform.machine(), flags

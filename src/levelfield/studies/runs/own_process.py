@@ -65,12 +65,12 @@ class TrainedApart:
         """The next message other than progress. Raises if the other process failed."""
         while True:
             try:
-                said = json.loads(self._pipe.recv_bytes())
-                if said["kind"] == "answer":
+                message = json.loads(self._pipe.recv_bytes())
+                if message["kind"] == "answer":
                     return self._pipe.recv_bytes()
-                if said["kind"] == "failed":
-                    raise _failure(said)
-                self._progress.report(str(said["text"]), int(said["done"]), int(said["total"]))
+                if message["kind"] == "failed":
+                    raise _failure(message)
+                self._progress.report(str(message["text"]), int(message["done"]), int(message["total"]))
             except (EOFError, ConnectionError) as error:
                 self._process.join()
                 raise RunFailed(processes.end_of(self._process.exitcode)) from error
@@ -96,12 +96,12 @@ def trained_apart(
         processes.stop([process])
 
 
-def _failure(said: dict[str, Any]) -> LevelfieldError:
+def _failure(message: dict[str, Any]) -> LevelfieldError:
     """The error that ended the other process, with its traceback as the cause."""
-    kind = getattr(errors, str(said["error"]), RunFailed)
+    kind = getattr(errors, str(message["error"]), RunFailed)
     kind = kind if isinstance(kind, type) and issubclass(kind, LevelfieldError) else RunFailed
-    found: LevelfieldError = kind(str(said["text"]))
-    found.__cause__ = _Elsewhere(str(said["trace"]))
+    found: LevelfieldError = kind(str(message["text"]))
+    found.__cause__ = _Elsewhere(str(message["trace"]))
     return found
 
 
@@ -156,7 +156,7 @@ def say(pipe: Connection, kind: str, **more: Any) -> None:
 
 def failure_of(error: BaseException) -> dict[str, Any]:
     """The error of this process, as plain data."""
-    return {"error": type(error).__name__, "text": _told(error), "trace": traceback.format_exc()}
+    return {"error": type(error).__name__, "text": _message(error), "trace": traceback.format_exc()}
 
 
 def inputs_of(spec: RunSpec, options: Options) -> RunInputs:
@@ -169,7 +169,7 @@ def inputs_of(spec: RunSpec, options: Options) -> RunInputs:
     return inputs
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, LevelfieldError):
         return str(error)
     if isinstance(error, SystemExit):

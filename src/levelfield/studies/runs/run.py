@@ -133,8 +133,8 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
     if tested.training_rows is not None:
         summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
     summary["computed_by"] = list(bits(machine_of(spec, inputs.device)))
-    told = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
-    write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": told})
+    entries = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
+    write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": entries})
     (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model; nothing resumes a complete training
 
 

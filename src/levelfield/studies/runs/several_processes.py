@@ -164,17 +164,17 @@ def _rank(
     except (EOFError, ConnectionError):  # the parent is gone
         return
     except BaseException as error:  # user code may raise anything, including SystemExit
-        told = {**failure_of(error), "at": time.time(), "lost": isinstance(error, LostProcess)}
-        write_text(scratch / f"{rank}.failed", json.dumps(told))
-        if told["lost"]:
+        failure = {**failure_of(error), "at": time.time(), "lost": isinstance(error, LostProcess)}
+        write_text(scratch / f"{rank}.failed", json.dumps(failure))
+        if failure["lost"]:
             time.sleep(LOSS)
         raise SystemExit(1) from error
 
 
 def _first_failure(scratch: Path, error: Any) -> dict[str, Any]:
     """The first error of a rank that was not a consequence of another rank's end; else how the first rank ended."""
-    told = [json.loads(file.read_text(encoding="utf-8")) for file in scratch.glob("*.failed")]
-    own = sorted((one for one in told if not one["lost"]), key=lambda one: float(one["at"]))
+    failures = [json.loads(file.read_text(encoding="utf-8")) for file in scratch.glob("*.failed")]
+    own = sorted((one for one in failures if not one["lost"]), key=lambda one: float(one["at"]))
     if own:
         return {key: own[0][key] for key in ("error", "text", "trace")}
     rank, failure = error.get_first_failure()

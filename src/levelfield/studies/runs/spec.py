@@ -126,8 +126,8 @@ class RunSpec(BaseModel):
     def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The method's own conditions and the deviations of its ledger, each against the common value."""
         own = self.conditions
-        common = {key: _in_short(said) for key, said in self.common.items()}
-        found = {key: Deviation(key, said, _in_short(getattr(own, key))) for key, said in common.items()}
+        common = {key: _in_short(value) for key, value in self.common.items()}
+        found = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
         found |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
         notes = rate_notes(self.method, own)
         return [replace(one, note=_origin(one, notes)) for one in found.values()]
@@ -151,8 +151,8 @@ class RunSpec(BaseModel):
         >>> RunSpec.model_construct(fold=2, member=None).part
         'fold 2'
         """
-        said = {"fold": self.fold, "member": self.member}
-        return ", ".join(f"{name} {number}" for name, number in said.items() if number is not None)
+        numbers = {"fold": self.fold, "member": self.member}
+        return ", ".join(f"{name} {number}" for name, number in numbers.items() if number is not None)
 
     @property
     def folder_name(self) -> str:
@@ -195,13 +195,13 @@ def _in_short(value: Any) -> Any:
     """
     if not isinstance(value, list | tuple) or not all(isinstance(each, dict) for each in value):
         return value
-    told = []
+    steps = []
     for step in parse_steps(value):
         settings = dict(step.settings)
         size = settings.pop("size", None)
         sides = size if isinstance(size, tuple) else [size] if size else []
-        told.append(" ".join([step.name, "x".join(map(str, sides)), *(f"{k}={v}" for k, v in settings.items())]))
-    return ", ".join(" ".join(each.split()) for each in told)
+        steps.append(" ".join([step.name, "x".join(map(str, sides)), *(f"{k}={v}" for k, v in settings.items())]))
+    return ", ".join(" ".join(each.split()) for each in steps)
 
 
 class _Described(BaseModel):

@@ -83,8 +83,8 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
     if (folder / "run.yaml").is_file():
         spec = read_spec(folder)
         return spec.needs if spec.joined else None
-    told = described_in(folder, [ENSEMBLE])["members"]
-    return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in told)
+    members = described_in(folder, [ENSEMBLE])["members"]
+    return tuple(Needed(name=each["folder"], identity=each["identity"]) for each in members)
 
 
 @trusting()

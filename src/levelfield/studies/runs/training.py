@@ -79,8 +79,8 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Facts:
-        said = [Deviation(**each) for each in data["said"]]
-        return cls(**{**data, "measured": Measured(**data["measured"]), "said": said})
+        deviations = [Deviation(**each) for each in data["said"]]
+        return cls(**{**data, "measured": Measured(**data["measured"]), "said": deviations})
 
 
 class Trained(Protocol):
@@ -150,10 +150,10 @@ def train_here(
     save_method(folder, weights, num_classes=num_classes(inputs), width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    said = declared(method, spec.conditions, replace(setup.setting, tested=tested))
+    deviations = declared(method, spec.conditions, replace(setup.setting, tested=tested))
     own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
     facts = Facts(
-        summary, measured, said, method.trains, method.refines if _refines(method, tested) else None, own_head
+        summary, measured, deviations, method.trains, method.refines if _refines(method, tested) else None, own_head
     )
     return TrainedHere(facts, method, setup.embedder)
 

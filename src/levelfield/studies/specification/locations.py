@@ -70,9 +70,9 @@ def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
 
 def _candidates(text: str, folder: Path, stored: Place | None) -> list[Path]:
     asked = expanded(text)
-    told = [] if stored is None else [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
+    stored_paths = [] if stored is None else [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
     above = [] if asked.is_absolute() else [parent / asked for parent in folder.absolute().parents]
-    return [asked, *told, *above]
+    return [asked, *stored_paths, *above]
 
 
 def _below(root: Path, text: str) -> Path:

@@ -30,8 +30,8 @@ def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
         else:
             text = finding["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
             came = "" if isinstance(finding["input"], dict) else f" (got {finding['input']!r})"
-            said = f"{where}: {text}{came}" if where else text
-            lines.append(said if said.endswith((".", "?")) else f"{said}.")
+            message = f"{where}: {text}{came}" if where else text
+            lines.append(message if message.endswith((".", "?")) else f"{message}.")
     return f"In {origin}: " + " ".join([*lines[:1], *map(_sentence, lines[1:])])
 
 

@@ -51,8 +51,8 @@ def check_method_names(study: Study) -> None:
             continue
         if entry_points(group="levelfield"):
             return
-        told = unknown("method", name, known_methods(), see="levelfield list methods")
-        raise type(told)(f"Method '{method.label}': {told}")
+        error = unknown("method", name, known_methods(), see="levelfield list methods")
+        raise type(error)(f"Method '{method.label}': {error}")
 
 
 def check_embedded(study: Study) -> None:

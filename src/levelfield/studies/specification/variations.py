@@ -44,5 +44,5 @@ def check_methods(study: Study) -> None:
             except Exception as error:  # user code may raise anything
                 if not is_file_reference(method.name):
                     raise
-                told = f"Method '{method.label}' cannot be created: {type(error).__name__}: {error}"
-                raise BadSpecification(f"{told} (levelfield -v shows where).") from error
+                message = f"Method '{method.label}' cannot be created: {type(error).__name__}: {error}"
+                raise BadSpecification(f"{message} (levelfield -v shows where).") from error

@@ -50,22 +50,22 @@ def opened_shards(jobs: int | None, ray: str | None) -> Iterator[Shards | None]:
 
 def sentences(result: Evaluation) -> list[str]:
     """What was sampled, and how much was in memory at a time."""
-    said = []
+    lines = []
     if (sample := result.sample) is not None:
         gallery = next(iter(result.signatures.values())).definition.gallery
-        said.append(
+        lines.append(
             f"SAMPLE: a random {len(sample.rows):,} of {sample.of:,} queries (seed {sample.seed}), "
             f"each searched in all {gallery:,} rows."
         )
         if sample.intervals:
-            said.append("All queries: the interval of the score of all of them.")
+            lines.append("All queries: the interval of the score of all of them.")
     if (divided := result.divided) is not None:
         workers = "" if divided.workers == 1 else f" in each of {divided.workers} processes"
-        said.append(
+        lines.append(
             f"Memory limit {_size(divided.memory)} (beyond the program itself): at most {divided.queries:,} queries "
             f"and {divided.panel:,} gallery rows at a time{workers}."
         )
-    return said
+    return lines
 
 
 def _size(count: int) -> str:

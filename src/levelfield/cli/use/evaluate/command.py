@@ -216,8 +216,8 @@ def measure(
     cuts: list[int | None] = [*dims] or [None]
     with beyond.opened_shards(jobs, ray) as shards:
         for some, each, columns in product(subjects, distances, cuts):
-            told = f"evaluating ({each})" if columns is None else f"evaluating ({each}, dim {columns})"
-            with bar(told) as progress, warnings_as_notes(warned):
+            description = f"evaluating ({each})" if columns is None else f"evaluating ({each}, dim {columns})"
+            with bar(description) as progress, warnings_as_notes(warned):
                 arrays = searched_on(usable(device) if shards is None else "cpu", some.arrays)
                 result = evaluate(
                     **{**arrays, **settings}, dim=columns, distance=each, shards=shards, progress=progress

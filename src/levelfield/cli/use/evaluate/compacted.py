@@ -90,10 +90,10 @@ def measure(
         typer.echo(text)
         return
     console.print(*_tables(rows, console.width), sep="")
-    said = [*about([row.evaluated for row in rows]), "Difference: from float32, paired by class.", *notes]
+    sentences = [*about([row.evaluated for row in rows]), "Difference: from float32, paired by class.", *notes]
     if fitted is not None:
-        said.insert(-len(notes) or len(said), f"Fitted on {len(fitted):,} training images.")
-    console.print(" ".join(said), highlight=False, soft_wrap=True)
+        sentences.insert(-len(notes) or len(sentences), f"Fitted on {len(fitted):,} training images.")
+    console.print(" ".join(sentences), highlight=False, soft_wrap=True)
     for row in rows if signatures else ():
         for metric in row.evaluated.result:
             console.print(f"{row.name}: {row.evaluated.signature(metric)}", highlight=False, soft_wrap=True)

@@ -141,13 +141,13 @@ def about(found: list[Evaluated]) -> list[str]:
     """Sentences about the queries and the intervals."""
     result = found[0].result
     classes = len(np.unique(result.query_codes))
-    said = [
+    lines = [
         f"{result.n_queries:,} queries of {classes:,} classes"
         + (f", {found[0].distance}, {found[0].dim} dimensions." if len(found) == 1 else ".")
     ]
-    said += sentences(result)
+    lines += sentences(result)
     if ways := list(dict.fromkeys(one.refined for one in found if one.refined)):
-        said.append(
+        lines.append(
             f"DEVIATION, refined: {', '.join(ways)}. The embedding of an image then depends on the other test "
             "images, and costs a pass through the message-passing network."
         )
@@ -155,15 +155,15 @@ def about(found: list[Evaluated]) -> list[str]:
         one = result.n_lone == 1
         misses = "counts as 0" if one else "count as 0"
         treated = misses if result.counted.all() else "does not count" if one else "do not count"
-        said.append(f"{result.n_lone:,} of them {'has' if one else 'have'} no positive and {treated}.")
+        lines.append(f"{result.n_lone:,} of them {'has' if one else 'have'} no positive and {treated}.")
     if result.intervals:
-        said.append("Intervals: over other classes of the same kind.")
+        lines.append("Intervals: over other classes of the same kind.")
         if classes < MIN_CLASSES:
-            said.append(f"They need at least {MIN_CLASSES} classes.")
+            lines.append(f"They need at least {MIN_CLASSES} classes.")
     if any(len(starts) > 1 for starts in result.per_start.values()):
         starts = len(next(iter(result.per_start.values())))
-        said.append(f"±: standard deviation over {starts} k-means starts.")
-    return said
+        lines.append(f"±: standard deviation over {starts} k-means starts.")
+    return lines
 
 
 def _show_threshold(one: Evaluated, *, several: bool) -> None:

@@ -62,10 +62,10 @@ def cost_of(board: Leaderboard) -> str:
     best = board.answer
     if not best.trained:
         return f"{best.label} trains nothing."
-    told = [f"{best.seconds:,.1f} seconds of training per run"]
-    told += [f"{best.images:,.0f} images seen"] if best.images is not None else []
-    told += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
-    return f"{best.label} costs {', '.join(told)}."
+    costs = [f"{best.seconds:,.1f} seconds of training per run"]
+    costs += [f"{best.images:,.0f} images seen"] if best.images is not None else []
+    costs += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
+    return f"{best.label} costs {', '.join(costs)}."
 
 
 def comparisons_of(board: Leaderboard) -> list[Compared]:
@@ -156,8 +156,8 @@ def _groups(board: Leaderboard) -> dict[str, str]:
 def _in_words(one: Comparison) -> str:
     side = "above" if one.difference >= 0 else "below"
     within = f" (95 % {one.low:+.3f} to {one.high:+.3f})" if one.low is not None and one.high is not None else ""
-    told = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
-    return f"{one.first} is {abs(one.difference):.3f} {side} {one.second}{within}: {told}."
+    verdict = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
+    return f"{one.first} is {abs(one.difference):.3f} {side} {one.second}{within}: {verdict}."
 
 
 def _colour(colour: str) -> int:

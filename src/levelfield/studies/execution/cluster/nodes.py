@@ -72,12 +72,12 @@ class Answer:
 def nodes_of(ray: Any) -> list[Node]:
     """The nodes that are alive."""
     found = []
-    for told in ray.nodes():
-        if told["Alive"]:
-            has = told["Resources"]
-            name = told.get("NodeManagerHostname") or told["NodeManagerAddress"]
+    for node in ray.nodes():
+        if node["Alive"]:
+            has = node["Resources"]
+            name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
             found.append(
-                Node(told["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0)))
+                Node(node["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0)))
             )
     return found
 
@@ -163,10 +163,10 @@ def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
         bad = [(answer, text) for answer, one in found if (text := getattr(one, what))]
         if bad and (needs_data or what != "no_data"):
             raise BadInput(f"{_names([answer for answer, _ in bad])}: {bad[0][1]} {remedy}")
-    told, own = {one.described["versions"]["levelfield"] for _, one in found}, versions()["levelfield"]
-    if told - {own}:
+    theirs, own = {one.described["versions"]["levelfield"] for _, one in found}, versions()["levelfield"]
+    if theirs - {own}:
         raise BadInput(
-            f"The nodes have levelfield {', '.join(sorted(told))}, this machine has {own}: install the same version "
+            f"The nodes have levelfield {', '.join(sorted(theirs))}, this machine has {own}: install the same version "
             "everywhere."
         )
 

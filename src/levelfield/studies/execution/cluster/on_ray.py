@@ -229,11 +229,11 @@ class _Dispatch:
         """Take the next message of a task."""
         errors, attempt = self.ray.exceptions, self.active[task]
         try:
-            said = self.ray.get(next(task))
-            if isinstance(said, Parcel):
-                unpack(said, self.work.folder(attempt.number))
+            message = self.ray.get(next(task))
+            if isinstance(message, Parcel):
+                unpack(message, self.work.folder(attempt.number))
             else:
-                self._heard(task, attempt, said)
+                self._heard(task, attempt, message)
         except StopIteration:
             self._lost(task, attempt, "its task ended without a result", node=False)
         except errors.RayTaskError as error:

@@ -87,10 +87,10 @@ class Changes:
         found = {}
         for name in _names(self.folder):
             try:
-                told = (self.folder / name).stat()
+                status = (self.folder / name).stat()
             except FileNotFoundError:  # a checkpoint is removed at the end
                 continue
-            found[name] = (told.st_mtime_ns, told.st_size)
+            found[name] = (status.st_mtime_ns, status.st_size)
         return found
 
 

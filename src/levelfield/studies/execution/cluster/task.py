@@ -85,11 +85,11 @@ def is_marked(path: Path, content: str) -> bool:
 
 def _events(order: Order, changes: Changes | None) -> Iterator[Event | Parcel]:
     """What happens to a run. It is done in a thread, so that this one can send what it tells."""
-    told: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    thread = threading.Thread(target=_do, args=(order, told), name="run", daemon=True)
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    thread = threading.Thread(target=_do, args=(order, events), name="run", daemon=True)
     thread.start()
     while True:
-        event = _next(told)
+        event = _next(events)
         ended = event is not None and event.kind in ("done", "failed")
         if changes is not None:
             parcel = pack(order.folder) if ended else changes.new()
@@ -102,27 +102,27 @@ def _events(order: Order, changes: Changes | None) -> Iterator[Event | Parcel]:
             return
 
 
-def _next(told: queue.SimpleQueue[Event]) -> Event | None:
+def _next(events: queue.SimpleQueue[Event]) -> Event | None:
     try:
-        return told.get(timeout=PAUSE)
+        return events.get(timeout=PAUSE)
     except queue.Empty:
         return None
 
 
-def _do(order: Order, told: queue.SimpleQueue[Event]) -> None:
+def _do(order: Order, events: queue.SimpleQueue[Event]) -> None:
     try:
-        event = do_claimed(order.number, order.run, order.folder, order.metrics, order.options, _Queued(told))
+        event = do_claimed(order.number, order.run, order.folder, order.metrics, order.options, _Queued(events))
     except BaseException as error:  # such as SystemExit of a user's file: the other thread must hear of the end
         event = Event("failed", order.number, f"{type(error).__name__}: {error}")
-    told.put(event)
+    events.put(event)
 
 
 class _Queued(RunsProgress):
-    def __init__(self, told: queue.SimpleQueue[Any]) -> None:
-        self._told = told
+    def __init__(self, events: queue.SimpleQueue[Any]) -> None:
+        self._queue = events
 
     def on_event(self, event: Event) -> None:
-        self._told.put(replace(event, text=_here()) if event.kind == "start" else event)
+        self._queue.put(replace(event, text=_here()) if event.kind == "start" else event)
 
 
 def _here() -> str:

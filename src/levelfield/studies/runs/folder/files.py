@@ -293,9 +293,9 @@ def check_all(folder: Path) -> None:
 
 def check_made(folder: Path, trained: dict[str, Any]) -> None:
     """Refuse a trained run if a file written before training.json is damaged."""
-    for name, told in trained.get("checksums", {}).items():
+    for name, expected in trained.get("checksums", {}).items():
         if name in MADE:
-            check(folder, name, {name: told})
+            check(folder, name, {name: expected})
     if os.path.lexists(folder / ITEMS) or os.path.lexists(folder / EMBEDDINGS):  # there are test images
         check_rows(folder, read_embeddings(folder, {}), len(read_items(folder, {})[0]))
 
@@ -314,8 +314,8 @@ def _read_sealed(path: Path, form: type[_Sealed]) -> Any:
         form.model_validate(content)
     except ValidationError as error:
         raise damaged(path, f"is invalid: {explain_first(error)}") from error
-    told = content.pop("checksum", None)
-    if told is not None and told != _seal(content):
+    expected = content.pop("checksum", None)
+    if expected is not None and expected != _seal(content):
         raise damaged(path, "is damaged: its checksum differs")
     return content
 

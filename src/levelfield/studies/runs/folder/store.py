@@ -154,8 +154,8 @@ def read_spec(folder: Path) -> RunSpec:
         try:
             return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
         except (ValidationError, LevelfieldError) as error:
-            told = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
-            raise damaged(described, f"does not describe a run: {told.rstrip('.')}") from error
+            reason = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
+            raise damaged(described, f"does not describe a run: {reason.rstrip('.')}") from error
 
 
 def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:

@@ -75,8 +75,8 @@ def join(
     if not (folder / "training.json").exists():
         stage = progress.stage("joining", 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
-        told = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
-        _write(members, folder, told, under)
+        metadata = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
+        _write(members, folder, metadata, under)
         stage.advance()
     measure(folder, members[0].labels if members[0].items else None, metrics, progress)
     return members
@@ -113,11 +113,11 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
                 "another folder, or remove it."
             )
         return
-    content = {"identity": identity, "members": [_told(member) for member in members]}
+    content = {"identity": identity, "members": [_description(member) for member in members]}
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
-def _told(member: Member) -> dict[str, Any]:
+def _description(member: Member) -> dict[str, Any]:
     facts = {key: member.described[key] for key in PLACE if member.described.get(key) is not None}
     return {"label": member.label, **facts, "identity": member.identity, "folder": str(member.folder)}
 

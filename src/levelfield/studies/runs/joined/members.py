@@ -85,8 +85,8 @@ class Member:
         done = self.trained["measured"]
         if "passes" in done:
             return float(done["passes"])
-        told = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
-        return float(told[0]) if told else float(done["images"] > 0)
+        values = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
+        return float(values[0]) if values else float(done["images"] > 0)
 
     @property
     def refined(self) -> str:
@@ -195,15 +195,15 @@ def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviati
         for path in member.descriptions:
             theirs = _circumstances(read_spec(path.parent)) if path.name == "run.yaml" else {}
             differ = [key for key, value in theirs.items() if value != ours.get(key)]
-            told = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
-            found |= {each.text: each for each in told}
+            deviations = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
+            found |= {each.text: each for each in deviations}
     return list(found.values())
 
 
 def _circumstances(spec: RunSpec) -> dict[str, Any]:
     # the common conditions; a method's own are in its ledger. dim: of all members together
     shared = spec.common_conditions.model_dump(mode="json", exclude={"dim", "monitor", "threads"})
-    protocol = {"protocol" if key == "name" else f"protocol {key}": said for key, said in spec.protocol}
+    protocol = {"protocol" if key == "name" else f"protocol {key}": value for key, value in spec.protocol}
     return {"data": _images(spec), **protocol, **shared}
 
 
