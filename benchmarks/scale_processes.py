@@ -19,11 +19,11 @@ from interleaved import Sample, between, clocks, interleave, ratio, typical
 from torch import Tensor, distributed, nn
 
 from levelfield import batching, methods, objectives
+from levelfield.distributed.ranks import ALONE, Ranks, current
 from levelfield.embedder import Embedder, Head, Trunk, backbones, start_random
 from levelfield.methods import Group
 from levelfield.objectives import ShardedClasses
 from levelfield.randomness import stream
-from levelfield.ranks import ALONE, Ranks, current
 from levelfield.training import Conditions, Divided, Observer, Pace, train
 from levelfield.training.feed import Feed, StoredRows
 from levelfield.training.optimisers import build

@@ -42,7 +42,7 @@ RESULTS = Path(__file__).parent / "results" / "startup.json"
 # `levelfield compare` up to the first step of its first run, which ends it; then the worker's seconds are added
 UNTIL_THE_FIRST_STEP = """
 import os, sys, time
-from levelfield import processes
+from levelfield.distributed import processes
 from levelfield.cli import console, main
 start, workers = processes.start, []
 

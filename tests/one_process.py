@@ -26,7 +26,7 @@ def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
     pages_only_if_asked(patch)
     patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
     patch.setattr("levelfield.tuning.search.run_all", in_this_process)
-    patch.setattr("levelfield.processes.warm_up", lambda: None)  # nothing is started
+    patch.setattr("levelfield.distributed.processes.warm_up", lambda: None)  # nothing is started
     for command in ("compare", "tune"):  # nor with --ray
         patch.setattr(f"levelfield.cli.compare.{command}.get_ready", lambda *_, **__: None)
         patch.setattr(f"levelfield.cli.compare.{command}.executor_on", lambda *_, **__: nullcontext())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.gathering import gather
+from levelfield.distributed.gathering import gather
 
 __all__ = [
     "Geometry",

@@ -69,7 +69,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("levelfield.cli.look.view._open", lambda address: None)
         patch.setattr("levelfield.cli.look.view._leave", lambda: None)  # it would end this process
         # a cluster of this machine alone, without Ray
-        patch.setattr("levelfield.ray_connection.connected", lambda _: nullcontext())
+        patch.setattr("levelfield.distributed.ray_connection.connected", lambda _: nullcontext())
         alone = Node("0", "this machine", 2.0, 0.0, 10**9)
         patch.setattr(
             "levelfield.studies.execution.cluster.nodes.survey", lambda _, asked: [Answer(alone, look(asked))]

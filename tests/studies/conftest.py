@@ -9,7 +9,7 @@ import pytest
 import small_world
 import torch
 
-from levelfield import processes
+from levelfield.distributed import processes
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from levelfield import processes as levelfield_processes
 from levelfield.cli import main
+from levelfield.distributed import processes as levelfield_processes
 from levelfield.embedder.trunk import backbones
 from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_world import carry_out, small_study
 
-from levelfield import processes
+from levelfield.distributed import processes
 from levelfield.progress import SILENT, CallbackProgress
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.runs import corruptions as corrupted

@@ -16,8 +16,8 @@ import yaml
 from ray_world import results
 from small_world import carry_out, command, processes, small_study
 
-from levelfield import local_ray
-from levelfield import ray_connection as connect
+from levelfield.distributed import local_ray
+from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput
 from levelfield.studies import prepare
 from levelfield.studies.execution.cluster import PRELOADED, preloaded

@@ -16,9 +16,9 @@ from small_world import carry_out, one_run, processes, run_one, small_study
 from test_ending import SECONDS, wait_for
 
 from levelfield.cli import app
+from levelfield.distributed.ranks import Ranks
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
 from levelfield.files.temporary import is_alive
-from levelfield.ranks import Ranks
 from levelfield.studies import prepare
 from levelfield.studies.execution.under_torchrun import leading
 from levelfield.studies.runs import several_processes

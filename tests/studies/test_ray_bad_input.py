@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from levelfield import ray_connection as connect
 from levelfield.cli import main
 from levelfield.cli.compare import executors
+from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.studies.execution.cluster.claims import claim_run
 from levelfield.studies.execution.cluster.nodes import (

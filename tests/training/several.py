@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from levelfield.ranks import Ranks, current
+from levelfield.distributed.ranks import Ranks, current
 
 LONGEST = 120  # seconds that a process may take on a busy machine
 

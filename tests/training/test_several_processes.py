@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from training_world import log_of, make
 
 from levelfield import methods, objectives
+from levelfield.distributed.ranks import ALONE, Ranks, backend_for
 from levelfield.embedder.head.relation import RelationHead
 from levelfield.errors import BadInput, BadSpecification, RunFailed
 from levelfield.geometry import gather
 from levelfield.methods import Batch
 from levelfield.randomness import isolated, stream
-from levelfield.ranks import ALONE, Ranks, backend_for
 from levelfield.testing import CLASSES, DIM, ordinary
 from levelfield.training import Divided, Pace
 
@@ -319,7 +319,7 @@ def test_equal_bits_are_demanded_where_they_are_promised(
 ) -> None:
     values = torch.tensor([1.0, other], dtype=torch.float64).view(torch.int64)
     monkeypatch.setattr(Ranks, "gathered", lambda *_: values)
-    monkeypatch.setattr("levelfield.ranks._device", lambda: device)
+    monkeypatch.setattr("levelfield.distributed.ranks._device", lambda: device)
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: deterministic)
     with nullcontext() if equal else pytest.raises(RunFailed, match=r"disagree on the loss: 1\.0 on rank 0"):
         Ranks(0, 2).check_equal("the loss", 1.0)

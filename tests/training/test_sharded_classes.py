@@ -10,10 +10,10 @@ from several import together
 from torch import Tensor
 
 from levelfield import objectives
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.objectives import ShardedClasses, _class_scores, _sharded
 from levelfield.randomness import stream
-from levelfield.ranks import ALONE, Ranks
 
 CLASSES, DIM = 11, 6
 VARIANTS: dict[str, dict[str, Any]] = {name: {} for name in _sharded.SHARDED} | {

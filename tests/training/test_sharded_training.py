@@ -15,9 +15,9 @@ from torch import Tensor
 from training_world import log_of, make
 
 from levelfield import methods
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification
 from levelfield.objectives._sharded import SHARDED
-from levelfield.ranks import ALONE, Ranks
 from levelfield.training import Pace, checkpoint
 from levelfield.training.shards import Shards
 

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield import batching, methods
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.head.head import Head, start_random
 from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import stream
-from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice

@@ -189,9 +189,9 @@ def root_override(root: Path | None) -> list[str]:
 
 def processes_override(processes: int | None) -> list[str]:
     """`--processes`, or the number of processes that torchrun started, as an override of a study."""
-    from levelfield.torchrun import started
+    from levelfield.distributed.processes import torchrun_rank
 
-    _, size = started()
+    _, size = torchrun_rank()
     if size > 1 and processes not in (None, size):
         raise BadSpecification(f"--processes {processes} contradicts torchrun, which started {size}: leave it out.")
     chosen = size if size > 1 else processes

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from levelfield.processes import cores
+from levelfield.distributed.processes import cores
 
 TINY = 128  # images: fewer are decoded by this process, in the time that workers need to start
 _MOST = 16

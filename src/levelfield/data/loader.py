@@ -18,9 +18,9 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from levelfield.data.decoders import decoders
 from levelfield.data.files.pictures import Picture, opened
 from levelfield.data.views.basic import View
+from levelfield.distributed.processes import end_with_parent
 from levelfield.embedder.trunk.blocks import block_size
 from levelfield.errors import LevelfieldError, RunFailed
-from levelfield.processes import end_with_parent
 from levelfield.randomness import numpy_stream
 
 Key: TypeAlias = tuple[int, tuple[int | str, ...]]

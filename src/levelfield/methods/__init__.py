@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from levelfield import batching, miners, objectives
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
@@ -17,7 +18,6 @@ from levelfield.methods.deviations import Deviation
 from levelfield.objectives._create import starts_more
 from levelfield.objectives._sharded import sharded
 from levelfield.papers.presets import preset_revision, preset_settings
-from levelfield.ranks import ALONE, Ranks
 from levelfield.registry import Registry, is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from levelfield.distributed.gathering import from_each, shared
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadInput, BadSpecification, unknown
-from levelfield.gathering import from_each, shared
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._class_scores import (
     LOWEST,
@@ -34,7 +35,6 @@ from levelfield.objectives.cosface import CosFace
 from levelfield.objectives.normalized_softmax import NormalizedSoftmax
 from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
-from levelfield.ranks import ALONE, Ranks
 from levelfield.settings import check_keywords, number
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")

@@ -14,6 +14,7 @@ import yaml
 from levelfield import methods
 from levelfield.batching import check_fit
 from levelfield.data import Catalog, protocols
+from levelfield.distributed.ranks import backend_for, check_device
 from levelfield.embedder import Trunk
 from levelfield.embedder.devices import computing_on
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
@@ -21,7 +22,6 @@ from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
-from levelfield.ranks import backend_for, check_device
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import Outcome, WorkerProcesses, run_all

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from levelfield.ranks import Ranks
+from levelfield.distributed.ranks import Ranks
 
 
 def common_statistics(ranks: Ranks) -> AbstractContextManager[object]:

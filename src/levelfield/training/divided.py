@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from levelfield.distributed.gathering import exchange
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification
-from levelfield.gathering import exchange
 from levelfield.methods import Inputs
 from levelfield.randomness import isolated
-from levelfield.ranks import ALONE, Ranks
 from levelfield.training.batch_norm import common_statistics
 
 Change = Callable[[Tensor], Tensor]

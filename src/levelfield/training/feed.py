@@ -19,10 +19,10 @@ from torch import Tensor
 from levelfield.batching import Batching, report
 from levelfield.batching.drawing import occurrences
 from levelfield.data.loader import Key, Loader
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.labels import on_device, to_device
 from levelfield.methods import Batch, Inputs
 from levelfield.randomness import numpy_stream
-from levelfield.ranks import ALONE, Ranks
 from levelfield.training.memory import Filler
 
 

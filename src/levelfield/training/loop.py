@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch.optim import Optimizer
 
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.methods import Method
 from levelfield.randomness import isolated, reseed, seed_globals
-from levelfield.ranks import ALONE, Ranks
 from levelfield.training.audit import Audit
 from levelfield.training.checks import check_division, check_terms, check_trained
 from levelfield.training.conditions import Conditions

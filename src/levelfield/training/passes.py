@@ -9,9 +9,9 @@ from typing import Protocol
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from levelfield.distributed.ranks import Ranks
 from levelfield.embedder import Embedder
 from levelfield.methods import Batch, Method
-from levelfield.ranks import Ranks
 from levelfield.training.audit import check_leaves
 from levelfield.training.batch_norm import common_statistics
 from levelfield.training.conditions import Conditions

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from levelfield.distributed.ranks import Ranks
 from levelfield.embedder import Embedder
 from levelfield.errors import RunFailed
 from levelfield.labels import to_device
 from levelfield.methods import Batch, Method
 from levelfield.progress import SILENT, Progress
-from levelfield.ranks import Ranks
 from levelfield.training.audit import Audit
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.conditions import Conditions

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.methods import Method
-from levelfield.ranks import ALONE, Ranks
 
 Change = Callable[[Tensor, int], Tensor]
 

@@ -12,10 +12,10 @@ from typing import Any
 from torch import Tensor
 from torch.optim import Optimizer
 
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.errors import BadInput
 from levelfield.methods import Method
-from levelfield.ranks import ALONE, Ranks
 from levelfield.training import checkpoint
 from levelfield.training.conditions import Conditions
 from levelfield.training.precision import Precision

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from levelfield import ray_connection
+from levelfield.distributed import ray_connection
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.large.shards import on_ray

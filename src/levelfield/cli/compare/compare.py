@@ -43,8 +43,8 @@ from levelfield.cli.options import (
     quoted,
     trusted_words,
 )
+from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
-from levelfield.torchrun import started
 from levelfield.wording import first_few
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def compare(
     if backbones is not None:
         check_backbones_option(study, data, overrides, searched=trials is not None or time_limit is not None)
     overrides += processes_override(processes)
-    rank, torchrun = started()
+    rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
         return None if dry_run else follow(device)
     if torchrun > 1 and (trials is not None or time_limit is not None):

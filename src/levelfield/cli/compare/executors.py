@@ -38,11 +38,11 @@ def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool, 
     if ray is None:
         if ship_features:
             raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
-        from levelfield import processes
+        from levelfield.distributed import processes
 
         processes.warm_up()
         return
-    from levelfield.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
+    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
     from levelfield.studies.execution.cluster import preloaded
 
     import_ray()

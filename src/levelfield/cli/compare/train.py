@@ -22,8 +22,8 @@ from levelfield.cli.options import (
     quoted,
     root_override,
 )
+from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
-from levelfield.torchrun import started
 from levelfield.trust import trust
 
 if TYPE_CHECKING:
@@ -65,8 +65,10 @@ def train(
     from levelfield.studies.specification.study import assign, parse_study
     from levelfield.studies.specification.yaml_file import read_study
 
-    if started()[1] > 1:
-        raise BadSpecification(f"`levelfield train` does not work under torchrun: use --processes {started()[1]}.")
+    if torchrun_rank()[1] > 1:
+        raise BadSpecification(
+            f"`levelfield train` does not work under torchrun: use --processes {torchrun_rank()[1]}."
+        )
     trust(*named_by(study, overrides or []))
     whole = read_study(study, [*(overrides or []), *root_override(root), *processes_override(processes)])
     check_method_names(whole)
@@ -74,7 +76,7 @@ def train(
     labels = [m.label for m in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])
-    from levelfield.processes import warm_up
+    from levelfield.distributed.processes import warm_up
 
     warm_up()  # in parallel with this process's imports and checks
 

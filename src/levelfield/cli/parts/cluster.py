@@ -39,7 +39,7 @@ def check(
 
     One line per node. Exit code 1 if a node cannot do the runs.
     """
-    from levelfield.ray_connection import connected
+    from levelfield.distributed.ray_connection import connected
     from levelfield.studies.execution.cluster.nodes import Question, marked, survey
     from levelfield.studies.runs.machine import bits, unlike
     from levelfield.studies.specification.named_code import named_by

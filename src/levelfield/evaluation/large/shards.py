@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from levelfield import processes
+from levelfield.distributed import processes
+from levelfield.distributed.ray_connection import LOCAL, connected
 from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.large.blocks import QueryBlock
 from levelfield.evaluation.large.counting import Job, measure
-from levelfield.ray_connection import LOCAL, connected
 
 MODULES = ("levelfield.evaluation.large.counting", "levelfield.evaluation.search.cpu_blocks")  # of every block
 Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]

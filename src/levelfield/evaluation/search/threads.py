@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import torch
 
-from levelfield.processes import cores
+from levelfield.distributed.processes import cores
 
 Task = TypeVar("Task")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from levelfield import processes
 from levelfield.data.decoders import choose_decoders, decoders_per_job
+from levelfield.distributed import processes
 from levelfield.embedder.devices import computing_on, environment_of, requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.progress import CallbackProgress, Progress

@@ -1,4 +1,4 @@
-"""Imported only by the fork server (see `levelfield.processes`): all modules that a run needs."""
+"""Imported only by the fork server (see `levelfield.distributed.processes`): all modules that a run needs."""
 
 from __future__ import annotations
 

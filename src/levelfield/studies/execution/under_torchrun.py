@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from levelfield.distributed.ranks import joined
 from levelfield.errors import BadSpecification
-from levelfield.ranks import joined
 from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
 from levelfield.studies.runs.several_processes import follow, send
 from levelfield.studies.runs.spec import PlannedRun

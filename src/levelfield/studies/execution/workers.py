@@ -14,8 +14,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from levelfield import processes
 from levelfield.data.decoders import decoders_per_job
+from levelfield.distributed import processes
 from levelfield.embedder.devices import environment_of
 from levelfield.progress import Progress
 from levelfield.studies.execution.corruptions import record_all

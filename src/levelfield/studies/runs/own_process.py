@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from levelfield import errors, processes
+from levelfield import errors
+from levelfield.distributed import processes
 from levelfield.errors import LevelfieldError, RunFailed
 from levelfield.files.writing import locked
 from levelfield.progress import SELDOM, CallbackProgress, Progress

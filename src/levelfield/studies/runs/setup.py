@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from levelfield.batching import Batching, Choice, Layout, check_fit
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, wider_head
@@ -17,7 +18,6 @@ from levelfield.objectives._buffers import buffers_of
 from levelfield.objectives._start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
-from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.own_code import is_own

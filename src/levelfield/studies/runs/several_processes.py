@@ -18,13 +18,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from levelfield import processes
+from levelfield.distributed import processes
+from levelfield.distributed.processes import torchrun_rank
+from levelfield.distributed.ranks import Ranks, current, joined
 from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadSpecification, CommandEnded, LostProcess
 from levelfield.files.temporary import scratch_folder
 from levelfield.files.writing import locked, write_text
 from levelfield.progress import Progress
-from levelfield.ranks import Ranks, current, joined
 from levelfield.studies.runs.folder.files import FAILED
 from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.own_process import (
@@ -37,7 +38,6 @@ from levelfield.studies.runs.own_process import (
 )
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.training import Options, Trained, TrainedHere, take_part, train_here
-from levelfield.torchrun import started
 from levelfield.trust import as_trusted
 
 LOSS = 2.0  # seconds until a process that lost another one ends: the agent reports only the first, and ends the rest
@@ -151,7 +151,7 @@ def _rank(
             inputs = inputs_of(spec, options)
             return train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks)
 
-    rank, _ = started()
+    rank, _ = torchrun_rank()
     try:
         with as_trusted(options.trust):
             if rank == 0:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from levelfield.data.decoders import decoding
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.devices import searched_on
 from levelfield.embedder.model import HEADS, Model, load, save_model
@@ -24,7 +25,6 @@ from levelfield.files.writing import link_whole
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._buffers import changed
 from levelfield.progress import SILENT, Progress
-from levelfield.ranks import ALONE, Ranks
 from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method

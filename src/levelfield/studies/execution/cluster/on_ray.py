@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
-from levelfield.ray_connection import LOCAL, address_of, connected
 from levelfield.studies.execution.cluster import preloaded
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.corrupted import record_on

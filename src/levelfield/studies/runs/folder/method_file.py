@@ -12,11 +12,11 @@ import safetensors.torch
 from torch import Tensor
 
 from levelfield import methods
+from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.writing import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
-from levelfield.ranks import ALONE, Ranks
 from levelfield.settings import number, whole
 from levelfield.studies.runs.folder.files import check, checksums_of
 from levelfield.studies.runs.folder.store import read_spec

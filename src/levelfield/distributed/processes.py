@@ -33,6 +33,17 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def torchrun_rank() -> tuple[int, int]:
+    """Rank of this process and number of processes that torchrun started; (0, 1) without torchrun.
+
+    >>> torchrun_rank()
+    (0, 1)
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return 0, 1
+    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
 @functools.cache
 def context() -> BaseContext:
     """Multiprocessing context for this platform."""

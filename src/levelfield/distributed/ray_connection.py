@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from levelfield import local_ray
+from levelfield.distributed import local_ray
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 
 LOCAL = "local"

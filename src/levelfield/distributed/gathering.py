@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from levelfield.ranks import Ranks, current
+from levelfield.distributed.ranks import Ranks, current
 
 
 def gather(
