@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from levelfield import methods
-from levelfield.cli.parts.facts import as_written
 from levelfield.embedder.trunk.weights_source import public_file
 from levelfield.evaluation import evaluate
 from levelfield.papers.text import DIFFERENCES
 from levelfield.reports.against_published import resolved_settings
+from levelfield.reports.facts import as_written
 from levelfield.studies import Study, read_study
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.training import Conditions

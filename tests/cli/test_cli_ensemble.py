@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli_room import Levelfield, make_photos
 
-from levelfield.cli.use import ensemble as command
+from levelfield.cli import ensemble as command
 from levelfield.evaluation import evaluate
 
 

@@ -335,7 +335,7 @@ def test_files_are_written_before_anything_is_printed(
     def broken(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("levelfield.cli.use.evaluate.tables.show", broken)
+    monkeypatch.setattr("levelfield.cli.evaluate.tables.show", broken)
     assert levelfield("evaluate", *ARRAYS, "--metrics", "map", "--out", "o.json", "--per-query", "q.csv").code == 130
     assert json.loads(Path("o.json").read_text())["queries"] == 50
     assert len(read("q.csv")) == 50

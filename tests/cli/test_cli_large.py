@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli_room import Levelfield
 
-from levelfield.cli.use.evaluate import beyond
+from levelfield.cli.evaluate import beyond
 from levelfield.evaluation import Shards, engine, evaluate
 from levelfield.evaluation.large.counting import measure
 

@@ -9,7 +9,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.cli.look.ranks import _sentences
+from levelfield.cli.ranks import _sentences
 from levelfield.evaluation.statistics.ranks import rank
 
 

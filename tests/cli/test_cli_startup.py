@@ -15,12 +15,10 @@ import typer
 from cli_room import Levelfield
 
 from levelfield import methods
+from levelfield.cli import check, datasets, export, toy
+from levelfield.cli import index as index_command
 from levelfield.cli.app import app
 from levelfield.cli.importing import without_collection
-from levelfield.cli.look import toy
-from levelfield.cli.parts import check, datasets
-from levelfield.cli.use import export
-from levelfield.cli.use import index as index_command
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.files.roots import VARIABLE
 from levelfield.errors import MissingExtra

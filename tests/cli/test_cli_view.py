@@ -111,7 +111,7 @@ def viewed(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
         plainly = Server.serve
         monkeypatch.setattr(Server, "serve", served)
-        monkeypatch.setattr("levelfield.cli.look.view._leave", lambda: None)  # it would end this process
+        monkeypatch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
         return levelfield("view", STUDY, *words)
 
     return run

@@ -66,8 +66,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stay_in_this_process(patch)
         patch.setattr(experiment, "STEPS", 5)
         patch.setattr(Server, "serve", Server.end)  # a server would wait for Ctrl-C
-        patch.setattr("levelfield.cli.look.view._open", lambda address: None)
-        patch.setattr("levelfield.cli.look.view._leave", lambda: None)  # it would end this process
+        patch.setattr("levelfield.cli.view._open", lambda address: None)
+        patch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
         # a cluster of this machine alone, without Ray
         patch.setattr("levelfield.distributed.ray_connection.connected", lambda _: nullcontext())
         alone = Node("0", "this machine", 2.0, 0.0, 10**9)

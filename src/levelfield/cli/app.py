@@ -8,19 +8,36 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
 from rich.text import Text
 
 from levelfield import __version__
+from levelfield.cli import (
+    cache,
+    check,
+    cluster,
+    corruptions,
+    datasets,
+    embed,
+    ensemble,
+    export,
+    index,
+    list_parts,
+    maps,
+    published,
+    ranks,
+    report,
+    search,
+    toy,
+    view,
+)
 from levelfield.cli.compare import compare, init, train, tune
 from levelfield.cli.compare.executors import with_ray_address
 from levelfield.cli.console import error_console
-from levelfield.cli.look import corruptions, maps, published, ranks, report, toy, view
-from levelfield.cli.parts import cache, check, cluster, datasets, list_parts
-from levelfield.cli.use import ensemble, export, index, use
-from levelfield.cli.use.evaluate import command as evaluate
+from levelfield.cli.evaluate import command as evaluate
 from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
 
@@ -37,16 +54,48 @@ _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if
 _INTERRUPTED = 130
 UNEXPECTED = 70  # EX_SOFTWARE
 
-_PANELS = {
-    "Compare": (compare, tune, train, init),
-    "Use": (use, index, evaluate, ensemble, export),
-    "Look": (report, view, maps, ranks, corruptions),
-    "Papers": (published, toy),
-    "Parts": (list_parts, check, datasets, cache, cluster),
+# panel -> command -> what runs it, and the arguments of its example
+PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
+    "Compare": {
+        "compare": (compare.compare, "demo conditions.dim=64 seeds=5 --jobs 2"),
+        "tune": (tune.tune, "demo --trials 30 --jobs 2 --compare"),
+        "train": (train.train, "demo --method best --all-classes"),
+        "init": (init.init, "--from demo my.yaml"),
+    },
+    "Use": {
+        "embed": (embed.embed, "runs/demo/best photos --out e.npy"),
+        "search": (search.search, "index query.jpg"),
+        "index": (index.index, "runs/demo/best photos --out index"),
+        "evaluate": (evaluate.measure, "--embeddings e.npy --labels y.npy --metrics recall@1,map@r"),
+        "ensemble": (ensemble.ensemble, "runs/demo/margin runs/demo/hist --out both"),
+        "export": (export.export, "runs/demo/best --out exported"),
+    },
+    "Look": {
+        "report": (report.report, "runs/demo"),
+        "view": (view.view, "runs/demo --open"),
+        "maps": (maps.maps, "runs/demo/best --image photo.jpg --out maps.png"),
+        "ranks": (ranks.ranks, "runs/demo runs/photos --out ranks"),
+        "corruptions": (corruptions.sheet, "photo.jpg --out sheet.png"),
+    },
+    "Papers": {
+        "published": (published.published, "roth2020/table4"),
+        "toy": (toy.toy, "--form vertical --seeds 3 --out toy.png"),
+    },
+    "Parts": {
+        "list": (list_parts.list_names, "objectives margin"),
+        "check": (check.check, "my_losses.py:MyLoss"),
+        "datasets": (datasets.group, ""),
+        "cache": (cache.cache, "--clear"),
+        "cluster": (cluster.group, "check 10.0.0.1:6379 --study demo"),
+    },
 }
-for _panel, _commands in _PANELS.items():
-    for _command in _commands:
-        _command.add_to(app, _panel)
+for _panel, _commands in PANELS.items():
+    for _name, (_command, _example) in _commands.items():
+        _epilog = f"Example: levelfield {_name} {_example}".strip()
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, epilog=_epilog, rich_help_panel=_panel)
+        else:
+            app.command(_name, epilog=_epilog, rich_help_panel=_panel)(_command)
 
 
 def _print_version(wanted: bool) -> None:

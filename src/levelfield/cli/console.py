@@ -35,6 +35,17 @@ def is_quiet() -> bool:
     return logging.getLogger("levelfield").level >= logging.ERROR
 
 
+def say(text: str) -> None:
+    """Print a line of the result; the terminal wraps it."""
+    console.print(text, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a remark on stderr, unless the command is quiet."""
+    if not is_quiet():
+        error_console.print(text, soft_wrap=True)
+
+
 def bars(*, transient: bool = False) -> RichProgress:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

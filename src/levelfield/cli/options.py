@@ -83,6 +83,8 @@ PageOption = Annotated[bool, typer.Option("--page/--no-page", help="Write report
 TimeOption = Annotated[
     str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")]
 TensorboardOption = Annotated[
     bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run folder.")

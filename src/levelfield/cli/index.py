@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, console, error_console, is_quiet
-from levelfield.cli.options import DeviceOption, ImagesOption, ModelArgument, SkipOption, TrustOption, WorkersOption
-from levelfield.cli.use.use import readable, tell_missing
+from levelfield.cli.console import bar, error_console, is_quiet, say
+from levelfield.cli.embed import readable
+from levelfield.cli.options import (
+    DeviceOption,
+    ForceOption,
+    ImagesOption,
+    JsonOption,
+    ModelArgument,
+    SkipOption,
+    TrustOption,
+    WorkersOption,
+)
+from levelfield.cli.search import tell_missing
 from levelfield.errors import BadInput, UnreadableImage, unknown
 from levelfield.wording import plural
 
@@ -21,12 +31,6 @@ LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approxima
 
 
 PARTS = ("validation", "training")  # those of levelfield.studies.runs.finished, known without torch
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("index", epilog="Example: levelfield index runs/demo/best photos --out index", rich_help_panel=panel)(
-        index
-    )
 
 
 def index(
@@ -47,8 +51,8 @@ def index(
     ] = "validation",
     skip_unreadable: SkipOption = False,
     workers: WorkersOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing index.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
     root: ImagesOption = None,
     device: DeviceOption = "auto",
     trust_files: TrustOption = None,
@@ -166,4 +170,4 @@ def _tell(made: Index, what: str, as_json: bool) -> None:
     if facts["unknowns"] is not None:
         lines.append(unknowns_text(facts["unknowns"]))
     for line in lines:
-        console.print(line, soft_wrap=True, highlight=False)
+        say(line)

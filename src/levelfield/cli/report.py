@@ -11,10 +11,6 @@ from levelfield.cli.console import bar, console
 from levelfield.cli.options import CompactOption, DeviceOption, FullOption, ImagesOption, TrustOption
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("report", epilog="Example: levelfield report runs/demo", rich_help_panel=panel)(report)
-
-
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a study, such as runs/demo.")],
     out: Annotated[

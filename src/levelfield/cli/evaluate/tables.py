@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from levelfield.cli.console import console
-from levelfield.cli.use.evaluate.beyond import sentences
+from levelfield.cli.evaluate.beyond import sentences
 from levelfield.evaluation import Evaluation, Rate, Rates, Representation, Signature, Threshold, Unknowns
 from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.shipping.index.decision import plain, unknowns_text

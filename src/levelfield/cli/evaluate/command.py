@@ -145,10 +145,10 @@ def measure(
     trust_files: TrustOption = None,
 ) -> None:
     """Evaluate a run's stored test embeddings, or your own arrays."""
-    from levelfield.cli.use.evaluate import beyond, compacted, corrupted
-    from levelfield.cli.use.evaluate import page as of_page
-    from levelfield.cli.use.evaluate.files import as_data, write_neighbours, write_per_class, write_per_query
-    from levelfield.cli.use.evaluate.subject import (
+    from levelfield.cli.evaluate import beyond, compacted, corrupted
+    from levelfield.cli.evaluate import page as of_page
+    from levelfield.cli.evaluate.files import as_data, write_neighbours, write_per_class, write_per_query
+    from levelfield.cli.evaluate.subject import (
         check,
         decide,
         numbers,
@@ -159,7 +159,7 @@ def measure(
         refined,
         words,
     )
-    from levelfield.cli.use.evaluate.tables import Evaluated, show
+    from levelfield.cli.evaluate.tables import Evaluated, show
     from levelfield.embedder.devices import searched_on, usable
     from levelfield.evaluation import evaluate
     from levelfield.registry import references_in

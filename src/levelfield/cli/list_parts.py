@@ -44,10 +44,6 @@ _ROOMS = {
 }
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("list", epilog="Example: levelfield list objectives margin", rich_help_panel=panel)(list_names)
-
-
 def list_names(
     kind: Annotated[Kind, typer.Argument(help="Kind of part.")],
     name: Annotated[str | None, typer.Argument(help="Show all facts about this part.")] = None,
@@ -56,7 +52,7 @@ def list_names(
     from rich.table import Table
     from rich.text import Text
 
-    from levelfield.cli.parts.facts import all_facts, first_fact
+    from levelfield.reports.facts import all_facts, first_fact
     from levelfield.wording import plural
 
     room: Any = importlib.import_module(_ROOMS[kind])
@@ -65,7 +61,7 @@ def list_names(
         console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {names}:\n{'  '.join(within)}")
         return
     if name is not None:
-        console.print(all_facts(name, room.describe(name)), highlight=False)
+        console.print(all_facts(name, room.describe(name)))
         return
     if kind is Kind.backbones:
         names = room.names()
@@ -74,7 +70,7 @@ def list_names(
             "`levelfield list backbones NAME` shows one backbone and its stages.",
             highlight=False,
         )
-        console.print("  ".join(names), highlight=False)
+        console.print("  ".join(names))
         return
     if kind is Kind.studies:
         _print_studies(room)
@@ -116,7 +112,7 @@ def _print_studies(room: Any) -> None:
         )
     for table in (own, other, papers):
         console.print(table)
-    console.print("`levelfield list studies NAME` shows one study.", highlight=False)
+    console.print("`levelfield list studies NAME` shows one study.")
 
 
 def _with(part: str, names: Iterable[str]) -> list[str]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console
-from levelfield.cli.options import DeviceOption, ImagesOption, RunArgument, TrustOption, WorkersOption
+from levelfield.cli.console import bar, console, say
+from levelfield.cli.options import DeviceOption, ForceOption, ImagesOption, RunArgument, TrustOption, WorkersOption
 from levelfield.errors import unknown
 
 if TYPE_CHECKING:
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 FORMATS = ("onnx", "torchscript", "safetensors")  # those of levelfield.shipping.formats, known without torch
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("export", epilog="Example: levelfield export runs/demo/best --out exported", rich_help_panel=panel)(
-        export
-    )
-
-
 def export(
     run: RunArgument,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
@@ -35,7 +29,7 @@ def export(
     measured: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Measure the exported model on the run's test images.")
     ] = True,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    force: ForceOption = False,
     workers: WorkersOption = None,
     root: ImagesOption = None,
     device: DeviceOption = "auto",
@@ -57,8 +51,8 @@ def export(
     else:
         console.print(_table(done.measured))
         images = f"{done.measured.original.n_queries:,} test images"
-        console.print(f"{images}. {done.measured.difference_text}", soft_wrap=True)
-    console.print(f"Written: {_files(done)}", soft_wrap=True)
+        say(f"{images}. {done.measured.difference_text}")
+    say(f"Written: {_files(done)}")
 
 
 def _table(measured: Measured) -> Table:

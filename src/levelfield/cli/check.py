@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levelfield.cli.console import console
+from levelfield.cli.options import JsonOption
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 from levelfield.trust import trust
 from levelfield.wording import plural
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("check", epilog="Example: levelfield check my_losses.py:MyLoss", rich_help_panel=panel)(check)
-
-
 def check(
     name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
     settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
@@ -30,7 +27,7 @@ def check(
         int, typer.Option("--num-classes", min=4, help="Number of classes the loss is built for; batches have 4.")
     ] = 4,  # equal to CLASSES and DIM of levelfield.testing, which a test checks
     dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Test a loss, yours or a built-in one, against every law.
 

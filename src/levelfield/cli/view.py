@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console, error_console, is_quiet
+from levelfield.cli.console import bar, error_console, is_quiet, say
 from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption
 
 if TYPE_CHECKING:
     from levelfield.reports.view.server import Server
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("view", epilog="Example: levelfield view runs/demo --open", rich_help_panel=panel)(view)
 
 
 def view(
@@ -55,7 +51,7 @@ def _serve(server: Server, private: Path | None) -> None:
     # no exceptions: one that is raised while Python collects garbage would be lost
     before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
-        console.print(server.address, soft_wrap=True)
+        say(server.address)
         if not is_quiet():
             error_console.print("Open this address in a browser on this machine. Ctrl-C ends the server.")
         if private is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.cli.use.evaluate.tables import Evaluated
+from levelfield.cli.evaluate.tables import Evaluated
 from levelfield.files.writing import write_text
 
 

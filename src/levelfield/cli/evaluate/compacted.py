@@ -16,11 +16,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import bar, console, warnings_as_notes
-from levelfield.cli.use.evaluate.arrays import read_array
-from levelfield.cli.use.evaluate.corrupted import METRICS
-from levelfield.cli.use.evaluate.files import as_data, finite
-from levelfield.cli.use.evaluate.subject import Subject
-from levelfield.cli.use.evaluate.tables import Evaluated, about, cell
+from levelfield.cli.evaluate.arrays import read_array
+from levelfield.cli.evaluate.corrupted import METRICS
+from levelfield.cli.evaluate.files import as_data, finite
+from levelfield.cli.evaluate.subject import Subject
+from levelfield.cli.evaluate.tables import Evaluated, about, cell
 from levelfield.errors import BadInput
 from levelfield.evaluation import Interval
 from levelfield.evaluation.compact_scores import compact_scores, undetermined

@@ -8,11 +8,7 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import console
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("cache", epilog="Example: levelfield cache --clear", rich_help_panel=panel)(cache)
+from levelfield.cli.console import console, say
 
 
 def cache(
@@ -32,12 +28,12 @@ def cache(
 
     store = FeatureCache(folder)
     if not store.folder.is_dir():
-        console.print(f"The cache is empty: there is no folder {store.folder}.", soft_wrap=True)
+        say(f"The cache is empty: there is no folder {store.folder}.")
         return
     others = kept(store.folder)
     if clear:
         size = store.clear() + sum(one.bytes for one in others if one.remove())
-        console.print(f"Cleared {size / 1e6:.1f} MB in {store.folder}.", highlight=False)
+        say(f"Cleared {size / 1e6:.1f} MB in {store.folder}.")
         return
     size = store.size() + sum(one.bytes for one in others)
     table = Table(title=f"{store.folder}: {size / 1e6:.1f} MB", title_justify="left", pad_edge=False)

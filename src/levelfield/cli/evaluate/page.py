@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.cli.console import bar
-from levelfield.cli.use.evaluate.arrays import MOST
-from levelfield.cli.use.evaluate.subject import Subject
-from levelfield.cli.use.evaluate.tables import Evaluated
+from levelfield.cli.evaluate.arrays import MOST
+from levelfield.cli.evaluate.subject import Subject
+from levelfield.cli.evaluate.tables import Evaluated
 from levelfield.errors import BadInput
 from levelfield.files.reading import read_text
 from levelfield.files.writing import expanded

@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import console
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    example = "Example: levelfield corruptions photo.jpg --out sheet.png"
-    app.command("corruptions", epilog=example, rich_help_panel=panel)(sheet)
+from levelfield.cli.console import say
 
 
 def sheet(
@@ -34,4 +29,4 @@ def sheet(
     names = corruptions.chosen(only)
     trust(*references_in(names))
     path = draw_corruptions(read_image(image), names, out, side=side)
-    console.print(f"Written: {path}", soft_wrap=True)
+    say(f"Written: {path}")

@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield.cli.console import bar, console
-from levelfield.cli.use.evaluate.tables import Evaluated
+from levelfield.cli.evaluate.tables import Evaluated
 from levelfield.data import corruptions
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import console
-from levelfield.cli.options import TrustOption
+from levelfield.cli.console import console, say
+from levelfield.cli.options import JsonOption, TrustOption
 from levelfield.files.writing import write_text
 from levelfield.trust import trust
 
@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 FEW = 10  # Demsar 2006: with fewer datasets the chi-square approximation is rough
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("ranks", epilog="Example: levelfield ranks runs/demo runs/photos --out ranks", rich_help_panel=panel)(
-        ranks
-    )
-
-
 def ranks(
     folders: Annotated[list[Path], typer.Argument(help="Study folders on different data, or with varied data.")],
     metric: Annotated[
         str | None, typer.Option("--metric", help="Metric to rank by; default: the first metric of the first study.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for ranks.json and the diagram.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Rank methods over several datasets (Friedman, Nemenyi)."""
@@ -47,7 +41,7 @@ def ranks(
     trust(*references_in(metric))
     gathered = across(folders, evaluation.parse(metric).name if metric else None)
     for note in gathered.notes if not as_json else ():
-        console.print(f"Note: {note}", soft_wrap=True)
+        say(f"Note: {note}")
     found = rank(gathered.table)
     text = json.dumps(_as_data(gathered, found), indent=2, allow_nan=False)
     paths = _write(out, text, gathered, found) if out else []
@@ -56,9 +50,9 @@ def ranks(
         return
     console.print(_table(gathered, found))
     for line in _sentences(found):
-        console.print(line, soft_wrap=True)
+        say(line)
     if paths:
-        console.print(f"\nWritten: {', '.join(map(str, paths))}", soft_wrap=True)
+        say(f"\nWritten: {', '.join(map(str, paths))}")
 
 
 def _write(out: Path, text: str, gathered: Across, found: Ranking) -> list[Path]:

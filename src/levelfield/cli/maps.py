@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import console
+from levelfield.cli.console import say
 from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
     from levelfield.embedder.model import Model
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command(
-        "maps", epilog="Example: levelfield maps runs/demo/best --image photo.jpg --out maps.png", rich_help_panel=panel
-    )(maps)
 
 
 def maps(
@@ -47,7 +41,7 @@ def maps(
         labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
     pictures, found = activations(dict(zip(labels, models, strict=True)), opened)
     path = draw_activation_maps(pictures, found, out, channels=channels)
-    console.print(f"Written: {path}", soft_wrap=True)
+    say(f"Written: {path}")
 
 
 def _single(run: Path, device: str) -> Model:

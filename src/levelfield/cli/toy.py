@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console
+from levelfield.cli.console import bar, console, say
 
 if TYPE_CHECKING:
     from levelfield.papers.toy import Figures, Outcome, Setting
@@ -23,12 +23,6 @@ class FormChoice(StrEnum):
 
 
 _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall": "train r1"}
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("toy", epilog="Example: levelfield toy --form vertical --seeds 3 --out toy.png", rich_help_panel=panel)(
-        toy
-    )
 
 
 def toy(
@@ -78,7 +72,7 @@ def toy(
         "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",
         highlight=False,
     )
-    console.print(f"\nWritten: {draw_toy(drawn, out)}", highlight=False, soft_wrap=True)
+    say(f"\nWritten: {draw_toy(drawn, out)}")
 
 
 def _shown(found: list[Figures]) -> list[str]:

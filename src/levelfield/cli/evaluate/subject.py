@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.cli.console import bar
-from levelfield.cli.use.evaluate.arrays import read_array, read_labels
+from levelfield.cli.evaluate.arrays import read_array, read_labels
 from levelfield.errors import BadInput
 from levelfield.evaluation import Rates, Threshold, Unknowns, same_or_not, split
 from levelfield.evaluation.inputs import check_dim

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, console
-from levelfield.cli.options import RunsArgument, TrustOption
+from levelfield.cli.console import bar, console, say
+from levelfield.cli.options import ForceOption, JsonOption, RunsArgument, TrustOption
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 from levelfield.trust import trust
@@ -23,22 +23,14 @@ if TYPE_CHECKING:
     from levelfield.studies.runs.joined.separated import Figure, Separated
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command(
-        "ensemble",
-        epilog="Example: levelfield ensemble runs/demo/margin runs/demo/hist --out both",
-        rich_help_panel=panel,
-    )(ensemble)
-
-
 def ensemble(
     runs: RunsArgument,
     out: Annotated[Path, typer.Option("--out", help="Folder of the ensemble, a normal run folder.")],
     metrics: Annotated[
         str | None, typer.Option("--metrics", help="Comma-separated metrics; default: those that all runs have.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing ensemble.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
     trust_files: TrustOption = None,
 ) -> None:
     """Concatenate the embeddings of finished runs; evaluate them.
@@ -84,7 +76,7 @@ def ensemble(
         if known
         else (f"No intervals: they need at least {MIN_CLASSES} test classes and a metric with a value per query.")
     )
-    console.print(f"{len(members[0].items):,} test images. {intervals}", highlight=False, soft_wrap=True)
+    say(f"{len(members[0].items):,} test images. {intervals}")
     refined = [f"{member.title} ({member.refined})" for member in members if member.refined]
     if refined:
         console.print(
@@ -93,7 +85,7 @@ def ensemble(
             highlight=False,
             soft_wrap=True,
         )
-    console.print(f"Written: {out} (one model, {dims} dimensions)", highlight=False, soft_wrap=True)
+    say(f"Written: {out} (one model, {dims} dimensions)")
 
 
 def _metrics(text: str | None, members: list[Member]) -> tuple[str, ...]:

@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import console
+from levelfield.cli.console import console, say
 from levelfield.errors import BadInput, UnknownName, unknown
 from levelfield.papers.renamed import renamed
 
 if TYPE_CHECKING:
     from levelfield.papers.published import Line
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("published", epilog="Example: levelfield published roth2020/table4", rich_help_panel=panel)(published)
 
 
 def published(
@@ -90,4 +86,4 @@ def _print_metric(method: str, metric: str, own: list[Line]) -> None:
         raise unknown(f"metric reported for '{method}'", metric, others)
     console.print(shown.of_method(method, metric, lines))
     if others:
-        console.print(f"Also reported (--metric): {', '.join(others)}.", highlight=False)
+        say(f"Also reported (--metric): {', '.join(others)}.")

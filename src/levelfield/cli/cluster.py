@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import console
+from levelfield.cli.console import console, say
 from levelfield.cli.options import DeviceOption, OutOption, RootOption, root_override
 from levelfield.errors import LevelfieldError
 from levelfield.wording import plural
@@ -18,16 +18,12 @@ if TYPE_CHECKING:
 group = typer.Typer(no_args_is_help=True, help="Check a Ray cluster.")
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.add_typer(group, name="cluster", rich_help_panel=panel)
-    group.command("check", epilog="Example: levelfield cluster check 10.0.0.1:6379 --study demo")(check)
-
-
 @group.callback()
 def _cluster() -> None:
     """Check a Ray cluster."""
 
 
+@group.command(epilog="Example: levelfield cluster check 10.0.0.1:6379 --study demo")
 def check(
     address: Annotated[str, typer.Argument(help="HOST:PORT of the head, or auto: the cluster of this machine.")],
     study: Annotated[str | None, typer.Option("--study", help="Study whose data every node must have.")] = None,
@@ -53,10 +49,10 @@ def check(
     with connected(address) as ray, marked(out.absolute()) as mark:
         answers = survey(ray, Question(data, mark, device, trusted(), Path.cwd()))
     for answer in answers:
-        console.print(line(answer, with_data=data is not None), soft_wrap=True)
+        say(line(answer, with_data=data is not None))
     found = [answer.found for answer in answers if answer.found is not None]
     for difference in unlike([bits(one.described) for one in found]):
-        console.print(f"Can differ in the last bits: {difference}.", soft_wrap=True)
+        say(f"Can differ in the last bits: {difference}.")
     if not all(one.sees_folder for one in found):
         console.print(f"Not every node sees {out.absolute()}: finished runs will be sent to this machine.")
     bad = [one for one in answers if one.found is None or one.found.no_data or one.found.no_device]

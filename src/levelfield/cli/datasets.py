@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console, looking
+from levelfield.cli.console import bar, console, looking, say
+from levelfield.cli.options import JsonOption
 from levelfield.errors import BadSpecification
 from levelfield.trust import trust
 from levelfield.wording import plural
@@ -23,13 +24,7 @@ RootArgument = Annotated[Path | None, typer.Argument(help="Its folder or archive
 group = typer.Typer(invoke_without_command=True)
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.add_typer(group, name="datasets", rich_help_panel=panel)
-    group.command("check", epilog="Example: levelfield datasets check cub data/CUB_200_2011")(check)
-    group.command("leaks", epilog="Example: levelfield datasets leaks photos --out sheet.png")(leaks)
-
-
-@group.callback(epilog="Example: levelfield datasets")
+@group.callback()
 def list_datasets(context: typer.Context) -> None:
     """List the benchmarks, verify a copy, or search for leaks."""
     if context.invoked_subcommand is not None:
@@ -48,13 +43,14 @@ def list_datasets(context: typer.Context) -> None:
         table.add_row(name, f"{facts.images:,}", f"{facts.classes:,}", parts, facts.page)
     console.print(table)
     others = [f"{name} ({describe(name).what})" for name in names() if name not in official.names()]
-    console.print(f"Also: {'; '.join(others)}.", soft_wrap=True)
+    say(f"Also: {'; '.join(others)}.")
 
 
+@group.command(epilog="Example: levelfield datasets check cub data/CUB_200_2011")
 def check(
     name: Annotated[str, typer.Argument(help="Name of a dataset: cub, cars, sop, ...")],
     root: RootArgument = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Verify a copy of a dataset: counts, split, annotation files, every image, duplicates.
 
@@ -70,12 +66,13 @@ def check(
         typer.echo(json.dumps(content, indent=2))
     else:
         for finding in found:
-            console.print(f"{_MARKS[finding.weight]:<8} {finding.text}", soft_wrap=True)
+            say(f"{_MARKS[finding.weight]:<8} {finding.text}")
         console.print(f"{plural(problems, 'problem', 'problems')}." if problems else f"'{name}' can be used.")
     if problems:
         raise typer.Exit(1)
 
 
+@group.command(epilog="Example: levelfield datasets leaks photos --out sheet.png")
 def leaks(
     data: Annotated[str, typer.Argument(help="Name of a dataset, a folder with one sub-folder per class, or a CSV.")],
     root: RootArgument = None,
@@ -92,7 +89,7 @@ def leaks(
     skip_unreadable: Annotated[
         bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Find classes, identical images and near-duplicates that are on both sides of the split.
 
@@ -114,14 +111,14 @@ def leaks(
     if as_json:
         typer.echo(json.dumps(found.as_data(), indent=2))
     else:
-        console.print(str(found), soft_wrap=True)
+        say(str(found))
     if out is not None and found.pairs:
         from levelfield.reports.image_pairs import pair_sheet
 
         shown = pair_sheet(found.pairs, out)
         if not as_json:
             part = f"of {plural(len(found.pairs), 'pair', 'pairs')}"
-            console.print(f"{plural(shown, f'{part} is', f'{part} are')} drawn: {out}", soft_wrap=True)
+            say(f"{plural(shown, f'{part} is', f'{part} are')} drawn: {out}")
     if found.grave:
         raise typer.Exit(1)
 

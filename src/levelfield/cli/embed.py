@@ -1,0 +1,117 @@
+"""`levelfield embed`: embed images with the model of a finished run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from levelfield.cli.console import bar, error_console, say
+from levelfield.cli.options import DeviceOption, ForceOption, ModelArgument, SkipOption, TrustOption, WorkersOption
+from levelfield.errors import BadInput, UnreadableImage
+from levelfield.files.writing import write_text, write_whole
+from levelfield.wording import first_few, plural
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def embed(
+    run: ModelArgument,
+    images: Annotated[list[Path], typer.Argument(help="Folders (searched recursively), CSV files or images.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Output file: .npy (paths in a .txt file beside it), or .csv (one line per image). "
+            "Default: NAME.embeddings.npy, after the embedded folder or file.",
+        ),
+    ] = None,
+    normalize: Annotated[
+        bool, typer.Option("--normalize/--raw", help="Unit-length rows, or raw rows of the head.")
+    ] = True,
+    skip_unreadable: SkipOption = False,
+    workers: WorkersOption = None,
+    force: ForceOption = False,
+    device: DeviceOption = "auto",
+    trust_files: TrustOption = None,
+) -> None:
+    """Embed images with the model of a run."""
+    target = _target(out, images)
+    listing = target.with_name(target.stem + ".paths.txt") if target.suffix == ".npy" else None
+    _keep_existing([file for file in (target, listing) if file is not None], force)
+
+    import numpy as np
+
+    from levelfield.shipping import load
+    from levelfield.shipping.searching import find_images
+
+    paths = find_images(images)
+    model = load(run, device=device)
+    if skip_unreadable:
+        paths = readable(paths)
+    try:
+        with bar("embedding") as progress:
+            rows = model.embed(paths, normalize=normalize, progress=progress)
+    except UnreadableImage as error:
+        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
+    if listing is None:
+        write_text(target, "".join(_csv_lines(paths, rows)))
+    else:
+        write_whole(target, lambda file: np.save(file, rows))
+        write_text(listing, "".join(f"{path}\n" for path in paths))
+    beside = "" if listing is None else f"; paths: {listing}"
+    say(f"{len(rows):,} embeddings of {rows.shape[1]} dimensions: {target}{beside}")
+
+
+def _target(out: Path | None, images: list[Path]) -> Path:
+    """The output file: `out`, or a name made from the only embedded folder or file."""
+    if out is None:
+        named = Path(os.path.realpath(images[0])).stem if len(images) == 1 else ""
+        return Path(f"{named}.embeddings.npy" if named else "embeddings.npy")
+    if not out.name:
+        raise BadInput(f"--out {str(out)!r} is not a file name: give one, such as embeddings.npy.")
+    if out.suffix in (".npy", ".csv"):
+        return out
+    if not out.suffix:
+        return out.with_name(out.name + ".npy")
+    raise BadInput(f"--out {out}: the file name must end with .npy or .csv. Did you mean {out.with_suffix('.npy')}?")
+
+
+def _keep_existing(files: list[Path], force: bool) -> None:
+    there = [str(file) for file in files if file.exists()]
+    if there and not force:
+        raise BadInput(
+            f"{first_few(there)} already exists. Choose another file with --out, or replace it with --force."
+        )
+
+
+def readable(paths: list[Path]) -> list[Path]:
+    """The images that can be decoded; the others are printed."""
+    from levelfield.data.checks.readable import unreadable
+
+    with bar("checking images") as progress:
+        failures = unreadable(paths, progress=progress)
+    if len(failures) == len(paths):
+        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first error: {failures[0]}")
+    if failures:
+        names = first_few([str(paths[position]) for position in failures])
+        error_console.print(f"Skipped {plural(len(failures), 'unreadable image', 'unreadable images')}: {names}.")
+    return [path for position, path in enumerate(paths) if position not in failures]
+
+
+def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
+    """A header, then one line per image; nine digits restore a float32 exactly."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["path", *range(rows.shape[1])])
+    for path, row in zip(paths, rows, strict=True):
+        writer.writerow([path, *(f"{value:.9g}" for value in row)])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()

@@ -1,1 +1,0 @@
-"""Commands that show results, ours and the papers'."""

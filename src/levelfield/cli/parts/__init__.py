@@ -1,1 +1,0 @@
-"""Commands about the parts: list, check, datasets, cache."""
