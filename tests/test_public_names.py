@@ -40,7 +40,7 @@ NAMES = {
         run_study""",
     "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
     "levelfield.shipping": "Exported Index OnnxModel add_to_index build_index export load remembered",
-    "levelfield.library": "FOLDER Facts content copy describe former name_of names path",
+    "levelfield.library": "FOLDER Facts content copy describe name_of names path",
     "levelfield.papers": "presets published toy",
     "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
         degenerate findings ordinary verdicts""",

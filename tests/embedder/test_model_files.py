@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from levelfield.embedder import Embedder, Head, Trunk, load, save_ensemble, save_model
+from levelfield.embedder.model_files import _checksum
 from levelfield.embedder.trunk import backbones
 from levelfield.errors import BadInput, Damaged
 
@@ -38,11 +38,13 @@ def pair(home: Path, tmp_path: Path) -> Path:
 
 
 def rewritten(home: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """A description as a stranger could write it: without a checksum, as earlier versions did."""
+    """A description as a stranger could write it, with a matching checksum."""
     facts = yaml.safe_load((home / "model.yaml").read_text())
     del facts["checksum"]
     change(facts)
-    (home / "model.yaml").write_text(yaml.safe_dump(facts))
+    text, weights = yaml.safe_dump(facts), home / "model.safetensors"
+    checksum = _checksum(text, weights if weights.exists() else None)
+    (home / "model.yaml").write_text(f"{text}checksum: '{checksum}'\n")
     return home
 
 
@@ -59,11 +61,11 @@ def test_a_flipped_bit_anywhere_is_noticed(name: str, home: Path) -> None:
     load(home)
 
 
-def test_a_model_of_an_earlier_version_loads_with_a_note(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rewritten(home, lambda facts: None)
-    with caplog.at_level(logging.WARNING, logger="levelfield"):
-        assert load(home).dim == 4
-    assert "has no checksum" in caplog.text
+def test_a_model_without_a_checksum_is_damaged(home: Path) -> None:
+    path = home / "model.yaml"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(Damaged, match="checksum"):
+        load(home)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +113,8 @@ def test_text_that_describes_no_model_gives_one_message(text: str, home: Path) -
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8 + b"{}", (10**12).to_bytes(8, "little"), b"\x80\x04pickle."])
 def test_weights_that_are_none_give_one_message(content: bytes, home: Path) -> None:
-    rewritten(home, lambda facts: None)
     (home / "model.safetensors").write_bytes(content)
+    rewritten(home, lambda facts: None)
     with pytest.raises(Damaged, match="not a valid safetensors"):
         load(home)
 

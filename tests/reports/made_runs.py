@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.files.writing import write_json
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import spectra
-from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.files import write_finished, write_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import FINISHED, claim
 from levelfield.studies.runs.spec import PlannedRun
@@ -76,10 +75,8 @@ def write_run(
     values = {"recall@1": queries[~alone].mean(), "map@r": queries[~alone].mean() / 2, "nmi": nmi}
     told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
     entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]
-    write_json(
-        folder / FINISHED,
-        {"values": values, "signatures": signatures, "summary": told, "measured": {}, "deviations": entries},
-    )
+    content = {"values": values, "signatures": signatures, "summary": told, "measured": {}, "deviations": entries}
+    write_finished(folder, {**content, "identity": run.spec.identity})
     return folder
 
 
@@ -92,8 +89,7 @@ def class_means(level: float, *, seed: int = 0, spread: float = 0.2) -> np.ndarr
 
 
 def change_metrics(folder: Path, **content: Any) -> None:
-    path = folder / FINISHED
-    path.write_text(json.dumps({**json.loads(path.read_text()), **content}))
+    write_finished(folder, {**json.loads((folder / FINISHED).read_text()), **content})
 
 
 def embed(folder: Path, rows: np.ndarray, classes: Sequence[str], paths: Sequence[str] = ()) -> None:

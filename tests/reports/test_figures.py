@@ -398,5 +398,5 @@ def test_training_spectra_are_those_of_unit_rows(tmp_path: Path) -> None:
     np.testing.assert_allclose(spectra.read(tmp_path, "class_spectrum")[:2], [1, 0.5])
     share = np.array([2**0.5, 1]) / (2**0.5 + 1)
     assert rho == pytest.approx(np.mean(np.log(0.5 / share)))
-    with pytest.raises(BadInput, match="trains nothing, or an older version"):
+    with pytest.raises(BadInput, match="the run trains nothing"):
         spectra.read(tmp_path / "elsewhere", "spectrum")

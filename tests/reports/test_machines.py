@@ -36,7 +36,7 @@ def test_other_machines_or_libraries_are_named(tmp_path: Path, second: list[str]
     assert f"Not all runs were computed alike ({told}), so they can differ in the last bits." in explanation(found)
 
 
-@pytest.mark.parametrize("second", [FIRST, []], ids=["the same", "a run of an earlier version"])
+@pytest.mark.parametrize("second", [FIRST, []], ids=["the same", "a run that trains nothing"])
 def test_equal_machines_are_not_mentioned(tmp_path: Path, second: list[str]) -> None:
     found = board(tmp_path, second)
     assert "machines" not in found.facts

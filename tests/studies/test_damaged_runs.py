@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_world import Heard, board_of, carry_out, make_photos, small_study
 
-from levelfield.errors import LevelfieldError
+from levelfield.errors import Damaged, LevelfieldError
 from levelfield.studies import PlannedRun, Study
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined, stored_test
-from levelfield.studies.runs.folder.files import MADE, PER_QUERY, check_all
+from levelfield.studies.runs.folder.files import FINISHED, MADE, PER_QUERY, _seal, check_all
 from levelfield.studies.runs.folder.spectra import read as read_spectrum
 from levelfield.studies.runs.folder.store import finished_result, is_finished, read_plan, read_spec, write_plan
 from levelfield.studies.runs.joined.members import checked
@@ -238,14 +238,14 @@ def test_measuring_again_trains_nothing(world: World, tmp_path: Path) -> None:
     assert not [text for kind, text in said if kind == "progress" and text != "measuring"]
 
 
-def test_a_run_of_an_earlier_version_has_no_checksums_and_is_read(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["checksum", "checksums"])
+def test_a_file_without_its_checksum_is_damaged(key: str, world: World, tmp_path: Path) -> None:
     _, run_folder = world.copy(tmp_path / "runs")
-    for name in JSON:
-        content = json.loads((run_folder / name).read_text())
-        del content["checksum"], content["checksums"]
-        (run_folder / name).write_text(json.dumps(content))
-    assert ask(run_folder) == world.answer
-    assert is_finished(run_folder, world.run.spec, world.study.metrics)
+    content = json.loads((run_folder / FINISHED).read_text())
+    del content[key]
+    (run_folder / FINISHED).write_text(json.dumps(content))
+    with pytest.raises(Damaged, match=f"{key}: Field required"):
+        ask(run_folder)
 
 
 PLAIN = st.recursive(
@@ -293,7 +293,7 @@ def test_any_bytes_give_an_error_or_the_right_answer(world: World, name: str, da
 def test_any_other_value_in_json_gives_an_error_or_an_answer(
     world: World, name: str, value: Any, data: st.DataObject
 ) -> None:
-    """The checksum is left out, as in files of earlier versions: what fits the form is believed."""
+    """The checksum matches: what fits the form is believed."""
     path = world.folder / name
     before = path.read_text()
     content = json.loads(before)
@@ -305,7 +305,7 @@ def test_any_other_value_in_json_gives_an_error_or_an_answer(
         key = data.draw(st.sampled_from(sorted(place)))
     place[key] = value
     try:
-        path.write_text(json.dumps(content))
+        path.write_text(json.dumps({**content, "checksum": _seal(content)}))
         result, _ = finished_result(world.folder, world.run.spec, world.study.metrics)
         if result is not None:
             board_of(world.study, world.runs, world.home / "runs")

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from levelfield.errors import LevelfieldError
-from levelfield.methods.drml import Drml
-from levelfield.papers import presets as _presets
 from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
@@ -147,22 +145,6 @@ def test_weights_of_other_backbones_do_not_change_a_run(tmp_path: Path, monkeypa
     assert identity("conditions.backbone=resnet18", *by_name) == plain
     assert identity("conditions.backbone=resnet50.tv_in1k", *by_name) != plain
     assert identity("conditions.backbone=conv4", *by_name) == identity("conditions.backbone=conv4")
-
-
-def test_what_was_defined_anew_is_another_run_and_nothing_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = [
-        {"margin": {"preset": "roth2020/cub"}},
-        {"drml": {"objective": "margin", "settings": {"preset": "fehervari2019"}}},
-        "drml",
-        {"margin": {"preset": "mlrc/cub"}},
-        {"triplet": {"preset": "roth2020/cub"}},
-        "margin",
-    ]
-    now = [identity(methods=[method]) for method in made]
-    monkeypatch.setattr(_presets, "REVISIONS", {})
-    monkeypatch.setattr(Drml, "revision", 1)
-    before = [identity(methods=[method]) for method in made]
-    assert [a == b for a, b in zip(now, before, strict=True)] == [False, False, False, True, True, True]
 
 
 def test_seeds_come_one_after_another_and_what_no_seed_changes_runs_once() -> None:

@@ -67,14 +67,3 @@ def test_a_branch_of_drml_starts_at_its_own_nodes(photos: Path) -> None:
     for branch, block in zip(setup.method.branches, start.blocks(2), strict=True):
         torch.testing.assert_close(block.rows.norm(dim=1), torch.ones(len(block.rows)))
         torch.testing.assert_close(branch.weight.data, linear_classifier(block)[0])
-
-
-def test_runs_with_an_earlier_start_are_not_reused(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def identity(name: str, proxies: str) -> str:
-        return prepare(small_study(photos, [name], proxies=proxies))[0].spec.identity
-
-    cases = [(name, proxies) for name in ("softmax", "cosface") for proxies in ("class_means", "random")]
-    now = [identity(*case) for case in cases]
-    monkeypatch.setattr("levelfield.methods.start_revision", lambda name, settings: 1)
-    earlier = [identity(*case) for case in cases]
-    assert [a == b for a, b in zip(now, earlier, strict=True)] == [False, True, True, True]

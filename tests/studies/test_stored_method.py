@@ -118,5 +118,5 @@ def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) 
     with pytest.raises(BadInput, match="does not exist"):
         load_method(folder)
     write_training(folder, read_training(folder))
-    with pytest.raises(BadInput, match="earlier version"):
+    with pytest.raises(BadInput, match="does not match the method"):
         load_method(folder)

@@ -16,7 +16,7 @@ from levelfield.embedder.head.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Deviation, Group, Method, Setting
 from levelfield.methods.deviations import POINTS
-from levelfield.training import Pace, checkpoint
+from levelfield.training import Pace
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
 
 SETTING = Setting(8, 16)
@@ -318,11 +318,6 @@ def test_a_checkpoint_with_a_flipped_bit_is_told_and_the_run_begins_again(tmp_pa
     assert "checkpoint is damaged" in caplog.text
     assert "starts again from its first step" in caplog.text
     assert all(torch.equal(tensor, again.weights()[name]) for name, tensor in whole.weights().items())
-
-
-def test_a_checkpoint_of_an_earlier_version_without_a_checksum_is_read(tmp_path):
-    torch.save({"progress": 1}, tmp_path / "checkpoint")
-    assert checkpoint.load(tmp_path / "checkpoint") == {"progress": 1}
 
 
 @pytest.mark.parametrize("lr", [float("nan"), -5, "fast", float("inf"), 0])

@@ -105,7 +105,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         raise Damaged(f"The model in {home} has invalid settings: {error}") from error
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
-    return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts.get("checksum", "")))
+    return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts["checksum"]))
 
 
 def _described(head: nn.Module) -> dict[str, object] | None:

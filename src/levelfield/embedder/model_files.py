@@ -91,9 +91,7 @@ def _missing(home: Path, name: str) -> BadInput:
 def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
     weights = None if MEMBERS in facts else home / WEIGHTS
     found = _CHECKSUM.search(text)
-    if found is None and "checksum" not in facts:
-        _log.warning("The model in %s has no checksum (earlier version): damage would not be detected.", home)
-    elif found is None or found[1] != _checksum(text[: found.start()], weights):
+    if found is None or found[1] != _checksum(text[: found.start()], weights):
         parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
         raise Damaged(
             f"The model in {home} is damaged: the checksum of {parts} does not match. Copy "

@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import UnknownName, unknown
+from levelfield.errors import unknown
 from levelfield.files.plain_yaml import read_yaml_file
-from levelfield.papers.renamed import renamed
 
-__all__ = ["FOLDER", "Facts", "content", "copy", "describe", "former", "name_of", "names", "path"]
+__all__ = ["FOLDER", "Facts", "content", "copy", "describe", "name_of", "names", "path"]
 
 FOLDER = Path(__file__).parent
 """Where the study files are."""
@@ -52,8 +51,6 @@ def path(name: str) -> Path:
     """The file of a study, or of a base that studies extend (`roth2020/base`)."""
     if name in _files():
         return _files()[name]
-    if (new := former(name)) is not None:
-        raise UnknownName(f"The study '{name}' is now called '{new}'. See `{SEE}`.")
     raise unknown("study", name, names(), see=SEE)
 
 
@@ -121,17 +118,6 @@ def name_of(file: Path) -> str | None:
     """
     place = Path(os.path.realpath(file))  # works for link loops too
     return next((name for name, own in _files().items() if own == place), None)
-
-
-def former(name: str) -> str | None:
-    """The study formerly called `name`: `studies/demo.yaml`, `studies/papers/002_table4.yaml`, `002_table4`.
-
-    >>> former("studies/demo.yaml"), former("studies/papers/002_table4.yaml"), former("mine.yaml")
-    ('demo', 'roth2020/table4', None)
-    """
-    stem = re.sub(r"^(.*/)?studies/(papers/)?|\.ya?ml$", "", Path(name).as_posix())
-    new = renamed(stem) or stem
-    return new if new != name and new in names() else None
 
 
 @cache

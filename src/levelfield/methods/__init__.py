@@ -15,9 +15,8 @@ from levelfield.errors import BadSpecification, nearest, unknown
 from levelfield.methods._contract import Batch, Inputs, Method, Setting, TrainingFeatures, wider_head
 from levelfield.methods._parameters import Group
 from levelfield.methods.deviations import Deviation
-from levelfield.objectives._create import starts_more
 from levelfield.objectives._sharded import sharded
-from levelfield.papers.presets import preset_revision, preset_settings
+from levelfield.papers.presets import preset_settings
 from levelfield.registry import Registry, is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_keywords, whole
 
@@ -224,29 +223,6 @@ def learns_distributions(name: str) -> bool:
     (True, False)
     """
     return name in objectives.names() and objectives.describe(name).distributions
-
-
-def revision(name: str, settings: Mapping[str, Any]) -> int:
-    """Revision of a method's training: above 1 it is part of a run's identity.
-
-    >>> revision("contrastive", {}), revision("margin", {"preset": "roth2020/cub"})
-    (1, 3)
-    """
-    if name not in _registry:
-        return preset_revision(name, settings.get("preset"))
-    wrapped = settings.get("settings")
-    inner = preset_revision(str(settings.get("objective")), wrapped.get("preset")) if isinstance(wrapped, dict) else 1
-    return kind_of(name).revision + inner - 1
-
-
-def start_revision(name: str, settings: Mapping[str, Any]) -> int:
-    """Version of the start from the first embeddings (`proxies: class_means`): above 1 it is part of a run's identity.
-
-    >>> start_revision("softmax", {}), start_revision("cosface", {}), start_revision("drml", {"objective": "softmax"})
-    (2, 1, 2)
-    """
-    inner = name if name in objectives.names() else str(settings.get("objective"))
-    return 2 if inner in objectives.names() and starts_more(inner) else 1
 
 
 def requires(name: str, settings: Mapping[str, Any], *, run_code: bool = True) -> tuple[str, ...]:

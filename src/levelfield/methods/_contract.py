@@ -108,8 +108,6 @@ class Method(nn.Module):
     """Teacher outputs that it learns from besides labels: "rows" or "logits" of the training images; see `taught`."""
     learns_from = ""
     """The teacher, as the ledger names it."""
-    revision: ClassVar[int] = 1
-    """Part of a run's identity. Increase it when training changes under equal settings: no earlier run is reused."""
     joins: ClassVar[bool] = False
     """True if it trains nothing and concatenates the embeddings of the runs that it requires."""
     members = 1

@@ -66,7 +66,6 @@ class Drml(Method):
     (4, 1.0)
     """
 
-    revision = 2  # its head uses the initialisation of the conditions
     search: ClassVar[dict[str, Any]] = {"weight_final": (1, 100, "log"), "weight_branch": (0.1, 10, "log")}
 
     def __init__(

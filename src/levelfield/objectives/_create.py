@@ -95,15 +95,6 @@ def create(
     return as_objective(entry(**settings))
 
 
-def starts_more(name: str) -> bool:
-    """Whether parameters other than class vectors can start from the first embeddings (`Objective.start_from`).
-
-    >>> starts_more("softmax"), starts_more("proxy_anchor")
-    (True, False)
-    """
-    return getattr(registry.get(name), "start_from", Objective.start_from) is not Objective.start_from
-
-
 def as_objective(module: nn.Module) -> Objective:
     """Return `module` if it is an Objective, else wrap its `forward(embeddings, labels)` in the same interface.
 

@@ -168,8 +168,6 @@ CONDITIONS = {
 PRODUCTS = {("proxy_nca", "temperature")}  # see _multiplied
 _TEXT = "text"
 _REGULARISED = "rho"
-# Increased when the meaning of a preset changes.
-REVISIONS = {("fehervari2019", "margin"): 2, ("roth2020", "margin"): 3}
 
 
 class Preset(NamedTuple):
@@ -229,15 +227,6 @@ def preset_lr(objective: str, preset: str) -> float | None:
     plain, more, _ = _published(objective, chosen.coded)
     params = {**plain, **more}
     return _base_rate(params, chosen.paper) if params.get("adam_eps", 0) < 0.1 else None
-
-
-def preset_revision(objective: str, preset: Any) -> int:
-    """Version of a preset's meaning; 1 for no preset.
-
-    >>> preset_revision("margin", "roth2020/cars"), preset_revision("margin", None)
-    (3, 1)
-    """
-    return REVISIONS.get((str(_written(preset)).split("/")[0], objective), 1)
 
 
 def without_regulariser(preset: str) -> str:

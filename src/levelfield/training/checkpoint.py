@@ -18,7 +18,6 @@ from levelfield.files.writing import write_whole
 
 CHECKPOINT = "checkpoint"  # the file in a run's folder, while it trains
 _FORM = b"levelfield checkpoint 1 "
-_EARLIER = b"PK"  # earlier versions without a checksum: a plain torch file, which is a zip
 _log = logging.getLogger(__name__)
 
 
@@ -33,16 +32,13 @@ def load(path: Path) -> dict[str, Any] | None:
     """Load the saved state, or None if there is none yet. Raises Damaged if the checksum does not match."""
     if not path.exists():
         return None
-    content = path.read_bytes()
-    head, _, rest = content.partition(b"\n")
-    if not content.startswith(_EARLIER):
-        if not head.startswith(_FORM):
-            raise Damaged(f"{path} is damaged: it is not a checkpoint.")
-        if head != _FORM + _checksum(rest):
-            raise Damaged(f"{path} is damaged: its checksum does not match.")
-        content = rest
+    head, _, rest = path.read_bytes().partition(b"\n")
+    if not head.startswith(_FORM):
+        raise Damaged(f"{path} is damaged: it is not a checkpoint.")
+    if head != _FORM + _checksum(rest):
+        raise Damaged(f"{path} is damaged: its checksum does not match.")
     try:
-        state: dict[str, Any] = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+        state: dict[str, Any] = torch.load(io.BytesIO(rest), weights_only=True, map_location="cpu")
     except Exception as error:  # torch can raise anything for a damaged file
         raise Damaged(f"{path} is damaged ({error}).") from error
     return state

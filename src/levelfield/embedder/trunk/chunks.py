@@ -58,7 +58,7 @@ class Chunk:
     digests: tuple[str, ...]
     arrays: tuple[np.ndarray, ...]
     checksums: tuple[int, ...] | None = None
-    """One checksum per row, over all tensors; None in chunks of earlier versions."""
+    """One checksum per row, over all tensors; None for rows that another machine sent and no disk holds."""
 
 
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
@@ -73,10 +73,10 @@ def open_chunk(path: Path, *, check: bool) -> Chunk:
     arrays, metadata = read_arrays(path, check=check)
     try:
         digests = tuple(json.loads(metadata["digests"]))
-        checksums = tuple(json.loads(metadata["checksums"])) if "checksums" in metadata else None
+        checksums = tuple(json.loads(metadata["checksums"]))
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(path) from error
-    lengths = {len(digests), *map(len, arrays.values()), *([] if checksums is None else [len(checksums)])}
+    lengths = {len(digests), len(checksums), *map(len, arrays.values())}
     if not arrays or len(lengths) > 1:
         raise Damaged(path)
     return Chunk(path, digests, tuple(arrays.values()), checksums)

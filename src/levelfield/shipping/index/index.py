@@ -155,8 +155,6 @@ def build_index(
     if approximate is not None:
         check_library(approximate)
     model = load(run, device=requested())
-    if not model.checksum:
-        raise BadInput(f"The model of {run} has no checksum (earlier version), so an index cannot refer to it.")
     metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
     facts = {
         "dim": model.dim,

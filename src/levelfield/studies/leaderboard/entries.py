@@ -74,7 +74,7 @@ def finished_entries(
 
 
 def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
-    """Mean recorded cost of one member; None if a run did not record it (earlier versions)."""
+    """Mean recorded cost of one member; None if a run could not record it."""
     costs = [result.summary.get(name) for entry in entries for result in entry.results]
     known = [float(cost) for cost in costs if cost is not None]
     return float(np.mean(known)) if known and len(known) == len(costs) else None

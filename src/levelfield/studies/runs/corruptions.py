@@ -207,7 +207,7 @@ def _has_rows(folder: Path, name: str) -> bool:
     try:
         rows = _stored(folder, name) if noted else None
         fits = rows is not None and rows.ndim == 2 and len(rows) == len(stored_test(folder)[0])
-        return fits and noted["checksum"] in (None, checksum(_path(folder, name, "npy")))
+        return fits and noted["checksum"] == checksum(_path(folder, name, "npy"))
     except Damaged:
         return False
 
@@ -217,8 +217,8 @@ class _Noted(BaseModel):
 
     corruption: str
     values: dict[str, Annotated[float, Field(strict=True)]]
-    checksum: str | None = None
-    """Checksum of the rows; runs of earlier versions have none."""
+    checksum: str
+    """Checksum of the rows."""
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:

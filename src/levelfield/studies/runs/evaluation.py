@@ -18,12 +18,6 @@ from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import recorded_identity
 
 
-def refined_text(measured: dict[str, Any]) -> str:
-    """How the embeddings of a run were refined at test time; empty if they were not."""
-    found = measured.get("refined")
-    return "yes" if found is True else found or ""  # earlier versions stored only whether
-
-
 def measure(
     folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress, device: str = "cpu"
 ) -> None:
@@ -39,12 +33,12 @@ def measure(
     if labels is not None:
         stage = progress.stage("measuring", 1)
         items = Items.read(folder)
-        rows = read_embeddings(folder, trained.get("checksums", {}))
+        rows = read_embeddings(folder, trained["checksums"])
         check_rows(folder, rows, len(items.paths))
         result = evaluate(**searched_on(device, items.arrays(rows, labels)), metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {
-            "refined": refined_text(trained["measured"]) or "none",
+            "refined": trained["measured"].get("refined") or "none",
             "ensemble": trained["measured"].get("members", 1),
             "bits": trained["measured"].get("bits", 32),
         }

@@ -14,7 +14,6 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.choice import Refinement
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.evaluation import refined_text
 from levelfield.studies.runs.folder.files import (
     EMBEDDINGS,
     ITEMS,
@@ -45,7 +44,7 @@ def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
 
 def how_refined(folder: Path) -> str:
     """How the run's method refined the embeddings at test time; empty if it did not."""
-    return refined_text(_measured(folder))
+    return str(_measured(folder).get("refined", ""))
 
 
 def how_many_models(folder: Path) -> int:

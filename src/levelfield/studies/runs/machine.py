@@ -62,7 +62,7 @@ def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def unlike(known: Sequence[Sequence[str]]) -> list[str]:
-    """In what these results of `bits` differ, in words; empty ones, of earlier versions, are left out.
+    """In what these results of `bits` differ, in words; empty ones, of runs that train nothing, are skipped.
 
     >>> same = ("PyTorch's kernels for AVX2", "avx2", "AuthenticAMD")
     >>> unlike([(*same, "torch 2.6"), (), (*same, "torch 2.7")])

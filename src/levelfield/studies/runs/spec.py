@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from levelfield import methods
 from levelfield.data.views.named import parse_steps
 from levelfield.errors import BadInput
 from levelfield.files.plain_yaml import read_written
@@ -76,21 +75,10 @@ class RunSpec(BaseModel):
         content = self.model_dump(mode="json", exclude=_NO_IDENTITY | {"method": hidden})
         if self.data_digest and self.data.is_a_place:
             content["data"] = {}  # the same images at another path are the same data
-        content |= {"needs": [need.identity for need in self.needs], "fold": self.fold or 0}
-        # defaults of newer keys are omitted, so that the identity of older runs does not change
-        silent = {"member": self.member is None, "joined": not self.joined, "needs": not self.needs}
-        silent["common"] = not self.common
-        content = {key: value for key, value in content.items() if not silent.get(key, False)}
-        if (revision := methods.revision(self.method.name, self.method.settings)) > 1:
-            content["revision"] = revision
+        content["needs"] = [need.identity for need in self.needs]
         if self.conditions.rates == "published":
             # with the multipliers, which follow from presets and defaults
             content["method"]["settings"] = self.settings
-        if self.conditions.proxies == "class_means":
-            start = methods.start_revision(self.method.name, self.method.settings)
-            content |= {"start": start} if start > 1 else {}
-        if content["conditions"]["monitor"] == "none":
-            del content["conditions"]["monitor"]
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
 
     @property

@@ -107,9 +107,9 @@ def content_of(study: Path | str) -> dict[str, Any]:
 
 
 def _instead(path: Path) -> str:
-    """A suggestion for a missing file: a study of the library, or a file in the same folder."""
-    if (name := library.former(str(path))) is not None:
-        return f" Built-in studies go by name: use '{name}'. See `{library.SEE}`."
+    """A suggestion for a missing file: a study of the library of its name, or a file in the same folder."""
+    if path.stem in library.names():
+        return f" Built-in studies go by name: use '{path.stem}'. See `{library.SEE}`."
     there = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
     close = nearest(path.name, there)
     return f" Did you mean {path.parent / close}?" if close else ""

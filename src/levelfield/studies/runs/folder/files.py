@@ -1,8 +1,7 @@
 """The files of a run folder, each with a reader that validates it.
 
 training.json is the last file of training, and metrics.json the last file of evaluation. Each holds a checksum of its
-own content and those of the files written before it. Runs of earlier versions have no checksums, so only their schema
-is checked.
+own content and those of the files written before it.
 """
 
 from __future__ import annotations
@@ -116,13 +115,14 @@ class _Measured(_Form):
     rows_through_trunk: Count = 0
     memory_rows: Count = 0
     rows_changed: Count = 0
-    refined: str | bool = ""
+    refined: str = ""
 
 
 class _Sealed(_Form):
     summary: _Summary
     deviations: list[_Deviation]
-    checksums: Checksums = {}
+    checksums: Checksums
+    checksum: str
 
 
 class _Trained(_Sealed):
@@ -132,7 +132,7 @@ class _Trained(_Sealed):
 class _Finished(_Sealed):
     values: dict[str, Annotated[float, Field(strict=True)]]
     signatures: dict[str, Signature]
-    identity: str | None = None
+    identity: str
 
 
 _SIGNATURES = TypeAdapter(dict[str, Signature])
@@ -169,8 +169,8 @@ def read_training(folder: Path) -> dict[str, Any]:
 
 def checksums_of(folder: Path) -> Checksums:
     """Checksums of the files written before training.json; empty during training."""
-    found: Checksums = read_training(folder).get("checksums", {}) if (folder / TRAINED).exists() else {}
-    return found
+    checksums: Checksums = read_training(folder)["checksums"] if (folder / TRAINED).exists() else {}
+    return checksums
 
 
 def read_finished(folder: Path) -> dict[str, Any]:
@@ -183,8 +183,7 @@ def read_finished(folder: Path) -> dict[str, Any]:
         for name in [*content["values"], *(watched if content["values"] else ())]:
             if name not in signatures or name not in content["values"]:
                 raise damaged(path, f"lacks a value or the signature of '{name}'")
-        # with all keys, including those that earlier versions did not write
-        return {**content, "signatures": {name: one.to_dict() for name, one in signatures.items()}}
+        return content
 
 
 def read_per_query(
@@ -288,12 +287,12 @@ def check_all(folder: Path) -> None:
     finished = read_finished(folder)
     check_made(folder, read_training(folder))
     if finished["signatures"]:
-        read_per_query(folder, finished["values"], finished["signatures"], finished.get("checksums", {}))
+        read_per_query(folder, finished["values"], finished["signatures"], finished["checksums"])
 
 
 def check_made(folder: Path, trained: dict[str, Any]) -> None:
     """Refuse a trained run if a file written before training.json is damaged."""
-    for name, expected in trained.get("checksums", {}).items():
+    for name, expected in trained["checksums"].items():
         if name in MADE:
             check(folder, name, {name: expected})
     if os.path.lexists(folder / ITEMS) or os.path.lexists(folder / EMBEDDINGS):  # there are test images
@@ -314,8 +313,7 @@ def _read_sealed(path: Path, form: type[_Sealed]) -> Any:
         form.model_validate(content)
     except ValidationError as error:
         raise damaged(path, f"is invalid: {explain_first(error)}") from error
-    expected = content.pop("checksum", None)
-    if expected is not None and expected != _seal(content):
+    if content.pop("checksum") != _seal(content):
         raise damaged(path, "is damaged: its checksum differs")
     return content
 

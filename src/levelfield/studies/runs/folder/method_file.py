@@ -72,11 +72,6 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
     if facts["num_classes"] * spec.conditions.dim > max(_SMALL, _LARGER * stored):
         raise Damaged(f"{path} is damaged: {facts['num_classes']:,} classes do not match its {stored:,} numbers.")
     method = make_method(spec, num_classes=facts["num_classes"])
-    if not weights and method.state_dict():
-        raise BadInput(
-            f"{folder} has no {WEIGHTS}: an earlier version made it, which stored only the model. Train it again to "
-            "use its method."
-        )
     if facts["left_out"]:
         raise BadInput(
             f"The method of {folder} has state that is not a tensor ({', '.join(facts['left_out'])}) and was not "

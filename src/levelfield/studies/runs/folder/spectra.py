@@ -31,7 +31,7 @@ def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
 def read(folder: Path, kind: str) -> np.ndarray:
     """A stored spectrum of a run: of all rows, or the mean over classes."""
     if not (folder / FILE).exists():
-        raise BadInput(f"{folder} has no {FILE}: the run trains nothing, or an older version made it.")
+        raise BadInput(f"{folder} has no {FILE}: the run trains nothing.")
     with of_a_run():
         stored = read_arrays(folder / FILE)
         if kind not in stored or stored[kind].ndim != 1:

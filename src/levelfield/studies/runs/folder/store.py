@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
 
-from levelfield import methods
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.plain_yaml import read_written
 from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
 from levelfield.files.writing import write_json, write_text
-from levelfield.registry import is_file_reference
 from levelfield.studies.runs.folder.files import (
     DESCRIBED,
     FAILED,
@@ -58,8 +56,9 @@ class Result:
     seconds: float
     summary: dict[str, Any]
     deviations: list[dict[str, Any]]
-    checksums: Checksums = field(default_factory=dict)
-    identity: str | None = None  # of run.yaml at the end of the run; None in runs of earlier versions
+    checksums: Checksums
+    identity: str
+    """Of run.yaml at the end of the run."""
 
     @property
     def deviation_texts(self) -> list[str]:
@@ -195,7 +194,7 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
 def _identity(result: Result) -> str | None:
     """The identity of the run; from metrics.json, which is faster, if run.yaml has not changed."""
     folder, written = result.folder, result.checksums.get(DESCRIBED)
-    if result.identity and written and (folder / DESCRIBED).is_file() and checksum(folder / DESCRIBED) == written:
+    if written and (folder / DESCRIBED).is_file() and checksum(folder / DESCRIBED) == written:
         return result.identity
     return recorded_identity(folder)
 
@@ -223,8 +222,8 @@ def read_result(folder: Path) -> Result | None:
         content["summary"]["seconds"],
         content["summary"],
         content["deviations"],
-        content.get("checksums", {}),
-        content.get("identity"),
+        content["checksums"],
+        content["identity"],
     )
 
 
@@ -256,16 +255,10 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
                 entry.spec,
                 entry.label,
                 tuple(entry.variation),
-                _seeded(entry.spec) if entry.seeded is None else entry.seeded,
+                entry.seeded,
             )
             for entry in entries
         ]
-
-
-def _seeded(spec: RunSpec) -> bool:
-    """Whether seeds matter, for plans of earlier versions that did not store it. Runs no user code."""
-    name, settings = spec.method.name, spec.method.settings
-    return is_file_reference(name) or (methods.kind_of(name).seeded and not methods.joins_seeds(name, settings))
 
 
 class _Planned(BaseModel):
@@ -273,7 +266,7 @@ class _Planned(BaseModel):
 
     label: str
     variation: list[tuple[str, Any]]
-    seeded: bool | None = None
+    seeded: bool
     spec: RunSpec
 
     @field_validator("label")

@@ -179,7 +179,7 @@ def _largest(counts: Iterable[int | None]) -> int | None:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None if a member of an earlier version did not record its count."""
+    """The sum; None if a member did not record its count."""
     counts = list(counts)
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None

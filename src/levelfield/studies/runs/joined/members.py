@@ -16,7 +16,6 @@ import numpy as np
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, Damaged
 from levelfield.methods import Deviation
-from levelfield.studies.runs.evaluation import refined_text
 from levelfield.studies.runs.folder.files import (
     ITEMS,
     PER_QUERY,
@@ -91,7 +90,7 @@ class Member:
     @property
     def refined(self) -> str:
         """How its embeddings were refined at test time; empty if they were not."""
-        return refined_text(self.trained["measured"])
+        return str(self.trained["measured"].get("refined", ""))
 
     @cached_property
     def items(self) -> list[tuple[str, str, str]]:
@@ -120,8 +119,8 @@ class Member:
 
     @property
     def _checksums(self) -> Checksums:
-        found: Checksums = self.trained.get("checksums", {})
-        return found
+        checksums: Checksums = self.trained["checksums"]
+        return checksums
 
 
 def checked(folders: Sequence[Path]) -> list[Member]:
