@@ -18,7 +18,7 @@ from test_ending import SECONDS, wait_for
 from levelfield.cli import app
 from levelfield.distributed.ranks import Ranks
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
-from levelfield.files.temporary import is_alive
+from levelfield.files.writing import is_alive
 from levelfield.studies import prepare
 from levelfield.studies.execution.under_torchrun import leading
 from levelfield.studies.runs import several_processes

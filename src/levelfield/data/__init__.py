@@ -11,12 +11,12 @@ from __future__ import annotations
 from levelfield.data import official as official
 from levelfield.data import protocols
 from levelfield.data._registry import DatasetFacts, create, describe, names, register
-from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import check_images
 from levelfield.data.checks.survey import CatalogFacts, describe_folder, survey
 from levelfield.data.files.images import as_rgb, is_image, read_image
 from levelfield.data.protocols import Fold
+from levelfield.files.folders import default_cache_folder
 
 __all__ = [
     "Catalog",

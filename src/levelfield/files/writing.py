@@ -1,4 +1,7 @@
-"""Atomic file writes: write under a temporary name, flush, rename."""
+"""Atomic file writes: write under a temporary name, flush, rename.
+
+A temporary name contains the machine and the process, so that a later process can remove what a killed one left.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import fcntl
 import io
 import json
 import os
+import re
 import shutil
+import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,20 +59,69 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise BadInput(f"Cannot write {path}: this is not a file name.")
     if path.exists() and not path.is_file() and not path.is_dir():
         return _write_to_device(path, write)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        with temporary.open("xb") as file:  # a new file: never follow an existing link
+        with _moved_into(path) as temporary, temporary.open("xb") as file:  # a new file: never follow an existing link
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+@contextmanager
+def _moved_into(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, to which it is renamed at the end; after an error it is removed."""
+    _remove_leftovers_once(path.parent.absolute())
+    temporary = temporary_path(path)
+    temporary.unlink(missing_ok=True)
+    try:
+        yield temporary
+        temporary.replace(path)
     finally:
         with suppress(OSError):  # if nothing could be written, there is nothing to remove
             temporary.unlink(missing_ok=True)
+
+
+def temporary_path(path: Path, number: int = 0) -> Path:
+    """A name beside `path` that `remove_leftovers` recognises once this process has ended."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}~{os.getpid()}~{number}.tmp")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files and folders that ended processes of this machine left in `folder`."""
+    pattern = re.compile(rf"\..*\.{re.escape(socket.gethostname())}~(\d+)~\d+\.tmp")
+    for path in list(folder.iterdir()):
+        match = pattern.fullmatch(path.name)
+        if match and not is_alive(int(match[1])):
+            remove(path)
+
+
+@lru_cache(4096)
+def _remove_leftovers_once(folder: Path) -> None:
+    """At the first write of this process into the folder: listing it for every file would be slow."""
+    with suppress(PermissionError):  # a folder that can be written may be unreadable
+        remove_leftovers(folder)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine exists."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that it contains, if possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: Exception) -> BadInput:
@@ -208,14 +263,9 @@ def link_whole(source: Path, target: Path) -> None:
     real = source.resolve()
     if target.exists() and target.samefile(real):
         return
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        os.link(real, temporary)
-        temporary.replace(target)
+        with _moved_into(target) as temporary:
+            os.link(real, temporary)
     except OSError:  # another file system, or one without links
         copy_whole(real, target)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

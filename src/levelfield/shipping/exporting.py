@@ -13,7 +13,7 @@ from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
 from levelfield.errors import BadInput, unknown
-from levelfield.files.temporary import temporary_folder
+from levelfield.files.folders import temporary_folder
 from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card

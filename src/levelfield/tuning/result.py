@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from levelfield import methods
-from levelfield.files.writing import write_text
+from levelfield.files.writing import temporary_path, write_text
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
@@ -140,7 +140,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
     from levelfield.tuning.samplers import distributions, for_optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    half = temporary_path(path)
     half.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(half)))
     for label, one in found.items():

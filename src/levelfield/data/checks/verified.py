@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.catalog import Catalog, file_digest
 from levelfield.data.checks.readable import keep_readable
 from levelfield.data.files.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError
+from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_whole
 from levelfield.progress import SILENT, SILENT_STAGE, Progress
 

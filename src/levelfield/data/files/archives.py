@@ -11,9 +11,9 @@ import os
 import shutil
 from pathlib import Path
 
-from levelfield.data.cache_folder import default_cache_folder
 from levelfield.data.files.archive_members import Allowance, copied, damage_told, files_of, size_of
 from levelfield.errors import BadInput
+from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked
 
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.data.cache_folder import default_cache_folder
 from levelfield.embedder.trunk.chunks import Chunk, Damaged, Rows, open_chunk, read_arrays, write_arrays, write_chunk
 from levelfield.errors import LevelfieldError
+from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
+from levelfield.files.folders import temporary_folder
 from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
-from levelfield.files.temporary import temporary_folder
 from levelfield.files.writing import locked, write_json, write_text, write_whole
 from levelfield.shipping.index.exact import BINARY, FLOAT, Stored
 

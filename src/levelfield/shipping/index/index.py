@@ -18,7 +18,7 @@ from levelfield.data.files.images import is_image_name
 from levelfield.data.files.walking import names_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
-from levelfield.files.temporary import temporary_folder
+from levelfield.files.folders import temporary_folder
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.front_door import load
 from levelfield.shipping.gallery import remembered

@@ -23,7 +23,7 @@ from levelfield.distributed.processes import torchrun_rank
 from levelfield.distributed.ranks import Ranks, current, joined
 from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadSpecification, CommandEnded, LostProcess
-from levelfield.files.temporary import scratch_folder
+from levelfield.files.folders import scratch_folder
 from levelfield.files.writing import locked, write_text
 from levelfield.progress import Progress
 from levelfield.studies.runs.folder.files import FAILED

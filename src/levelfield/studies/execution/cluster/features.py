@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from levelfield.data import Catalog
-from levelfield.data.cache_folder import default_cache_folder
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Chunk, Rows
 from levelfield.errors import BadSpecification
+from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import write_whole
 from levelfield.progress import SILENT_STAGE, Progress, Stage
 from levelfield.studies.runs.given import Given, give, given_for

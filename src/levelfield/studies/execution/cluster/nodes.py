@@ -14,8 +14,7 @@ from typing import Any
 from levelfield import data as datasets
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.files.temporary import is_alive
-from levelfield.files.writing import write_text
+from levelfield.files.writing import is_alive, write_text
 from levelfield.studies.execution.cluster.task import is_marked
 from levelfield.studies.runs.run import described_machine, versions
 from levelfield.studies.specification.choices import Data

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from levelfield.data.cache_folder import default_cache_folder
-from levelfield.files.temporary import scratch_folder
+from levelfield.files.folders import default_cache_folder, scratch_folder
 from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
