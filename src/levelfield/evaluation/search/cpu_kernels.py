@@ -5,13 +5,15 @@ Similarities to positives are stored in a flat array, nearest first: those of qu
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
+from levelfield.files.folders import default_cache_folder
 
 FEW = 4  # up to this many positives, compare the farthest first
 SHORT = 64  # up to this many similarities use insertion sort
@@ -19,11 +21,20 @@ SEARCH = 256  # from this many positives, use binary search
 
 
 def compiled(function: Any) -> Any:
-    """Compile at the first call and cache on disk, next to this file or in the user's cache."""
+    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache.
+
+    numba also reads a file .numba_config.yaml in the working directory, and unpickles what the cache contains. Whoever
+    wrote that directory must not choose the cache.
+    """
+    chosen = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")
+    config.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
+    config.CACHE_LOCATOR_CLASSES = ""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable cache: every process compiles again
         return njit(nogil=True)(function)
+    finally:
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = chosen
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
