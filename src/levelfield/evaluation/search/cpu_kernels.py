@@ -26,15 +26,16 @@ def compiled(function: Any) -> Any:
     numba also reads a file .numba_config.yaml in the working directory, and unpickles what the cache contains. Whoever
     wrote that directory must not choose the cache.
     """
-    chosen = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")
-    config.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
-    config.CACHE_LOCATOR_CLASSES = ""
+    settings: Any = config
+    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+    settings.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
+    settings.CACHE_LOCATOR_CLASSES = ""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable cache: every process compiles again
         return njit(nogil=True)(function)
     finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = chosen
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:

@@ -16,7 +16,7 @@ from levelfield.errors import Damaged, MissingExtra, unknown
 from levelfield.files.writing import cannot_write
 from levelfield.shipping.index.exact import BINARY, Positions, Rows, Stored, nearest, ordered, packed
 
-LIBRARIES = ("usearch", "faiss")
+LIBRARIES = {"usearch": "usearch.index", "faiss": "faiss"}  # and the module of each
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
@@ -136,7 +136,7 @@ def _module(library: str) -> Any:
         with suppress(ImportError):  # after usearch, the import of onnxruntime would crash the process
             importlib.import_module("onnxruntime")
     try:
-        return importlib.import_module("usearch.index" if library == "usearch" else library)
+        return importlib.import_module(LIBRARIES[library])
     except ImportError as error:
         raise _missing(library) from error
 

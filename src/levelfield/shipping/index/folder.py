@@ -17,26 +17,83 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
 from levelfield.files.folders import temporary_folder
 from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
-from levelfield.files.writing import locked, write_json, write_text, write_whole
-from levelfield.shipping.index.exact import BINARY, FLOAT, Stored
+from levelfield.files.writing import LONGEST_NAME, locked, write_json, write_text, write_whole
+from levelfield.shipping.index.exact import BINARY, Stored
 
 INDEX = "index.json"
 FORMAT = 1
 _ROWS, _ITEMS, _LOCK = "rows", "items", ".lock"
 _COLUMNS = ["path", "class", "folder", "digest"]
-_KEYS = {"format", "images", "dim", "codes", "model", "folders", "threshold", "unknowns", "approximate", "files"}
-_DATA = re.compile(r"(rows|items|graph)-[0-9a-f]{32}\.(npy|csv|usearch|faiss)")
+_DATA = re.compile(r"\A(rows|items|graph)-[0-9a-f]{32}\.(npy|csv|usearch|faiss)\Z")
 _MOST_ITEMS = 2_000 * MEGABYTE
 
 _log = logging.getLogger(__name__)
+
+
+def _path(text: str) -> str:
+    if not text or "\0" in text or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(text).parts):
+        raise ValueError("is not a path")
+    return text
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class _Model(_Strict):
+    place: Annotated[str, AfterValidator(_path)]
+    checksum: str
+    method: str = ""
+    data: str = ""
+
+
+class _Threshold(_Strict):
+    value: float
+    low: float | None
+    high: float | None
+    chosen_on: str
+
+
+class _Unknowns(_Strict):
+    value: float
+    low: float | None
+    high: float | None
+    matched: int
+    images: int
+    classes: int
+    gallery: int
+
+
+class _Approximate(_Strict):
+    __pydantic_extra__: dict[str, float]  # recall@K
+    model_config = ConfigDict(extra="allow")
+
+    library: Literal["usearch", "faiss"]
+    queries: int
+
+
+class _Facts(_Strict):
+    """What index.json contains, without its checksum: data from anywhere."""
+
+    format: int
+    images: int
+    dim: int = Field(ge=1)
+    codes: Literal["float32", "binary"]
+    model: _Model
+    folders: list[Annotated[str, AfterValidator(_path)]]
+    threshold: _Threshold | None
+    unknowns: _Unknowns | None
+    approximate: _Approximate | None
+    files: dict[str, Annotated[str, Field(pattern=_DATA)]]
 
 
 @dataclass(frozen=True)
@@ -94,6 +151,10 @@ def write_folder(folder: Path, content: Content) -> None:
     with temporary_folder(folder) as made:
         write_whole(made / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
         write_text(made / f"{_ITEMS}.csv", _as_csv(content.items))
+        if _read_items(made / f"{_ITEMS}.csv", len(content.facts["folders"])) != content.items:
+            raise BadInput(
+                f"The names of the photos cannot be stored in {folder}. Rename those with control characters."
+            )
         if content.graph is not None:
             content.graph.replace(made / content.graph.name)
         files = {}
@@ -120,9 +181,9 @@ def read_folder(folder: Path) -> Content:
             raise _changed(path)
     items = _read_items(folder / facts["files"][_ITEMS], len(facts["folders"]))
     values = read_array(folder / facts["files"][_ROWS])
-    dim, codes = int(facts["dim"]), str(facts["codes"])
+    dim, codes = facts["dim"], facts["codes"]
     shape, kind = (len(items), -(-dim // 8) if codes == BINARY else dim), np.uint8 if codes == BINARY else np.float32
-    if values.shape != shape or values.dtype != kind or codes not in (FLOAT, BINARY):
+    if values.shape != shape or values.dtype != kind:
         raise Damaged(f"{folder / INDEX} does not describe the rows beside it: {values.shape} {values.dtype}.")
     graph = folder / facts["files"]["graph"] if facts["approximate"] else None
     return Content(facts, items, Stored(values, dim, codes), graph)
@@ -139,8 +200,15 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise BadInput(f"{folder / INDEX} has format {facts['format']}; this levelfield reads {FORMAT}.")
     if facts.pop("checksum", None) != _checksum(facts):
         raise _changed(folder / INDEX)
-    if set(facts) != _KEYS or not all(Path(name).name == name for name in facts["files"].values()):
-        raise Damaged(f"{folder / INDEX} does not describe an index.")
+    try:
+        _Facts.model_validate(facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Damaged(
+            f"{folder / INDEX} does not describe an index: {'.'.join(map(str, first['loc']))}: {first['msg']}."
+        ) from error
+    if set(facts["files"]) != {_ROWS, _ITEMS} | ({"graph"} if facts["approximate"] else set()):
+        raise Damaged(f"{folder / INDEX} does not describe an index: it names other files than those of an index.")
     return facts
 
 
@@ -173,17 +241,17 @@ def _checksum(facts: Mapping[str, Any]) -> str:
 
 def _as_csv(items: list[Item]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)  # without quotes, \r would end a line
     writer.writerow(_COLUMNS)
     writer.writerows((one.path, one.label, one.folder, one.digest) for one in items)
     return text.getvalue()
 
 
 def _read_items(path: Path, folders: int) -> list[Item]:
-    header, *lines = csv.reader(io.StringIO(read_text(path, most=_MOST_ITEMS), newline=""))
     try:
+        header, *lines = csv.reader(io.StringIO(read_text(path, most=_MOST_ITEMS), newline=""))
         items = [Item(place, label, int(folder), digest) for place, label, folder, digest in lines]
-    except ValueError as error:
+    except (csv.Error, ValueError) as error:
         raise Damaged(f"{path} is not a list of images: {error}.") from error
     if header != _COLUMNS or not all(0 <= one.folder < folders for one in items):
         raise Damaged(f"{path} is not a list of images.")
