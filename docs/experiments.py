@@ -17,7 +17,7 @@ from typing import Any
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.leaderboard import cells
-from levelfield.reports.leaderboard.fine_tuning import fine_tuning_lines
+from levelfield.reports.leaderboard.answer import fine_tuning_lines
 from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
 from levelfield.studies.runs.folder.store import read_plan

@@ -18,8 +18,8 @@ from levelfield import methods
 from levelfield.embedder.trunk.weights_source import public_file
 from levelfield.evaluation import evaluate
 from levelfield.papers.text import DIFFERENCES
-from levelfield.reports.against_published import resolved_settings
 from levelfield.reports.facts import as_written
+from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import Study, read_study
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.training import Conditions

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from levelfield import library
-from levelfield.reports.against_published import resolved_settings
+from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import read_study
 from levelfield.studies.runs.inputs import open_catalog
 from levelfield.wording import plural

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from levelfield import evaluate
-from levelfield.notebook import frame, html_table
+from levelfield.notebook import frame
+from levelfield.table import Table
 
 
 class Frame(dict[str, list[Any]]):
@@ -36,7 +37,7 @@ def test_a_frame_has_the_columns_and_one_of_them_as_index() -> None:
 
 
 def test_captions_cells_and_notes_are_escaped() -> None:
-    html = html_table("<a>", ["<b>"], [["<c>"]], notes=["<d> & e"])
+    html = Table(["<b>"], [["<c>"]], "<a>", ["<d> & e"]).html()
     assert not [tag for tag in ("<a>", "<b>", "<c>", "<d>") if tag in html]
     assert "&lt;c&gt;" in html
     assert "<p>&lt;d&gt; &amp; e</p>" in html

@@ -22,10 +22,10 @@ from levelfield.reports.page.data import (
     Mistakes,
     Page,
     Row,
-    Table,
     TestSet,
     Thumbnails,
 )
+from levelfield.table import Table
 
 # label, noise of the embedding, seconds of training, group that cannot be told apart, deviations
 METHODS: tuple[tuple[str, float, float | None, str, str], ...] = (
@@ -173,8 +173,10 @@ def _page(rows: list[Row], test: TestSet) -> Page:
         comparisons=[_compared(rows, a, b) for a in range(len(rows)) for b in range(a + 1, len(rows))],
         comparison_note=f"Crossed test of recall@1 over {len(test.classes)} test classes and 3 seeds",
         tables=[
-            Table("Conditions", "Equal for every method.", ["condition", "value"], [["dim", "128"], ["steps", "500"]]),
-            Table("Ledger", "", ["method", "deviation"], [["margin", "extra parameters 1"]]),
+            Table(
+                ["condition", "value"], [["dim", "128"], ["steps", "500"]], "Conditions", ["Equal for every method."]
+            ),
+            Table(["method", "deviation"], [["margin", "extra parameters 1"]], "Ledger"),
         ],
         curves=_curves(rows),
         missing=[Missing("angular", "The loss was not a number at step 12.")],

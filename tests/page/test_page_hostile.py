@@ -9,7 +9,8 @@ from browsers import Opener
 from made_page import enlarged, made
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Deviation, Missing, Page, Table
+from levelfield.reports.page.data import Deviation, Missing, Page
+from levelfield.table import Table
 
 NAMES = {
     "script": "<script>window.injected = 1</script>",
@@ -33,7 +34,7 @@ def renamed(page: Page, name: str) -> Page:
     test = replace(test, name=name, classes=classes, files=[name] * test.count, groups=[name] * 3, notes=[name])
     return replace(
         page, study=name, about=name, answer=[f"Use {name}: {name}", name], cautions=[name], rows=methods,
-        tables=[Table(name, name, [name, name], [[name, name]])], missing=[Missing(name, name)], tests=[test, test],
+        tables=[Table([name, name], [[name, name]], name, [name])], missing=[Missing(name, name)], tests=[test, test],
         comparison_note=name,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from levelfield.papers.published import reported
 from levelfield.reports import as_markdown, show, with_published, write_all
-from levelfield.reports.against_published import conditions_of
+from levelfield.reports.published_comparison import conditions_of
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.specification.yaml_file import read_study

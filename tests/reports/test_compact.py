@@ -15,7 +15,7 @@ from rich.console import Console
 from levelfield.errors import BadInput
 from levelfield.evaluation import compact, evaluate, paired_differences
 from levelfield.evaluation.compacting import form_names
-from levelfield.reports.compact import by_size, compact_csv, compact_markdown, show_compact, write_compact
+from levelfield.reports.compact_scores import compact_csv, compact_markdown, compact_tables, show_compact, write_compact
 from levelfield.reports.page.sections.tables import tables_of
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.leaderboard.compact import CompactCell, CompactRow, CompactTable, check_metrics, compact_table
@@ -199,11 +199,13 @@ def test_the_page_has_one_table_for_each_size(wide: CompactTable, tmp_path: Path
     write_run(runs[0], tmp_path, class_means(0.5))
     study, board = parse_study({"data": "emoji", "methods": ["margin"]}), gather("made", runs, tmp_path, METRICS)
     tables = {table.title: table for table in tables_of(study, board, runs, None, None, wide)}
-    large, small = (tables[f"Compact embeddings, {part.dim} dimensions"] for part in by_size(wide))
-    assert [row[0] for row in large.rows] == ["normalized_softmax", "margin"]
-    assert large.columns[:3] == ["row", "float32 (4 bytes)", "float16 (8 bytes)"]
-    assert small.rows == [["a|b", *(f"{c.mean:.3f}" + " (0.500-0.950)" * (c.low is not None) for c in cells_of(wide))]]
-    assert "Left out: lda: no reason." in small.note
+    large, small = (tables[f"Compact embeddings, {dim} dimensions"].as_data() for dim in compact_tables(wide))
+    assert [row[0] for row in large["rows"]] == ["normalized_softmax", "margin"]
+    assert large["columns"][:3] == ["row", "float32 (4 bytes)", "float16 (8 bytes)"]
+    assert small["rows"] == [
+        ["a|b", *(f"{c.mean:.3f}" + " (0.500-0.950)" * (c.low is not None) for c in cells_of(wide))]
+    ]
+    assert "Left out: lda: no reason." in small["note"]
     one = tables_of(study, board, runs, None, None, replace(wide, rows=wide.rows[:2]))
     assert [table.title for table in one if "Compact" in table.title] == ["Compact embeddings"]
     assert not [table for table in tables_of(study, board, runs, None, None) if "Compact" in table.title]

@@ -10,9 +10,8 @@ import numpy as np
 from made_runs import CLASSES, planned, write_run
 from rich.console import Console
 
-from levelfield.reports.leaderboard.answer import answer
-from levelfield.reports.leaderboard.costs import front_lines
-from levelfield.reports.leaderboard.fine_tuning import fine_tuning_lines
+from levelfield.reports.leaderboard.answer import answer, fine_tuning_lines
+from levelfield.reports.leaderboard.cells import front_lines
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, terminal
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.fine_tuning import fine_tuning

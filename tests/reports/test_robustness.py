@@ -11,7 +11,7 @@ from rich.console import Console
 
 from levelfield.data import corruptions
 from levelfield.files.writing import write_json
-from levelfield.reports.robustness import robustness, robustness_csv, robustness_markdown, show_robustness
+from levelfield.reports.robustness import robustness, robustness_csv, robustness_table, show_robustness
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.specification.study import parse_study
 
@@ -49,18 +49,18 @@ def test_drops_are_means_over_the_runs_of_a_row(found) -> None:
 
 def test_what_is_missing_is_said(found) -> None:
     assert found.missing == ["triplet: 1 of 2 runs were not evaluated on corrupted images"]
-    assert "Missing: triplet" in robustness_markdown(found)
+    assert "Missing: triplet" in robustness_table(found).markdown()
 
 
 def test_tables_hold_the_same_rows(found) -> None:
     assert robustness_csv(found).splitlines()[1].startswith("margin,0.750000,0.100000,0.250000,0.175000,0.03535")
-    assert "| margin | 75.0 | 10.0 | 25.0 | 17.5 |" in robustness_markdown(found)
+    assert "| margin | 75.0 | 10.0 | 25.0 | 17.5 |" in robustness_table(found).markdown()
     console = Console(width=80, record=True)
     show_robustness(found, console)
     told = console.export_text()
     assert " rot " in told
     assert "rot: rotation" in told
-    assert "rot:" not in robustness_markdown(found), "there the names are whole"
+    assert "rot:" not in robustness_table(found).markdown(), "there the names are whole"
 
 
 def test_all_nine_fit_80_columns(found) -> None:

@@ -28,7 +28,7 @@ def published(
 ) -> None:
     """Print the papers' result tables, or all results of a method."""
     from levelfield.papers import published as papers_tables
-    from levelfield.reports import published as shown
+    from levelfield.reports import paper_tables as shown
 
     papers = papers_tables.papers()
     if what is not None and (new := renamed(what)) is not None:
@@ -58,7 +58,7 @@ def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None
     from levelfield.evaluation import parse
     from levelfield.methods import names as method_names
     from levelfield.papers import published as papers_tables
-    from levelfield.reports import published as shown
+    from levelfield.reports import paper_tables as shown
 
     parse(metric)
     every = [line for one in papers_tables.tables() for line in one.lines if line.value is not None]
@@ -78,7 +78,7 @@ def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None
 
 def _print_metric(method: str, metric: str, own: list[Line]) -> None:
     from levelfield.papers.published import is_about
-    from levelfield.reports import published as shown
+    from levelfield.reports import paper_tables as shown
 
     lines = [line for line in own if is_about(line, metric)]
     others = sorted({line.metric for line in own} - {line.metric for line in lines})

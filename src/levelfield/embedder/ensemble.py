@@ -32,8 +32,9 @@ from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files.writing import copy_whole, link_whole
-from levelfield.notebook import html_table, one_line
+from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
+from levelfield.table import Table
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
@@ -101,8 +102,7 @@ class Ensemble:
         return one_line("Ensemble", self._facts())
 
     def _repr_html_(self) -> str:
-        members = [[str(place), repr(member)] for place, member in enumerate(self.members)]
-        return html_table("Ensemble", [], [[key, str(value)] for key, value in self._facts().items()] + members)
+        return Table([], [*self._facts().items(), *enumerate(self.members)], "Ensemble").html()
 
     def _facts(self) -> dict[str, Any]:
         metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}

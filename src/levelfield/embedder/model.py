@@ -25,9 +25,10 @@ from levelfield.embedder.model_files import MEMBERS, read_description, read_weig
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
-from levelfield.notebook import html_table, one_line
+from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import number, whole
+from levelfield.table import Table
 from levelfield.trust import trusting
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Model:
         return one_line("Model", self._facts())
 
     def _repr_html_(self) -> str:
-        return html_table("Model", [], [[key, str(value)] for key, value in self._facts().items()])
+        return Table([], list(self._facts().items()), "Model").html()
 
     def _facts(self) -> dict[str, Any]:
         """The identifying facts of this model, in short."""

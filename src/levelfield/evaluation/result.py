@@ -15,7 +15,8 @@ from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.neighbours import Neighbours
 from levelfield.evaluation.signature import Signature
 from levelfield.evaluation.statistics import Interval
-from levelfield.notebook import frame, html_table
+from levelfield.notebook import frame
+from levelfield.table import Table, numbers
 
 Average = Literal["query", "class"]
 Lone = Literal["exclude", "miss"]
@@ -108,12 +109,12 @@ class Evaluation(Mapping[str, float]):
 
     def _repr_html_(self) -> str:
         levels = {interval.level for interval in self.intervals.values()}
-        head = ["metric", "value", *(f"{level:.0%} interval over classes" for level in levels)]
+        head = ["value", *(f"{level:.0%} interval over classes" for level in levels)]
         rows = []
         for name, value in self.items():
             low, high = self._ends(name)
             rows.append([name, f"{value:.4f}", *([f"{low:.4f}-{high:.4f}" if low == low else ""] if levels else [])])
-        return html_table("Evaluation", head, rows, notes=[self._about])
+        return Table(["metric", *numbers(*head)], rows, "Evaluation", [self._about]).html()
 
     def to_pandas(self, of: str = "metrics") -> Any:
         """DataFrame of the `metrics` with their intervals, of the `queries` in input order, or of the `classes`.

@@ -9,16 +9,16 @@ from pathlib import Path
 from levelfield.embedder.best import write_best
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.against_published import with_published
-from levelfield.reports.compact import NAME as COMPACT
-from levelfield.reports.compact import write_compact
+from levelfield.reports.compact_scores import NAME as COMPACT
+from levelfield.reports.compact_scores import write_compact
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
 from levelfield.reports.leaks import Crossing, crossings, with_leaks, write_crossings
+from levelfield.reports.published_comparison import with_published
 from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness, write_robustness
-from levelfield.reports.tuning import TuningTable, tuning_table, write_tuning
+from levelfield.reports.search_results import TuningTable, tuning_table, write_tuning
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.compact import CompactTable, compact_table
 from levelfield.studies.runs.spec import PlannedRun

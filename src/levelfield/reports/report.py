@@ -10,11 +10,11 @@ from typing import Any
 from rich.console import Console
 
 from levelfield.errors import LevelfieldError
-from levelfield.reports.compact import NAME as COMPACT
-from levelfield.reports.compact import show_compact
+from levelfield.reports.compact_scores import NAME as COMPACT
+from levelfield.reports.compact_scores import show_compact
 from levelfield.reports.leaderboard.tables import show
 from levelfield.reports.robustness import Robustness, show_robustness
-from levelfield.reports.tuning import TuningTable, show_tuning
+from levelfield.reports.search_results import TuningTable, show_tuning
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from levelfield.files.writing import write_json, write_text
 from levelfield.registry import short_name
-from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.table import Column, Table
 
 # short names, so that nine columns and the methods' names fit 80 columns
 _SHORT = {
@@ -32,8 +28,6 @@ _SHORT = {
     "salt_and_pepper": "salt",
     "uniform_noise": "shift",
 }
-_NAME = 12  # columns of a method's name before it is wrapped
-_MARGINS = 2
 
 
 @dataclass(frozen=True)
@@ -68,9 +62,9 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
     for row in board.rows:
         clean, kept, lost = [], [], 0
         for run in (run for run in runs if run.row == row.label):
-            place = run.folder(folder)
-            result = read_result(place)
-            values = [recorded(place, name).get(metric) for name in study.corruptions]
+            run_folder = run.folder(folder)
+            result = read_result(run_folder)
+            values = [recorded(run_folder, name).get(metric) for name in study.corruptions]
             known = [value for value in values if value is not None]
             if result is None or metric not in result.values or len(known) < len(values):
                 lost += 1
@@ -93,86 +87,46 @@ def _row(label: str, names: Sequence[str], clean: np.ndarray, kept: np.ndarray) 
     return RobustRow(label, float(clean.mean()), means, float(each.mean()), spread, len(each))
 
 
-def write_robustness(found: Robustness | None, folder: Path) -> list[Path]:
+def write_robustness(drops: Robustness | None, folder: Path) -> list[Path]:
     """Write robustness.json, .csv and .md; returns the paths."""
-    if found is None:
+    if drops is None:
         return []
-    write_json(folder / "robustness.json", asdict(found))
-    write_text(folder / "robustness.csv", robustness_csv(found))
-    write_text(folder / "robustness.md", robustness_markdown(found))
+    write_json(folder / "robustness.json", asdict(drops))
+    write_text(folder / "robustness.csv", robustness_csv(drops))
+    write_text(folder / "robustness.md", robustness_table(drops).markdown() + "\n")
     return [folder / f"robustness.{suffix}" for suffix in ("json", "csv", "md")]
 
 
-def robustness_csv(found: Robustness) -> str:
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(
-        [
-            "method",
-            f"{found.metric} clean",
-            *(f"drop {name}" for name in found.corruptions),
-            "mean drop",
-            "sd over seeds",
-            "runs",
-        ]
-    )
-    for row in found.rows:
-        spread = "" if row.spread is None else f"{row.spread:.6f}"
-        drops = (f"{value:.6f}" for value in row.drops.values())
-        writer.writerow([row.label, f"{row.clean:.6f}", *drops, f"{row.mean_drop:.6f}", spread, row.runs])
-    return table.getvalue()
-
-
-def robustness_markdown(found: Robustness) -> str:
-    head = ["method", f"{found.metric} clean", *(name.replace("_", " ") for name in found.corruptions), "mean"]
-    lines = [f"# {_title(found)}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(field.replace("|", "\\|") for field in _fields(row)) + " |" for row in found.rows]
-    return "\n".join([*lines, "", *_remarks(found, shown={})]) + "\n"
-
-
-def show_robustness(found: Robustness | None, console: Console) -> None:
+def show_robustness(drops: Robustness | None, console: Console) -> None:
     """Print the table, if there is one."""
-    if found is None:
-        return
-    heads = ["clean", *(_SHORT.get(name, short_name(name)) for name in found.corruptions), "mean"]
-    columns = {head: [_fields(row)[k] for row in found.rows] for k, head in enumerate(heads, 1)}
-    console.print()
-    console.print(_title(found), style="italic", highlight=False)  # a table's title would wrap at the table's width
-    widths = {head: max(map(len, [head, *texts])) for head, texts in columns.items()}
-    for part in divided(widths, console.width - _MARGINS - _NAME):
-        console.print(_table([row.label for row in found.rows], {head: columns[head] for head in part}))
-    for line in _remarks(found, shown=_SHORT):
-        console.print(line, soft_wrap=False)
+    if drops is not None:
+        console.print()
+        robustness_table(drops, legend=True).show(console)
 
 
-def _table(labels: list[str], columns: dict[str, list[str]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    table.add_column("method", overflow="fold", min_width=_NAME)
-    for head in columns:
-        table.add_column(head, justify="right", no_wrap=True)
-    for label, *texts in zip(labels, *columns.values(), strict=True):
-        table.add_row(label, *texts)
-    return table
+def robustness_csv(drops: Robustness) -> str:
+    names = [f"drop {name}" for name in drops.corruptions]
+    columns = ["method", f"{drops.metric} clean", *names, "mean drop", "sd over seeds", "runs"]
+    rows = [[row.label, row.clean, *row.drops.values(), row.mean_drop, row.spread, row.runs] for row in drops.rows]
+    return Table(columns, rows).csv()
 
 
-def _title(found: Robustness) -> str:
-    return f"Corrupted test images: drop in {found.metric}, in percentage points"
-
-
-def _fields(row: RobustRow) -> list[str]:
-    """Score and drops in percentage points."""
-    return [
-        row.label,
-        f"{100 * row.clean:.1f}",
-        *(f"{100 * value:.1f}" for value in row.drops.values()),
-        f"{100 * row.mean_drop:.1f}",
+def robustness_table(drops: Robustness, *, legend: bool = False) -> Table:
+    """Score and drops in percentage points. legend: explain the short names of corruptions."""
+    short = {name: _SHORT.get(name, short_name(name)) for name in drops.corruptions}
+    headings = {f"{drops.metric} clean": "clean", **{name.replace("_", " "): short[name] for name in short}, "mean": ""}
+    columns = [Column(name, right=True, short=brief, group=name) for name, brief in headings.items()]
+    rows = [
+        [row.label, *(f"{100 * value:.1f}" for value in (row.clean, *row.drops.values(), row.mean_drop))]
+        for row in drops.rows
     ]
+    title = f"Corrupted test images: drop in {drops.metric}, in percentage points"
+    return Table([Column("method", width=12), *columns], rows, title, _notes(drops, legend=legend))
 
 
-def _remarks(found: Robustness, *, shown: Mapping[str, str]) -> list[str]:
-    """Notes below the table. shown: short names of corruptions, to be explained."""
-    legend = [f"{shown[name]}: {name}" for name in found.corruptions if name in shown]
-    lines = ["One draw per image, the same for every run." + (f" {'; '.join(legend)}." if legend else "")]
-    spreads = [f"{row.label} {100 * row.spread:.1f}" for row in found.rows if row.spread is not None]
+def _notes(drops: Robustness, *, legend: bool) -> list[str]:
+    names = [f"{_SHORT[name]}: {name}" for name in drops.corruptions if name in _SHORT] if legend else []
+    lines = ["One draw per image, the same for every run." + (f" {'; '.join(names)}." if names else "")]
+    spreads = [f"{row.label} {100 * row.spread:.1f}" for row in drops.rows if row.spread is not None]
     lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
-    return lines + [f"Missing: {text}." for text in found.missing]
+    return lines + [f"Missing: {text}." for text in drops.missing]

@@ -19,10 +19,11 @@ from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView
 from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.files.reading import MEGABYTE, read_bytes
-from levelfield.notebook import html_table, one_line
+from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.description import DESCRIPTION, INPUT, OUTPUT, read_description, view_of
 from levelfield.shipping.pixels import check_view, pixels
+from levelfield.table import Table
 
 SUFFIX = ".onnx"
 EXTRA = 'pip install "levelfield[onnx]"'
@@ -50,7 +51,7 @@ class OnnxModel:
         return one_line("OnnxModel", self._facts())
 
     def _repr_html_(self) -> str:
-        return html_table("OnnxModel", [], [[key, str(value)] for key, value in self._facts().items()])
+        return Table([], list(self._facts().items()), "OnnxModel").html()
 
     def _facts(self) -> dict[str, Any]:
         metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}

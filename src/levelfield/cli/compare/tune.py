@@ -134,7 +134,7 @@ def tune(
 
     from levelfield.cli.compare.tuning_bars import TuningBars
     from levelfield.embedder.devices import capacity, usable
-    from levelfield.reports.tuning import show_tuning, tuning_table, write_tuning
+    from levelfield.reports.search_results import show_tuning, tuning_table, write_tuning
     from levelfield.studies.runs.run import Options
     from levelfield.tuning import tune as search_settings
 

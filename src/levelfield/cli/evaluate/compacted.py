@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from levelfield.cli.console import bar, console, warnings_as_notes
 from levelfield.cli.evaluate.arrays import read_array
@@ -28,10 +26,8 @@ from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import Distance
 from levelfield.files.writing import write_text
 from levelfield.progress import Progress
-from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.runs.finished import embed_part
-
-_NAME, _BYTES, _DIFFERENCE = "stored as", "bytes", "difference"
+from levelfield.table import Table, numbers
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def measure(
     if as_json:
         typer.echo(text)
         return
-    console.print(*_tables(rows, console.width), sep="")
+    _table(rows).show(console)
     sentences = [*about([row.evaluated for row in rows]), "Difference: from float32, paired by class.", *notes]
     if fitted is not None:
         sentences.insert(-len(notes) or len(sentences), f"Fitted on {len(fitted):,} training images.")
@@ -139,28 +135,18 @@ def _data(row: Row) -> dict[str, Any]:
     return {"stored_as": row.name, **data}
 
 
-def _tables(rows: list[Row], width: int) -> Iterator[Table]:
-    """One table; metrics that do not fit follow in another."""
+def _table(rows: list[Row]) -> Table:
+    """One line per form; metrics that do not fit follow in another table, each with its difference."""
     metrics = list(rows[0].evaluated.result)
-    columns = {
-        metric: [(cell(row.evaluated.result, metric), _difference(row, metric)) for row in rows] for metric in metrics
-    }
-    widths = {
-        metric: _widest(metric, *(value for value, _ in cells)) + 1 + _widest(_DIFFERENCE, *(one for _, one in cells))
-        for metric, cells in columns.items()
-    }
-    names = _widest(_NAME, *(row.name for row in rows))
-    for part in divided(widths, width - names - 1 - len(_BYTES) - 2):
-        table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-        table.add_column(_NAME, no_wrap=True)
-        table.add_column(_BYTES, justify="right", no_wrap=True)
-        for metric in part:
-            table.add_column(metric, justify="right", no_wrap=True)
-            table.add_column(_DIFFERENCE, justify="right", no_wrap=True)
-        for place, row in enumerate(rows):
-            cells = [text for metric in part for text in columns[metric][place]]
-            table.add_row(row.name, f"{row.evaluated.bytes}", *cells)
-        yield table
+    columns = [*numbers("bytes")]
+    for metric in metrics:
+        columns += numbers(metric, "difference", group=metric)
+
+    def fields(row: Row) -> list[str]:
+        scores = [(cell(row.evaluated.result, metric), _difference(row, metric)) for metric in metrics]
+        return [row.name, str(row.evaluated.bytes), *(text for pair in scores for text in pair)]
+
+    return Table(["stored as", *columns], [fields(row) for row in rows], keys=2)
 
 
 def _difference(row: Row, metric: str) -> str:
@@ -170,7 +156,3 @@ def _difference(row: Row, metric: str) -> str:
     if not row.evaluated.result.intervals:
         return f"{found.mean:+.4f}"
     return f"{found.mean:+.4f}\n" + ("-" if math.isnan(found.low) else f"{found.low:+.3f} to {found.high:+.3f}")
-
-
-def _widest(*texts: str) -> int:
-    return max(len(line) for text in texts for line in text.split("\n"))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from levelfield.cli.console import bar, console
 from levelfield.cli.evaluate.tables import Evaluated
@@ -17,14 +15,12 @@ from levelfield.data import corruptions
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 from levelfield.registry import references_in
-from levelfield.reports.leaderboard.widths import divided
 from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined
+from levelfield.table import Table, numbers
 from levelfield.trust import trust
 
 METRICS = ("recall@1", "map@r")  # default
-_NAMES = "test images"  # heading of the first column
-_MARGINS = 2
 
 
 def measure(
@@ -70,7 +66,7 @@ def measure(
     if as_json:
         typer.echo(text)
         return
-    console.print(*_tables(drops, console.width), sep="")
+    _table(drops).show(console)
     console.print("Drop: clean minus corrupted. One draw per image, the same for every run.")
     for signature in made.values() if signatures else ():
         console.print(signature, soft_wrap=True)
@@ -88,25 +84,13 @@ def as_data(drops: Drops) -> dict[str, Any]:
     }
 
 
-def _tables(drops: Drops, width: int) -> Iterator[Table]:
-    """One table; metrics that do not fit follow in another."""
-    rows = ["clean", *drops.corrupted, "mean drop"]
-    names = max(map(len, [_NAMES, *rows]))
-    columns = {metric: _column(drops, metric) for metric in drops.clean}
-    widths = {
-        metric: max(len(metric), *(len(value) for value, _ in cells)) + 1 + max(len(drop) for _, drop in cells)
-        for metric, cells in columns.items()
-    }
-    for part in divided(widths, width - _MARGINS - names):
-        table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-        table.add_column(_NAMES, no_wrap=True)
-        for metric in part:
-            table.add_column(metric, justify="right", no_wrap=True)
-            table.add_column("drop", justify="right", no_wrap=True)
-        for k, name in enumerate(rows):
-            cells = [cell for metric in part for cell in columns[metric][k]]
-            table.add_row(name, *cells, end_section=k == len(drops.corrupted))
-        yield table
+def _table(drops: Drops) -> Table:
+    """One line per corruption; metrics that do not fit follow in another table, each with its drop."""
+    names = ["clean", *drops.corrupted, "mean drop"]
+    cells = [_column(drops, metric) for metric in drops.clean]
+    rows = [[name, *(text for column in cells for text in column[k])] for k, name in enumerate(names)]
+    columns = [column for metric in drops.clean for column in numbers(metric, "drop", group=metric)]
+    return Table(["test images", *columns], rows, ruled=[len(drops.corrupted)])
 
 
 def _column(drops: Drops, metric: str) -> list[tuple[str, str]]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
 from levelfield.reports.leaderboard import cells
-from levelfield.reports.leaderboard.comparisons import SEEN, difference_text
-from levelfield.reports.leaderboard.fine_tuning import fine_tuning_lines
+from levelfield.reports.leaderboard.comparisons import SEEN, difference_text, how_compared
 from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.fine_tuning import OPEN, FineTuning, fine_tuning
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
@@ -23,8 +23,14 @@ def answer(board: Leaderboard) -> list[str]:
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
-    found = [_use(board, best), _as_good(board, best), _training(board), *fine_tuning_lines(board), _surer(board, best)]
-    return [line for line in found if line]
+    lines = [
+        _use(board, best),
+        _as_good(board, best),
+        _training(board),
+        *fine_tuning_lines(board),
+        _surer(board, best),
+    ]
+    return [line for line in lines if line]
 
 
 def _use(board: Leaderboard, best: Row) -> str:
@@ -101,3 +107,25 @@ def advice(board: Leaderboard, conditions: Conditions) -> str:
             "conditions.views=4. More classes help, too."
         )
     return "Part of the network already trains. More classes, or more images per class, would help training."
+
+
+def fine_tuning_lines(board: Leaderboard) -> list[str]:
+    """Whether fine-tuning beats the frozen network, for each network and for all; empty if the study does not ask."""
+    answers = fine_tuning(board)
+    if not answers:
+        return []
+    first, *others = (_fine_tuning_sentence(one, len(answers)) for one in answers)
+    return [f"Does fine-tuning beat the frozen network? {first}", *others, how_compared(board)]
+
+
+def _fine_tuning_sentence(one: FineTuning, count: int) -> str:
+    where = "" if count == 1 else f"With {one.backbone}: " if one.backbone else "Over all networks: "
+    pair, verdict = one.comparison, one.verdict
+    these = "" if pair.retrained or verdict == OPEN else ", in these runs (training was not repeated)"
+    verdict = verdict if where else verdict[0].upper() + verdict[1:]
+    first, second = (label.removesuffix(f" [backbone={one.backbone}]") for label in (pair.first, pair.second))
+    details = [difference_text(pair, first, second)]
+    details += [f"95 % {pair.low:+.3f} to {pair.high:+.3f}"] if pair.low is not None else []
+    numbers = needed_text(pair, brief=True) if one.verdict == OPEN else ""
+    details += [f"{numbers} would resolve it"] if numbers else []
+    return f"{where}{verdict}{these} ({'; '.join(details)})."

@@ -1,4 +1,4 @@
-"""Format the scores of a leaderboard, for tables and for programs."""
+"""Scores and costs of leaderboard rows as text, for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import string
 from collections.abc import Iterable
 
 from levelfield.evaluation import parse
-from levelfield.studies.leaderboard.rows import Cell
+from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import COSTS, OF_USE, Cell, Row, networks_differ
 
-PARTS = ("mean", "low", "high", "sd_over_seeds")
+PARTS = ("mean", "low", "high", "sd_over_seeds")  # of a metric, in the CSV file
+COST_HEADINGS = ("train s", "peak MB", "images", "rows through trunk")
+NETWORK_HEADINGS = ("M weights", "MFLOP/image")
+COST_COLUMNS = ("seconds", "peak_bytes", "images", "rows_through_trunk", "weights", "operations")
 UNKNOWN = "not known"
 
 
@@ -32,7 +36,7 @@ def letters(texts: Iterable[str]) -> dict[str, str]:
     return dict(zip(dict.fromkeys(texts), signs, strict=False))
 
 
-def figure(cell: Cell) -> str:
+def score(cell: Cell) -> str:
     return f"{cell.mean:.3f}" + (f" {cell.representation}" if cell.representation else "")
 
 
@@ -51,7 +55,38 @@ def spread(cell: Cell) -> str:
     return f"{cell.spread:.3f}" if cell.spread is not None else "-"
 
 
-def numbers(cell: Cell) -> list[str]:
-    """Machine-readable values for the columns PARTS; empty if unknown."""
-    values = (cell.mean, cell.low, cell.high, cell.spread)
-    return ["" if value is None else f"{value:.6f}" for value in values]
+def costs(row: Row) -> list[str]:
+    """The cells below COST_HEADINGS."""
+    if not row.trained:
+        return ["-"] * len(COST_HEADINGS)
+    peak = UNKNOWN if row.peak_bytes is None else f"{row.peak_bytes / 1e6:,.0f}"
+    counts = [UNKNOWN if count is None else f"{count:,.0f}" for count in (row.images, row.rows_through_trunk)]
+    return [f"{row.seconds:.1f}", peak, *counts]
+
+
+def network(row: Row) -> list[str]:
+    """The cells below NETWORK_HEADINGS: millions of weights, and of operations for one image."""
+    counts = ((row.weights, 1), (row.operations, 0))
+    return [UNKNOWN if count is None else f"{count / 1e6:,.{digits}f}" for count, digits in counts]
+
+
+def cost_numbers(row: Row) -> list[str | None]:
+    """The cells of COST_COLUMNS, for programs."""
+    counts = (getattr(row, name) for name in COST_COLUMNS[1:])
+    return [f"{row.seconds:.2f}", *(None if count is None else f"{count:.0f}" for count in counts)]
+
+
+def front_lines(board: Leaderboard) -> list[str]:
+    """For each test set and cost, the rows that no other row beats at the same or lower cost. Only given if three or
+    more rows trained and their cost is known."""
+    lines = []
+    for test_set, fronts in board.fronts.items():
+        trained = [row for row in board.rows if row.trained and row.test_set == test_set]
+        where = f"{test_set}: Pareto front" if len(board.fronts) > 1 else "Pareto front"
+        lines += [
+            f"{where} of {board.metrics[0]} against {COSTS[cost]}: {', '.join(labels)}."
+            for cost, labels in fronts.items()
+            if sum(getattr(row, cost) is not None for row in trained) >= 3
+            and (cost not in OF_USE or networks_differ(trained))
+        ]
+    return lines

@@ -1,14 +1,17 @@
-"""Comparisons between rows, in words and as a table of all pairs."""
+"""Comparisons between the rows of a leaderboard: in words, and as a table of all pairs."""
 
 from __future__ import annotations
 
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
+from levelfield.table import Column, Table, numbers
+from levelfield.wording import plural
 
-HEAD = ("pair", "difference", "95 % interval", "t", "df", "p (Holm)", "verdict", "would resolve it")
+HEADINGS = ("difference", "95 % interval", "t", "df", "p (Holm)")
 SEEN = 0.0005  # a difference below this is printed as 0.000
 MOST_PAIRS = 1000  # in leaderboard.md; leaderboard.json has all pairs
+_ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has everything
 
 
 def how_compared(board: Leaderboard) -> str:
@@ -26,7 +29,7 @@ def how_compared(board: Leaderboard) -> str:
     sample = f"{classes} test classes"
     tried = [max(one.seeds) for one in pairs if one.retrained]
     sample += f" and {_span(tried)} seeds" if tried else " (training was not repeated: this holds only for these runs)"
-    number = f"{len(pairs):,} pair{'s' * (len(pairs) != 1)}"
+    number = plural(len(pairs), "pair", "pairs")
     kind = "Crossed test" if tried else "Test"
     return f"{kind} of {board.metrics[0]} over {sample}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
 
@@ -43,31 +46,98 @@ def difference_text(one: Comparison, first: str = "", second: str = "") -> str:
     return f"{first} is {abs(one.difference):.3f} {'above' if one.difference > 0 else 'below'} {second}"
 
 
-def comparisons_markdown(board: Leaderboard) -> list[str]:
+def pairs_table(board: Leaderboard) -> Table | None:
     """One line per pair, the better row first; at most MOST_PAIRS, those with the clearest differences."""
     if not board.comparisons:
-        return []
+        return None
     shown = board.comparisons
     if len(shown) > MOST_PAIRS:
         shown = sorted(shown, key=lambda one: (1.0 if one.p is None else one.p, -abs(one.difference)))[:MOST_PAIRS]
-    lines = ["", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-    lines += ["| " + " | ".join(_fields(one)) + " |" for one in shown]
     left = len(board.comparisons) - len(shown)
-    return lines + (["", f"{left:,} more pairs are in leaderboard.json."] if left else [])
+    notes = [f"{left:,} more pairs are in leaderboard.json."] if left else []
+    columns: list[Column | str] = ["pair", *numbers(*HEADINGS), "verdict", "would resolve it"]
+    return Table(columns, [_pair(one) for one in shown], notes=notes)
 
 
-def _fields(one: Comparison) -> list[str]:
+def _pair(one: Comparison) -> list[str]:
     one = one if one.difference >= 0 else one.seen_from(one.second)
     known = one.low is not None and one.high is not None and one.t is not None and one.df is not None
     numbers = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}"] if known else ["not known"] * 3
     return [
-        f"{one.first} > {one.second}".replace("|", "\\|"),
+        f"{one.first} > {one.second}",
         f"{abs(one.difference):.3f}",
         *numbers,
         _p(one.adjusted),
         "better" if one.better() else "tie",
         "" if one.better() else needed_text(one) or "not known",
     ]
+
+
+def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
+    """For each row, or only the first: which rows it is better than, which it ties with, and what would resolve ties
+    with the best."""
+    if not board.comparisons:
+        return ["Nothing to compare: one row, or no metric with a value per query."]
+    lines = [how_compared(board), *_single_runs(board)]
+    order = {row.label: place for place, row in enumerate(board.rows)}
+    better: dict[str, list[str]] = {label: [] for label in order}
+    tied: dict[str, list[str]] = {label: [] for label in order}
+    for one in board.comparisons:
+        first, second = sorted((one.first, one.second), key=lambda label: order[label])
+        if one.winner is None:
+            tied[first].append(second)
+        else:
+            better[one.winner].append(second if one.winner == first else first)
+    shown = list(order)[: _ROWS if full else 1]
+    for label in shown:
+        parts = []
+        if tied[label]:
+            parts.append("tie with " + _named(tied[label], order))
+        if better[label]:
+            parts.append("better than " + _named(better[label], order))
+        if parts:
+            lines.append(f"- {label}: " + "; ".join(parts) + ".")
+    if len(order) > len(shown):
+        more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
+        left = len(order) - len(shown)
+        lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
+    advice = board.facts.get("advice", "")
+    return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
+
+
+def _single_runs(board: Leaderboard) -> list[str]:
+    """Rows with a single run where others have more: their variance over retraining is unknown."""
+    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
+    if not single or not any(one.retrained for one in board.comparisons):
+        return []
+    return [
+        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it hold only for that run, since training "
+        "was not repeated."
+    ]
+
+
+def _resolving(board: Leaderboard) -> list[str]:
+    """What would resolve the ties with the best row, largest difference first."""
+    best = board.rows[0].label
+    found = [
+        (one.seen_from(best), text)
+        for one in board.comparisons
+        if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
+    ]
+    if not found or board.limit:
+        return []
+    shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]
+    more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
+    return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
+
+
+def _named(labels: list[str], order: dict[str, int]) -> str:
+    """Labels in table order; a long list, or the whole tail of the table, is abbreviated."""
+    labels = sorted(labels, key=lambda label: order[label])
+    if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
+        return f"{labels[0]} and all below it"
+    more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
+    return ", ".join(labels[:_LABELS]) + more
 
 
 def _span(numbers: list[int]) -> str:

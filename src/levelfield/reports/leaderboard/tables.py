@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from levelfield.files.writing import write_json, write_text
-from levelfield.reports.against_published import published_markdown, published_terminal
-from levelfield.reports.leaderboard import cells, costs
+from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.answer import answer
-from levelfield.reports.leaderboard.comparisons import comparisons_markdown, how_compared
-from levelfield.reports.leaderboard.csv_file import as_csv
-from levelfield.reports.leaderboard.terminal import board_tables
-from levelfield.reports.leaks import leak_lines, leak_links
+from levelfield.reports.leaderboard.comparisons import pairs_table, verdicts
+from levelfield.reports.leaderboard.explanation import explanation
+from levelfield.reports.leaks import leak_links
+from levelfield.reports.published_comparison import published_table
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.leaderboard.rows import Row, networks_differ
+from levelfield.table import Column, Table, numbers
 
-_VERDICTS = "Comparisons"
-_ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has everything
+_COMPARISONS = "Comparisons"
 
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
@@ -32,17 +29,44 @@ def write_all(board: Leaderboard, folder: Path) -> list[Path]:
     return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]
 
 
+def as_csv(board: Leaderboard) -> str:
+    """One line per row: mean, interval and spread of every metric, cost, best on test, deviations, varied values."""
+    varied = sorted({key for row in board.rows for key in row.variation})
+    scores = [f"{cells.heading(metric)} {part}" for metric in board.metrics for part in cells.PARTS]
+    texts = ("best_on_test", "best_on_test_gap", "deviations", "warnings")
+    columns = ["rank", "method", *scores, "seeds", *cells.COST_COLUMNS, *texts, *varied]
+    rows = []
+    for rank, row in enumerate(board.rows, 1):
+        values = [
+            value
+            for metric in board.metrics
+            for cell in [row.cells[metric]]
+            for value in (cell.mean, cell.low, cell.high, cell.spread)
+        ]
+        best = (None, None) if row.best_on_test is None else (row.best_on_test.best, row.best_on_test.gap)
+        lists = ["; ".join(row.deviations), "; ".join(row.warnings)]
+        # a varied value is written as the study has it, not with the digits of a score
+        variation = [str(row.variation.get(key, "")) for key in varied]
+        rows.append([rank, row.label, *values, len(row.seeds), *cells.cost_numbers(row), *best, *lists, *variation])
+    return Table(columns, rows).csv()
+
+
 def as_markdown(board: Leaderboard) -> str:
     """The leaderboard and its comparisons as a Markdown page."""
-    head, rows = _columns(board), [_fields(board, row, rank) for rank, row in enumerate(board.rows, 1)]
-    lines = [f"# {board.study}", "", *answer(board), "", *([board.limit, ""] if board.limit else [])]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(field.replace("|", "\\|").replace("\n", " ") for field in row) + " |" for row in rows]
-    lines += ["", *explanation(board), *leak_links(board), *costs.front_lines(board), ""]
-    lines += [f"## {_VERDICTS}", "", *verdicts(board), *comparisons_markdown(board)]
-    lines += ["", "## Claims", "", *claims(board)] if board.claims else []
-    lines += published_markdown(board)
-    return "\n".join(lines) + "\n"
+    pairs, published = pairs_table(board), published_table(board)
+    blocks = [
+        f"# {board.study}",
+        "\n".join(answer(board)),
+        board.limit,
+        _table(board).markdown(),
+        "\n".join([*explanation(board), *leak_links(board), *cells.front_lines(board)]),
+        f"## {_COMPARISONS}",
+        "\n".join(verdicts(board)),
+        pairs.markdown() if pairs else "",
+        "\n".join(["## Claims", "", *claims(board)]) if board.claims else "",
+        published.markdown(level=2) if published else "",
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def show(board: Leaderboard, console: Console, *, full: bool = True) -> None:
@@ -54,145 +78,18 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
     """The answer, and tables that fit the width: the interval of the first metric, deviations as letters explained
     below. full: every row's comparisons, not only the best row's."""
     letters = cells.letters(text for row in board.rows for text in row.deviations)
-    notes = [f"{letter}: {text}" for text, letter in letters.items()]
-    deviations = [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
-    deviations += [Text("  " + "; ".join(notes) + ".")] if notes else [Text("  none")]
-    explained = [Text(line) for line in explanation(board)]
-    better = [Text(_VERDICTS, style="bold"), *(Text(line) for line in verdicts(board, full=full))]
+    notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
     use, *sentences = answer(board)
-    said_first = [Text(use, style="bold"), *map(Text, sentences), Text()]
-    limit = [Text(board.limit), Text()] if board.limit else []
-    findings = [Text(), Text("Claims", style="bold"), *(Text(line) for line in claims(board))] if board.claims else []
-    tables = board_tables(board, letters, width)
-    shown: list[RenderableType] = [*said_first, *limit, *tables, *explained, Text(), *deviations, Text(), *better]
-    return Group(*shown, *published_terminal(board), *findings)
-
-
-def explanation(board: Leaderboard) -> list[str]:
-    """What the columns mean, and how the scores were computed."""
-    again = " and retraining" if any(len(row.seeds) > 1 for row in board.rows) else ""
-    lines = [
-        f"Interval: 95 %, over other test classes{again}. sd: over seeds ('-': deterministic method, or only one run). "
-        "sec: training time per run."
-        + (" MFLOP: of the network for one image, in millions." if networks_differ(board.rows) else ""),
-    ]
-    for test_set, made in board.signatures.items():
-        counted = board.facts.get("queries_that_count", {}).get(test_set)
-        line = " ".join([_made(made[board.metrics[0]], counted), *_of_queries_alone(made, board.metrics[0])])
-        lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + line)
-    lines += leak_lines(board)
-    lines += [
-        f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
-        for row in board.rows
-        if row.planning > max(0.05 * row.seconds, 0.05)  # smaller values would be printed as 0.0
-    ]
-    lines += [f"{row.label}: {row.best_on_test.text}." for row in board.rows if row.best_on_test]
-    lines += [
-        f"Not all runs were computed alike ({text}), so they can differ in the last bits."
-        for text in board.facts.get("machines", [])
-    ]
-    if board.facts.get("bits_can_differ"):
-        lines.append("On a GPU, without `deterministic: true`: the same study again can differ in the last bits.")
-    lines += [f"Missing: {text}." for text in board.missing]
-    lines += [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
-    return lines
-
-
-def _made(definition: dict[str, Any], counted: int | None) -> str:
-    """How the scores of the first metric were computed. counted: number of queries that count, if known."""
-    if definition["clusterer"] != "none":
-        return f"{definition['queries']:,} images, clustered by {definition['distance']} distance."
-    own = "the query itself left out" if definition["self_excluded"] == "id" else "none of which is a query"
-    return (
-        f"{_queries(definition, counted)} against {definition['gallery']:,} images, {own}; {definition['distance']} "
-        f"distance; ties: {definition['ties']}."
-    )
-
-
-def _queries(definition: dict[str, Any], counted: int | None) -> str:
-    """The number of queries, and how those with no other image of their class are treated.
-
-    >>> _queries({"queries": 63, "lone": "exclude"}, 62)
-    '62 queries (1 more is left out: no other image of its class)'
-    >>> _queries({"queries": 63, "lone": "miss"}, 63)
-    '63 queries (missed where the gallery has no image of their class)'
-    """
-    queries = definition["queries"]
-    if definition["lone"] != "exclude":
-        return f"{queries:,} queries (missed where the gallery has no image of their class)"
-    lone = 0 if counted is None else queries - counted
-    if not lone:
-        return f"{queries:,} queries"
-    left_out = (
-        "1 more is left out: no other image of its class"
-        if lone == 1
-        else (f"{lone:,} more are left out: no other image of their class")
-    )
-    return f"{counted:,} queries ({left_out})"
-
-
-def _of_queries_alone(made: dict[str, dict[str, Any]], first: str) -> list[str]:
-    """Metrics computed on the queries alone, without a gallery: clustering and geometry."""
-    apart = [metric for metric, definition in made.items() if definition["gallery"] != made[first]["gallery"]]
-    return [f"{', '.join(apart)}: computed on the queries alone."] if apart else []
-
-
-def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
-    """For each row, or only the first: which rows it is better than, which it ties with, and what would resolve ties
-    with the best."""
-    if not board.comparisons:
-        return ["Nothing to compare: one row, or no metric with a value per query."]
-    lines = [how_compared(board), *_single_runs(board)]
-    order = {row.label: place for place, row in enumerate(board.rows)}
-    better: dict[str, list[str]] = {label: [] for label in order}
-    tied: dict[str, list[str]] = {label: [] for label in order}
-    for one in board.comparisons:
-        first, second = sorted((one.first, one.second), key=lambda label: order[label])
-        if one.winner is None:
-            tied[first].append(second)
-        else:
-            better[one.winner].append(second if one.winner == first else first)
-    shown = list(order)[: _ROWS if full else 1]
-    for label in shown:
-        parts = []
-        if tied[label]:
-            parts.append("tie with " + _named(tied[label], order))
-        if better[label]:
-            parts.append("better than " + _named(better[label], order))
-        if parts:
-            lines.append(f"- {label}: " + "; ".join(parts) + ".")
-    if len(order) > len(shown):
-        more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
-        left = len(order) - len(shown)
-        lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
-    advice = board.facts.get("advice", "")
-    return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
-
-
-def _single_runs(board: Leaderboard) -> list[str]:
-    """Rows with a single run where others have more: their variance over retraining is unknown."""
-    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
-    if not single or not any(one.retrained for one in board.comparisons):
-        return []
-    return [
-        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it hold only for that run, since training "
-        "was not repeated."
-    ]
-
-
-def _resolving(board: Leaderboard) -> list[str]:
-    """What would resolve the ties with the best row, largest difference first."""
-    best = board.rows[0].label
-    found = [
-        (one.seen_from(best), text)
-        for one in board.comparisons
-        if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
-    ]
-    if not found or board.limit:
-        return []
-    shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]
-    more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
-    return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
+    shown: list[RenderableType] = [Text(use, style="bold"), *map(Text, sentences), Text()]
+    shown += [Text(board.limit), Text()] if board.limit else []
+    shown += [_short_table(board, letters).terminal(width), *map(Text, explanation(board)), Text()]
+    shown += [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
+    shown += [Text(f"  {notes}." if notes else "  none"), Text(), Text(_COMPARISONS, style="bold")]
+    shown += map(Text, verdicts(board, full=full))
+    published = published_table(board, numbered=True)
+    shown += [Text(), published.terminal(width)] if published else []
+    shown += [Text(), Text("Claims", style="bold"), *map(Text, claims(board))] if board.claims else []
+    return Group(*shown)
 
 
 def claims(board: Leaderboard) -> list[str]:
@@ -200,33 +97,49 @@ def claims(board: Leaderboard) -> list[str]:
     return [f"- {one.text}" for one in board.claims]
 
 
-def _named(labels: list[str], order: dict[str, int]) -> str:
-    """Labels in table order; a long list, or the whole tail of the table, is abbreviated."""
-    labels = sorted(labels, key=lambda label: order[label])
-    if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
-        return f"{labels[0]} and all below it"
-    more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
-    return ", ".join(labels[:_LABELS]) + more
+def _table(board: Leaderboard) -> Table:
+    """Every metric with its interval, the costs, and the deviations in words."""
+    intervals = {metric: any(row.cells[metric].low is not None for row in board.rows) for metric in board.metrics}
+    names = [
+        name
+        for metric in board.metrics
+        for name in (cells.heading(metric), *(["95 % interval"] if intervals[metric] else []), "sd")
+    ]
+    network = networks_differ(board.rows)
+    costs = [*cells.COST_HEADINGS, *(cells.NETWORK_HEADINGS if network else ())]
+
+    def fields(row: Row) -> list[str]:
+        scores = []
+        for metric, cell in ((metric, row.cells[metric]) for metric in board.metrics):
+            scores += [cells.score(cell), *([cells.interval(cell)] if intervals[metric] else []), cells.spread(cell)]
+        paid = [*cells.costs(row), *(cells.network(row) if network else [])]
+        return [row.label, *scores, *paid, ", ".join(row.deviations) or "none"]
+
+    columns: list[Column | str] = [*numbers("#"), "method", *numbers(*names, *costs), "deviations (conditions)"]
+    return Table(columns, [[rank, *fields(row)] for rank, row in enumerate(board.rows, 1)])
 
 
-def _columns(board: Leaderboard) -> list[str]:
-    names = ["#", "method"]
-    for metric in board.metrics:
-        names += [cells.heading(metric), *(["95 % interval"] if _has_interval(board, metric) else []), "sd"]
-    network = costs.NETWORK_HEADINGS if networks_differ(board.rows) else ()
-    return [*names, *costs.HEADINGS, *network, "deviations (conditions)"]
+def _short_table(board: Leaderboard, letters: dict[str, str]) -> Table:
+    """What fits a terminal: further metrics without intervals, deviations as letters."""
+    first, *others = board.metrics
+    network = ["MFLOP"] if networks_differ(board.rows) else []
+    columns = [
+        *numbers("#"),
+        Column("method", width=20),
+        *numbers(first, "95 % interval", "sd"),
+        *(Column(cells.heading(metric), right=True, group=metric) for metric in others),
+        *numbers("sec", *network),
+        Column("dev", width=4),
+    ]
 
+    def fields(row: Row) -> list[str]:
+        cell = row.cells[first]
+        # of the representation only the width; the deviations list ensembles
+        scores = [cells.score(cell).split(",")[0], cells.interval(cell), cells.spread(cell)]
+        scores += [f"{row.cells[metric].mean:.3f}" for metric in others]
+        paid = [f"{row.seconds:.1f}" if row.trained else "-", *(cells.network(row)[1:] if network else [])]
+        return [row.label, *scores, *paid, "".join(letters[text] for text in row.deviations) or "-"]
 
-def _fields(board: Leaderboard, row: Row, rank: int) -> list[str]:
-    fields = [str(rank), row.label]
-    for metric in board.metrics:
-        cell = row.cells[metric]
-        fields.append(cells.figure(cell))
-        fields += [cells.interval(cell)] if _has_interval(board, metric) else []
-        fields.append(cells.spread(cell))
-    network = costs.network_fields(row) if networks_differ(board.rows) else []
-    return [*fields, *costs.fields(row), *network, ", ".join(row.deviations) or "none"]
-
-
-def _has_interval(board: Leaderboard, metric: str) -> bool:
-    return any(row.cells[metric].low is not None for row in board.rows)
+    rows = [[rank, *fields(row)] for rank, row in enumerate(board.rows, 1)]
+    styles = ["bold" if row.tied_with_best else "dim" if not row.trained else "" for row in board.rows]
+    return Table(columns, rows, f"{board.study}: best first by {first}", keys=2, styles=styles)

@@ -11,9 +11,10 @@ import numpy as np
 import levelfield
 from levelfield.evaluation import Evaluation, describe, parse
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.page.data import Array, Cell, Metric, Page, Row, Table
+from levelfield.reports.page.data import Array, Cell, Metric, Page, Row
 from levelfield.reports.page.images import ImageSet
 from levelfield.reports.page.looking import Method, look
+from levelfield.table import Table
 from levelfield.wording import plural
 
 
@@ -60,7 +61,7 @@ def page_of_arrays(name: str, images: ImageSet, shown: Sequence[Shown], *, progr
         rows=rows,
         comparisons=[],
         comparison_note="Scores of one set of images; no test between them.",
-        tables=[Table("Signatures", "How each score was computed.", ["row", "metric", "definition"], signatures)],
+        tables=[Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],
         curves=[],
         missing=[],
         tests=[test],

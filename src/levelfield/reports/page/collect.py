@@ -21,7 +21,7 @@ from levelfield.reports.page.sections.curves import curves_of
 from levelfield.reports.page.sections.tables import tables_of
 from levelfield.reports.page.sections.validation import validation_threshold
 from levelfield.reports.robustness import Robustness
-from levelfield.reports.tuning import TuningTable
+from levelfield.reports.search_results import TuningTable
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row as BoardRow

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from levelfield.table import Table
+
 FORMAT = 1
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Point: TypeAlias = tuple[float, float]
@@ -74,16 +76,6 @@ class Compared:
     p: float | None
     better: str | None
     text: str
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of texts, such as the conditions or the costs."""
-
-    title: str
-    note: str
-    columns: list[str]
-    rows: list[list[str]]
 
 
 @dataclass(frozen=True)

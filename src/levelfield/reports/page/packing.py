@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.reports.page.data import Array, Page
+from levelfield.table import Table
 
 _KINDS = {"u1", "u2", "u4", "i4", "f4"}
 
@@ -42,6 +43,8 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, np.ndarray):
         return _packed(value)
+    if isinstance(value, Table):
+        return value.as_data()
     if is_dataclass(value):
         return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):

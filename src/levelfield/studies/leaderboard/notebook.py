@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from levelfield.errors import unknown
-from levelfield.notebook import frame, html_table
+from levelfield.notebook import frame
+from levelfield.table import Column, Table, numbers
 
 if TYPE_CHECKING:
     from levelfield.studies.leaderboard.board import Leaderboard
@@ -26,7 +27,6 @@ def line(board: Leaderboard) -> str:
 def html(board: Leaderboard) -> str:
     """The rows as an HTML table, best first; the full leaderboard is in the study's folder."""
     first, *others = board.metrics
-    head = ["#", "method", first, "95 % interval", "sd", *others, "sec", "deviations"]
     rows = []
     for rank, row in enumerate(board.rows, 1):
         cell = row.cells[first]
@@ -35,8 +35,14 @@ def html(board: Leaderboard) -> str:
         figures += [f"{row.cells[metric].mean:.3f}" for metric in others]
         seconds = f"{row.seconds:.1f}" if row.trained else "-"
         rows.append([str(rank), row.label, *figures, seconds, "; ".join(row.deviations) or "-"])
+    columns: list[Column | str] = [
+        *numbers("#"),
+        "method",
+        *numbers(first, "95 % interval", "sd", *others, "sec"),
+        "deviations",
+    ]
     missing = [f"Missing: {text}" for text in board.missing]
-    return html_table(f"{board.study}: best first by {first}", head, rows, notes=missing)
+    return Table(columns, rows, f"{board.study}: best first by {first}", missing).html()
 
 
 def table(board: Leaderboard, of: str) -> Any:

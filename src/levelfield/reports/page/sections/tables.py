@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from levelfield.reports.compact import by_size, headings, notes, with_interval
-from levelfield.reports.leaderboard import costs
-from levelfield.reports.page.data import Table
-from levelfield.reports.robustness import Robustness
-from levelfield.reports.tuning import TuningTable
+from levelfield.reports.compact_scores import compact_notes, compact_tables
+from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.cells import UNKNOWN
+from levelfield.reports.published_comparison import published_cells
+from levelfield.reports.robustness import Robustness, robustness_table
+from levelfield.reports.search_results import TuningTable
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.table import Table
 from levelfield.training.conditions import Conditions
-
-_UNKNOWN = "not known"
 
 
 def tables_of(
@@ -29,19 +30,19 @@ def tables_of(
     compact: CompactTable | None = None,
 ) -> list[Table]:
     """All tables that have a row."""
-    made = [
+    tables = [
         _conditions(study),
         _methods(runs),
         _ledger(board),
         _costs(board),
         _signatures(board),
-        _corruptions(robust),
-        *_compact(compact),
+        *([_corruptions(robust)] if robust else []),
+        *(_compact(compact) if compact else []),
         _claims(board),
         _published(board),
-        _tuning(tuning),
+        *([_tuning(tuning)] if tuning else []),
     ]
-    return [table for table in made if table.rows]
+    return [table for table in tables if table.rows]
 
 
 def _conditions(study: Study) -> Table:
@@ -56,64 +57,58 @@ def _conditions(study: Study) -> Table:
         [key, _text(getattr(study.conditions, key)), about.description or ""]
         for key, about in Conditions.model_fields.items()
     ]
-    return Table("Conditions", "Equal for every method, except where the ledger says so.", ["key", "value", ""], rows)
+    return Table(["key", "value", ""], rows, "Conditions", ["Equal for every method, except where the ledger says so."])
 
 
 def _methods(runs: Sequence[PlannedRun]) -> Table:
     specs = {run.label: run.spec.method for run in reversed(runs)}
-    ordered = dict.fromkeys(run.label for run in runs)
-    rows = [[label, specs[label].name, _text(specs[label].settings)] for label in ordered]
-    return Table("Methods", "The settings that the study gives.", ["row", "method", "settings"], rows)
+    rows = [
+        [label, specs[label].name, _text(specs[label].settings)] for label in dict.fromkeys(run.label for run in runs)
+    ]
+    return Table(["row", "method", "settings"], rows, "Methods", ["The settings that the study gives."])
 
 
 def _ledger(board: Leaderboard) -> Table:
     rows = [[row.label, text] for row in board.rows for text in row.deviations]
     note = "Every point in which a method departs from the conditions, checked against what happened."
-    return Table("Ledger", note, ["row", "deviation (the common value in brackets)"], rows)
+    return Table(["row", "deviation (the common value in brackets)"], rows, "Ledger", [note])
 
 
 def _costs(board: Leaderboard) -> Table:
-    rows = [[row.label, *costs.fields(row), f"{row.planning:.1f}"] for row in board.rows if row.trained]
-    note = " ".join(["Per run, mean over seeds.", *costs.front_lines(board)])
-    return Table("Cost", note, ["row", *costs.HEADINGS, "of it planning batches, s"], rows)
+    rows = [[row.label, *cells.costs(row), f"{row.planning:.1f}"] for row in board.rows if row.trained]
+    columns = ["row", *cells.COST_HEADINGS, "of it planning batches, s"]
+    return Table(columns, rows, "Cost", ["Per run, mean over seeds.", *cells.front_lines(board)])
 
 
 def _signatures(board: Leaderboard) -> Table:
     rows = [
         [test_set, metric, "|".join(f"{key}:{value}" for key, value in definition.items() if key != "metric")]
-        for test_set, made in board.signatures.items()
-        for metric, definition in made.items()
+        for test_set, definitions in board.signatures.items()
+        for metric, definition in definitions.items()
     ]
     note = "How each score was computed. Scores with different definitions never share a column."
-    return Table("Signatures", note, ["test set", "metric", "definition"], rows)
+    return Table(["test set", "metric", "definition"], rows, "Signatures", [note])
 
 
-def _corruptions(found: Robustness | None) -> Table:
-    if found is None:
-        return Table("Corrupted images", "", [], [])
-    rows = [
-        [row.label, f"{100 * row.clean:.1f}", *(f"{100 * drop:.1f}" for drop in (*row.drops.values(), row.mean_drop))]
-        for row in found.rows
-    ]
-    note = f"Drop in {found.metric}, in percentage points. One draw per image, the same for every run."
-    note += "".join(f" Missing: {text}." for text in found.missing)
-    return Table("Corrupted images", note, ["row", "clean", *found.corruptions, "mean drop"], rows)
+def _corruptions(drops: Robustness) -> Table:
+    table = robustness_table(drops)
+    notes = [f"Drop in {drops.metric}, in percentage points. One draw per image, the same for every run."]
+    notes += [f"Missing: {text}." for text in drops.missing]
+    return Table(["row", "clean", *drops.corruptions, "mean drop"], table.rows, "Corrupted images", notes)
 
 
-def _compact(found: CompactTable | None) -> list[Table]:
+def _compact(scores: CompactTable) -> list[Table]:
     """One table for each size of embedding."""
-    if found is None:
-        return []
-    note = " ".join([f"{found.metric}, with its interval.", *notes(found, intervals=True)])
-    parts = by_size(found)
+    notes = [f"{scores.metric}, with its interval.", *compact_notes(scores)]
+    tables = compact_tables(scores)
     return [
-        Table(
-            "Compact embeddings" + (f", {part.dim} dimensions" if len(parts) > 1 else ""),
-            note,
-            ["row", *headings(part)],
-            [[row.label, *map(with_interval, part.cells(row))] for row in part.rows],
+        replace(
+            table,
+            columns=["row", *table.columns[1:]],
+            title="Compact embeddings" + (f", {dim} dimensions" if len(tables) > 1 else ""),
+            notes=notes,
         )
-        for part in parts
+        for dim, table in tables.items()
     ]
 
 
@@ -124,47 +119,37 @@ def _claims(board: Leaderboard) -> Table:
             one.verdict,
             one.metric,
             _number(one.difference),
-            f"{one.low:+.3f} to {one.high:+.3f}" if one.low is not None and one.high is not None else _UNKNOWN,
+            f"{one.low:+.3f} to {one.high:+.3f}" if one.low is not None and one.high is not None else UNKNOWN,
             "; ".join(filter(None, (one.note, one.source))),
         ]
         for one in board.claims
     ]
     columns = ["claim", "verdict", "metric", "difference", "95 % interval", "source and note"]
-    return Table("Claims", "Made before the runs; Holm-corrected over the claims.", columns, rows)
+    return Table(columns, rows, "Claims", ["Made before the runs; Holm-corrected over the claims."])
 
 
 def _published(board: Leaderboard) -> Table:
     rows = [
-        [
-            one["row"],
-            one["metric"],
-            one["source"] + ("" if one["origin"] == "own" else f", {one['origin']}"),
-            f"{one['reported']:g}" + (f" ±{one['spread']:g}" if one["spread"] is not None else ""),
-            f"{one['ours']:.2f}",
-            f"{one['difference']:+.2f}",
-            one["note"],
-        ]
-        for one in board.facts.get("published", [])
+        [entry["row"], entry["metric"], *published_cells(entry), entry["note"]]
+        for entry in board.facts.get("published", [])
     ]
     columns = ["row", "metric", "source", "reported", "ours", "difference", "note"]
     note = "Per cent. The reported number is the one whose setting is closest to ours."
-    return Table("Published beside ours", note, columns, rows)
+    return Table(columns, rows, "Published beside ours", [note])
 
 
-def _tuning(found: TuningTable | None) -> Table:
-    if found is None:
-        return Table("Tuning", "", [], [])
+def _tuning(tuning: TuningTable) -> Table:
     rows = [
         [row.label, _number(row.default), _number(row.best), _number(row.gain), str(row.trials), f"{row.seconds:.0f}"]
-        for row in found.rows
+        for row in tuning.rows
     ]
-    record = found.record
+    record = tuning.record
     note = f"{record.budget}, sampler {record.sampler}, {record.metric} on {record.judged_by}."
-    return Table("Tuning", note, ["row", "default", "best", "gain", "trials", "seconds"], rows)
+    return Table(["row", "default", "best", "gain", "trials", "seconds"], rows, "Tuning", [note])
 
 
 def _number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.3f}"
+    return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def _text(value: Any) -> str:

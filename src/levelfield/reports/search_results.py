@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from levelfield.evaluation.statistics.expected_best import BestOf, best_of, winning
 from levelfield.evaluation.statistics.importance import importances
@@ -21,6 +17,7 @@ from levelfield.reports.figures._drawing import GRID, panels, plainly, save
 from levelfield.reports.figures._labels import legend_beside, shortened
 from levelfield.reports.figures._style import COLOURS, LINES
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
+from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
 
 BUDGETS = (1, 5, 20, 50)
@@ -73,10 +70,10 @@ def tuning_table(record: TuningRecord) -> TuningTable:
 
 def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
     complete = one.complete
-    own = one.values[0] if one.values and 0 not in one.pruned else None
+    default = one.values[0] if one.values and 0 not in one.pruned else None
     if not one.ranges:  # the same settings with several seeds: the score is their mean
         mean = sum(complete) / len(complete) if complete else None
-        best, own = mean, mean
+        best, default = mean, mean
     else:
         best = max(complete, default=None)
     return TuningRow(
@@ -85,7 +82,7 @@ def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
         sum(value is None for value in one.values),
         len(one.pruned),
         one.seconds,
-        own,
+        default,
         best,
         one.trial,
         {n: best_of(complete, n) for n in budgets if n <= len(complete)} if one.ranges else {},
@@ -103,46 +100,37 @@ def _importance(one: TunedMethod) -> dict[str, float] | None:
     return importances(points, [float(one.values[k] or 0.0) for k in known])
 
 
-def show_tuning(table: TuningTable | None, console: Console) -> None:
+def show_tuning(tuning: TuningTable | None, console: Console) -> None:
     """Print the table, the winners by number of trials, and the chosen settings with their ranges."""
-    if table is None:
-        return
-    console.print()
-    console.print(f"{_title(table)}, evaluated on {table.record.judged_by}", style="italic")
-    shown = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    shown.add_column("method", overflow="fold", min_width=12)
-    for head in _heads(table):
-        shown.add_column(head, justify="right", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(row.label, *_fields(row, table.budgets))
-    console.print(shown)
-    for line in [*_remarks(table), *_settings_lines(table.record)]:
-        console.print(line, soft_wrap=False)
+    if tuning is not None:
+        console.print()
+        title = f"{_title(tuning)}, evaluated on {tuning.record.judged_by}"
+        replace(_table(tuning), title=title, notes=[*_notes(tuning), *_settings_lines(tuning.record)]).show(console)
 
 
-def write_tuning(table: TuningTable | None, folder: Path) -> list[Path]:
+def write_tuning(tuning: TuningTable | None, folder: Path) -> list[Path]:
     """Write tuning.md, tuning.csv and tuning.png; returns the paths."""
-    if table is None:
+    if tuning is None:
         return []
-    write_text(folder / "tuning.md", _markdown(table))
-    write_text(folder / "tuning.csv", _csv(table))
+    write_text(folder / "tuning.md", _markdown(tuning))
+    write_text(folder / "tuning.csv", _csv(tuning))
     paths = [folder / "tuning.md", folder / "tuning.csv"]
-    drawable = any(len(row.expected) > 1 for row in table.rows)
-    return [*paths, draw_tuning(table, folder / "tuning.png")] if drawable else paths
+    drawable = any(len(row.expected) > 1 for row in tuning.rows)
+    return [*paths, draw_tuning(tuning, folder / "tuning.png")] if drawable else paths
 
 
 @plainly
-def draw_tuning(table: TuningTable, path: Path) -> Path:
+def draw_tuning(tuning: TuningTable, path: Path) -> Path:
     """Draw the expected best validation score against the number of trials; the band holds 95 % of searches."""
     figure, axes = panels(1, 1, width=6.4, height=3.6)
     axis, handles, labels, every = axes[0, 0], [], [], []
-    rows = [row for row in table.rows if row.expected]
-    for place, row in enumerate(rows):
-        complete = table.record.methods[row.label].complete
+    rows = [row for row in tuning.rows if row.expected]
+    for number, row in enumerate(rows):
+        complete = tuning.record.methods[row.label].complete
         curve = [best_of(complete, n) for n in range(1, len(complete) + 1)]
-        colour = COLOURS[place % len(COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         across = [one.trials for one in curve]
-        line = LINES[place // len(COLOURS) % len(LINES)][0]
+        line = LINES[number // len(COLOURS) % len(LINES)][0]
         handles += axis.plot(across, [one.expected for one in curve], color=colour, linestyle=line)
         axis.fill_between(
             across, [o.low for o in curve], [o.high for o in curve], color=colour, alpha=0.12, linewidth=0
@@ -154,49 +142,48 @@ def draw_tuning(table: TuningTable, path: Path) -> Path:
     axis.set_xticks(ticks, [str(n) for n in ticks])
     axis.set_xticks([], minor=True)
     axis.set_xlabel("trials")
-    axis.set_ylabel(f"expected best {table.record.metric}, validation classes")
+    axis.set_ylabel(f"expected best {tuning.record.metric}, validation classes")
     axis.set_ylim(limits(every))
     axis.grid(axis="y", color=GRID)
     legend_beside(figure, handles, shortened(labels))
     return save(figure, path)
 
 
-def _title(table: TuningTable) -> str:
-    record = table.record
+def _title(tuning: TuningTable) -> str:
+    record = tuning.record
     return f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}"
 
 
-def _heads(table: TuningTable) -> list[str]:
-    return ["default", *(f"of {n}" for n in table.budgets), "best", "trials", "sec"]
+def _table(tuning: TuningTable) -> Table:
+    """Scores by number of trials, and what the search cost."""
+
+    def fields(row: TuningRow) -> list[str | None]:
+        expected = (row.expected[n].expected if n in row.expected else None for n in tuning.budgets)
+        scores = [None if value is None else f"{value:.3f}" for value in (row.default, *expected, row.best)]
+        return [row.label, *scores, str(row.trials), f"{row.seconds:.0f}"]
+
+    heads = numbers("default", *(f"of {n}" for n in tuning.budgets), "best", "trials", "sec")
+    return Table([Column("method", width=12), *heads], [fields(row) for row in tuning.rows])
 
 
-def _fields(row: TuningRow, budgets: list[int]) -> list[str]:
-    expected = [f"{row.expected[n].expected:.3f}" if n in row.expected else "-" for n in budgets]
-    return [_number(row.default), *expected, _number(row.best), str(row.trials), f"{row.seconds:.0f}"]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _remarks(table: TuningTable) -> list[str]:
+def _notes(tuning: TuningTable) -> list[str]:
     """Notes below the table."""
-    lines = [_wins(n, shares) for n, shares in table.wins.items()]
-    for row in table.rows:
+    lines = [_wins(n, shares) for n, shares in tuning.wins.items()]
+    for row in tuning.rows:
         if row.importance:
             key, share = max(row.importance.items(), key=lambda item: item[1])
             lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance); best {_gain(row)}.")
-    nothing = [label for label, one in table.record.methods.items() if not one.ranges]
+    nothing = [label for label, one in tuning.record.methods.items() if not one.ranges]
     if nothing:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
-    for row in table.rows:
+    for row in tuning.rows:
         if row.failed or row.pruned:
             counts = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
             counts += [f"{row.pruned} stopped early"] if row.pruned else []
             lines.append(f"{row.label}: {' and '.join(counts)}.")
     lines.append(
         "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
-        + (", optimistic for few trials: the sampler learns." if table.record.sampler in ADAPTIVE else ".")
+        + (", optimistic for few trials: the sampler learns." if tuning.record.sampler in ADAPTIVE else ".")
         + " All scores are on validation classes; the test classes chose nothing."
     )
     return lines
@@ -246,27 +233,23 @@ def _searched(one: TunedMethod) -> str:
     return ", ".join(f"{key} ({text})" for key, text in _ranges(one).items()) or "nothing"
 
 
-def _markdown(table: TuningTable) -> str:
-    heads = ["method", *_heads(table), "searched"]
-    lines = [f"# {_title(table)}", "", f"Evaluated on {table.record.judged_by}.", ""]
-    lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for row in table.rows:
-        searched = _searched(table.record.methods[row.label])
-        fields = [row.label.replace("|", "\\|"), *_fields(row, table.budgets), searched.replace("|", "\\|")]
-        lines.append("| " + " | ".join(fields) + " |")
-    notes = [*_remarks(table), "", "## Chosen settings", "", *(f"- {line}" for line in _settings_lines(table.record))]
-    return "\n".join([*lines, "", *notes]) + "\n"
+def _markdown(tuning: TuningTable) -> str:
+    plain = _table(tuning)
+    searched = [_searched(tuning.record.methods[row.label]) for row in tuning.rows]
+    rows = [[*row, text] for row, text in zip(plain.rows, searched, strict=True)]
+    blocks = [f"# {_title(tuning)}", f"Evaluated on {tuning.record.judged_by}."]
+    blocks += [Table([*plain.columns, "searched"], rows, notes=_notes(tuning)).markdown(), "## Chosen settings"]
+    return "\n\n".join([*blocks, "\n".join(f"- {line}" for line in _settings_lines(tuning.record))]) + "\n"
 
 
-def _csv(table: TuningTable) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    spans = [f"best of {n} {what}" for n in table.budgets for what in ("expected", "low", "high")]
-    writer.writerow(["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds", "searched"])
-    for row in table.rows:
-        found = [row.expected.get(n) for n in table.budgets]
-        numbers = [x for one in found for x in ((one.expected, one.low, one.high) if one else ("", "", ""))]
-        known = ["" if v is None else v for v in (row.default, row.best, row.chosen_trial)]
-        searched = _searched(table.record.methods[row.label])
-        writer.writerow([row.label, *known, *numbers, row.trials, row.failed, row.pruned, row.seconds, searched])
-    return text.getvalue()
+def _csv(tuning: TuningTable) -> str:
+    spans = [f"best of {n} {what}" for n in tuning.budgets for what in ("expected", "low", "high")]
+    heads = ["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds", "searched"]
+    rows = []
+    for row in tuning.rows:
+        best = [row.expected.get(n) for n in tuning.budgets]
+        ends = [value for one in best for value in ((one.expected, one.low, one.high) if one else (None,) * 3)]
+        scores = [row.label, row.default, row.best, row.chosen_trial, *ends]
+        counts = [row.trials, row.failed, row.pruned, row.seconds]
+        rows.append([*scores, *counts, _searched(tuning.record.methods[row.label])])
+    return Table(heads, rows).csv(digits=None)

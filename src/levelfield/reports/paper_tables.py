@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
-from rich.table import Table as Grid
 from rich.text import Text
 
-from levelfield.papers.published import Line, Table, ceiling, papers
-from levelfield.reports.leaderboard.widths import divided
+from levelfield.papers.published import Line, ceiling, papers
+from levelfield.papers.published import Table as PaperTable
+from levelfield.table import Column, Table, numbers
 
 _SETTINGS = ("origin", "backbone", "dim", "protocol", "batch", "image", "sampler", "switch")
 _SHORT = {
@@ -24,30 +21,29 @@ _SHORT = {
     "resnet50": "ResNet-50",
     "bninception": "BN-Inception",
 }
-_NAME = 26  # columns of a method's name before it is wrapped
 
 
-def as_list(chosen: Iterable[Table]) -> RenderableType:
+def as_list(tables: Iterable[PaperTable]) -> RenderableType:
     """One line per table, under its paper."""
-    grid = _grid("paper", "table", "datasets", "what")
-    seen = []
-    for one in chosen:
-        grid.add_row("" if one.paper in seen else one.paper, one.name, ", ".join(one.datasets), Text(one.about))
-        seen += [one.paper]
-    titles = [Text(f"{paper}: {title}") for paper, title in papers().items() if paper in seen]
-    return Group(grid, *titles)
+    rows: list[list[str]] = []
+    seen: list[str] = []
+    for one in tables:
+        rows.append(["" if one.paper in seen else one.paper, one.name, ", ".join(one.datasets), one.about])
+        seen.append(one.paper)
+    notes = [f"{paper}: {title}" for paper, title in papers().items() if paper in seen]
+    return Table(["paper", "table", "datasets", "what"], rows, notes=notes).terminal()
 
 
-def as_terminal(one: Table, *, width: int = 80) -> RenderableType:
-    """The table as printed, one grid per dataset, split by metric if it is too wide."""
-    shown: list[RenderableType] = [Text(f"{one.paper} {one.name}: {one.about} (per cent)", style="bold")]
-    for dataset in one.datasets:
-        lines = [line for line in one.lines if line.dataset == dataset]
-        shown += [Text(f"{dataset}:") if len(one.datasets) > 1 else Text(""), *_grids(lines, width)]
-    return Group(*shown, *map(Text, remarks(one)))
+def as_terminal(table: PaperTable, *, width: int = 80) -> RenderableType:
+    """The table as printed, one part per dataset, divided by metric if it is too wide."""
+    shown: list[RenderableType] = [Text(f"{table.paper} {table.name}: {table.about} (per cent)", style="bold")]
+    for dataset in table.datasets:
+        lines = [line for line in table.lines if line.dataset == dataset]
+        shown += [Text(f"{dataset}:" if len(table.datasets) > 1 else ""), _of_dataset(lines).terminal(width)]
+    return Group(*shown, *map(Text, remarks(table)))
 
 
-def remarks(one: Table) -> list[str]:
+def remarks(one: PaperTable) -> list[str]:
     """Notes needed to read the table: meaning of ±, conditions, suspect numbers, ceilings."""
     conditions = {
         key: value for key, value in one.conditions.items() if key not in ("stated_in_paper", "from_released_code")
@@ -72,9 +68,8 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
     """Published results of a method in one metric, one grid per dataset."""
     shown: list[RenderableType] = [Text(f"{method}: {metric} as reported (per cent)", style="bold")]
     for dataset in dict.fromkeys(line.dataset for line in lines):
-        own = [line for line in lines if line.dataset == dataset]
-        grid = _grid(f"on {dataset}", "as printed", "backbone", "dim", "setting", numbers=metric)
-        for line in own:
+        rows = []
+        for line in (line for line in lines if line.dataset == dataset):
             parts = [
                 line.protocol if "mlrc" in line.protocol else "",
                 line.sampler,
@@ -83,23 +78,20 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
             ]
             setting = ", ".join(_SHORT.get(text, text) for text in parts if text)
             backbone, value = _SHORT.get(line.backbone, line.backbone), _cell(line, line.decimals)
-            grid.add_row(line.source, Text(line.printed_method), backbone, line.dim, Text(setting), value)
-        shown.append(grid)
+            rows.append([line.source, line.printed_method, backbone, line.dim, setting, value])
+        columns: list[Column | str] = [f"on {dataset}", "as printed", "backbone", "dim", "setting", *numbers(metric)]
+        shown.append(Table(columns, rows).terminal())
     odd = dict.fromkeys(f"{line.source}, {line.printed_metric}: {line.suspect}" for line in lines if line.suspect)
     return Group(*shown, *map(Text, odd))
 
 
 def as_csv(lines: Sequence[Line]) -> str:
     """One line per number."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     columns = [one.name for one in fields(Line)]
-    writer.writerow(columns)
-    writer.writerows([_plain(getattr(line, column)) for column in columns] for line in lines)
-    return text.getvalue()
+    return Table(columns, [[_plain(getattr(line, column)) for column in columns] for line in lines]).csv(digits=None)
 
 
-def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
+def _of_dataset(lines: list[Line]) -> Table:
     """Methods by metrics. A setting that differs between rows has a column; common settings are stated once."""
     settings = {
         key: [value for value in dict.fromkeys(_setting(line, key) for line in lines) if value] for key in _SETTINGS
@@ -111,29 +103,12 @@ def _grids(lines: list[Line], width: int) -> Iterator[RenderableType]:
         head = (line.printed_method, *(_setting(line, key) for key in varied))
         rows.setdefault(head, {})[line.printed_metric] = _cell(line, decimals)
     metrics = list(dict.fromkeys(line.printed_metric for line in lines))
-    method = min(max(len(head[0]) for head in rows), _NAME)
-    taken = 2 + method + sum(max(map(len, [key, *settings[key]])) + 1 for key in varied)  # 2: the margins
-    widths = {metric: max(len(metric), *(len(cells.get(metric, "-")) for cells in rows.values())) for metric in metrics}
-    for part in divided(widths, width - taken):
-        grid = _grid("method", *varied)
-        grid.columns[0].min_width = method
-        for metric in part:
-            grid.add_column(metric, justify="right", no_wrap=True)
-        for head, cells in rows.items():
-            grid.add_row(Text(head[0]), *head[1:], *(cells.get(metric, "-") for metric in part))
-        yield grid
+    columns = [Column("method", width=26), *map(Column, varied)]
+    columns += [Column(metric, right=True, group=metric) for metric in metrics]
     same = [f"{key} {values[0]}" for key, values in settings.items() if len(values) == 1]
-    if same:
-        yield Text(f"where stated: {', '.join(same)}")
-
-
-def _grid(*columns: str, numbers: str = "") -> Grid:
-    grid = Grid(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for name in columns:
-        grid.add_column(name, overflow="fold")
-    if numbers:
-        grid.add_column(numbers, justify="right", no_wrap=True)
-    return grid
+    notes = [f"where stated: {', '.join(same)}"] if same else []
+    cells = [[*head, *(scores.get(metric) for metric in metrics)] for head, scores in rows.items()]
+    return Table(columns, cells, notes=notes, keys=1 + len(varied))
 
 
 def _setting(line: Line, key: str) -> str:

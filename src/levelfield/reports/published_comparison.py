@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from levelfield import objectives
 from levelfield.papers.published import benchmarks, is_benchmark, reported
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
+from levelfield.table import Column, Table, numbers
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
 _TITLE = "Compared with published results (per cent)"
@@ -29,41 +25,39 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
     """
     source = _table_of(board.study)
     by_row = {run.row: run.spec for run in reversed(runs)}
-    found = [
+    entries = [
         entry
         for row in board.rows
         for metric in board.metrics
         if (entry := _entry(row, by_row[row.label], metric, board.signatures[row.test_set][metric], source)) is not None
     ]
-    return replace(board, facts={**board.facts, "published": found}) if found else board
+    return replace(board, facts={**board.facts, "published": entries}) if entries else board
 
 
-def published_terminal(board: Leaderboard) -> list[RenderableType]:
-    """The table for 80 columns with its notes below; empty if nothing was reported."""
-    found = board.facts.get("published", [])
-    if not found:
-        return []
-    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for name in ("method", "metric", "source", "reported", "ours", "difference", "notes"):
-        figure = name in ("reported", "ours", "difference")
-        table.add_column(name, justify="right" if figure else "left", overflow="fold", no_wrap=figure)
-    numbers = _numbered(found)
-    for one in found:
-        table.add_row(Text(one["row"]), one["metric"], *_fields(one), "".join(f"[{n}]" for n in numbers[_key(one)]))
-    return [Text(), Text(_TITLE, style="bold"), Group(table, *(Text(line) for line in _notes(found)))]
+def published_table(board: Leaderboard, *, numbered: bool = False) -> Table | None:
+    """Published beside ours; None if nothing was reported. numbered: notes are numbers explained below, for a terminal;
+    otherwise each row has its note and the name of the method in the paper."""
+    entries = board.facts.get("published", [])
+    if not entries:
+        return None
+    texts = list(dict.fromkeys(text for entry in entries for text in entry["notes"]))
+    rows = []
+    for entry in entries:
+        note = "".join(f"[{1 + texts.index(text)}]" for text in entry["notes"])
+        last = [note] if numbered else [entry["printed_method"], entry["note"] or None]
+        rows.append([entry["row"], entry["metric"], *published_cells(entry), *last])
+    columns: list[Column | str] = ["method", "metric", "source", *numbers("reported", "ours", "difference")]
+    columns += ["notes"] if numbered else ["as printed", "note"]
+    notes = [f"[{number}] {text}." for number, text in enumerate(texts, 1)] if numbered else []
+    return Table(columns, rows, _TITLE, [*notes, _EXPLAINED])
 
 
-def published_markdown(board: Leaderboard) -> list[str]:
-    """The table as lines of a Markdown page."""
-    found = board.facts.get("published", [])
-    if not found:
-        return []
-    head = ["method", "metric", "source", "reported", "ours", "difference", "as printed", "note"]
-    lines = ["", f"## {_TITLE}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for one in found:
-        fields = [one["row"], one["metric"], *_fields(one), one["printed_method"], one["note"] or "-"]
-        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in fields) + " |")
-    return [*lines, "", _EXPLAINED]
+def published_cells(entry: Mapping[str, Any]) -> list[str]:
+    """Source, reported score, ours and the difference."""
+    spread = f" ±{entry['spread']:g}" if entry["spread"] is not None else ""
+    quoted = "" if entry["origin"] == "own" else f", {entry['origin']}"
+    figures = f"{entry['reported']:g}{spread}", f"{entry['ours']:.2f}", f"{entry['difference']:+.2f}"
+    return [entry["source"] + quoted, *figures]
 
 
 _EXPLAINED = (
@@ -101,8 +95,8 @@ def conditions_of(spec: RunSpec) -> dict[str, Any]:
 def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """A method's settings, including defaults and preset; a miner, refinement or teacher by name only.
 
-    >>> found = resolved_settings("triplet", {"preset": "roth2020/cub"})
-    >>> found["miner"], found["margin"]
+    >>> settings = resolved_settings("triplet", {"preset": "roth2020/cub"})
+    >>> settings["miner"], settings["margin"]
     ('distance_weighted', 0.2)
     """
     settings: dict[str, Any] = {}
@@ -126,17 +120,17 @@ def _table_of(study: str) -> str:
     >>> _table_of("lim2022-table5-cars"), _table_of("demo")
     ('lim2022 table5', '')
     """
-    found = re.match(r"(\w+)-(table\d+)(-|$)", study)
-    return f"{found[1]} {found[2]}" if found else ""
+    parts = re.match(r"(\w+)-(table\d+)(-|$)", study)
+    return f"{parts[1]} {parts[2]}" if parts else ""
 
 
 def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any], source: str) -> dict[str, Any] | None:
     if not is_benchmark(spec.data.name):
         return None
-    found = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec), source=source)
-    if not found:
+    scores = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec), source=source)
+    if not scores:
         return None
-    best, line, mean = found[0], found[0].line, row.cells[metric].mean
+    best, line, mean = scores[0], scores[0].line, row.cells[metric].mean
     notes = [*_incomplete(spec, definition), *best.notes]
     return {
         "row": row.label,
@@ -151,7 +145,7 @@ def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any], 
         "difference": 100 * mean - best.value,
         "note": "; ".join(notes),
         "notes": notes,
-        "others": sorted({one.line.source for one in found[1:]} - {line.source}),
+        "others": sorted({one.line.source for one in scores[1:]} - {line.source}),
     }
 
 
@@ -163,26 +157,6 @@ def _incomplete(spec: RunSpec, definition: Mapping[str, Any]) -> list[str]:
     if not spec.data.settings.get("allow_incomplete") or ours == official:
         return []
     return [f"not the official data: {ours:,} test images here, {official:,} in the paper"]
-
-
-def _fields(one: Mapping[str, Any]) -> list[str]:
-    spread = f" ±{one['spread']:g}" if one["spread"] is not None else ""
-    quoted = "" if one["origin"] == "own" else f", {one['origin']}"
-    return [one["source"] + quoted, f"{one['reported']:g}{spread}", f"{one['ours']:.2f}", f"{one['difference']:+.2f}"]
-
-
-def _numbered(found: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[int]]:
-    texts = list(dict.fromkeys(text for one in found for text in one["notes"]))
-    return {_key(one): [1 + texts.index(text) for text in one["notes"]] for one in found}
-
-
-def _notes(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    texts = dict.fromkeys(text for one in found for text in one["notes"])
-    return [*(f"[{number}] {text}." for number, text in enumerate(texts, 1)), _EXPLAINED]
-
-
-def _key(one: Mapping[str, Any]) -> tuple[str, str]:
-    return one["row"], one["metric"]
 
 
 def _name(value: Any) -> Any:
