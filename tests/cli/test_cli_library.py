@@ -42,12 +42,8 @@ def test_an_unknown_study_is_one_message(levelfield: Levelfield, room: Path, com
     assert levelfield(command, "backbnes").error == (
         "Error: Unknown study 'backbnes'. Did you mean 'backbones'? See `levelfield list studies`."
     )
-    assert "use 'demo'" in levelfield(command, "studies/demo.yaml").error
+    assert "use 'demo'" in levelfield(command, "demo.yaml").error
     assert "is a folder, not a study file" in levelfield(command, "photos").error
-
-
-def test_a_number_of_a_paper_is_answered_with_its_name(levelfield: Levelfield) -> None:
-    assert "'002' is now called 'roth2020'" in levelfield("published", "002").error
 
 
 def test_a_study_that_ships_runs_by_its_name(levelfield: Levelfield, room: Path) -> None:

@@ -10,8 +10,6 @@ import yaml
 from levelfield import library
 from levelfield.data.official import names as benchmarks
 from levelfield.errors import BadSpecification, UnknownName
-from levelfield.objectives import create
-from levelfield.papers.renamed import NUMBERS
 from levelfield.studies.specification.yaml_file import content_of, located, read_study
 
 OWN = [name for name in library.names() if "/" not in name]
@@ -92,14 +90,3 @@ def test_a_missing_file_with_the_name_of_a_built_in_study_is_answered_with_it(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadSpecification, match=f"'{name}'.*See `levelfield list studies`"):
         read_study(path)
-
-
-@pytest.mark.parametrize(("old", "new"), [("002/cub", "roth2020/cub"), (2, "roth2020"), ("003", "lim2022")])
-def test_an_old_preset_is_answered_with_the_new_one(old: object, new: str) -> None:
-    with pytest.raises(BadSpecification, match=f"is now called '{new}'"):
-        create("margin", num_classes=4, dim=8, preset=old)
-
-
-def test_no_paper_is_named_by_a_number() -> None:
-    folders = {name.partition("/")[0] for name in library.names() if "/" in name}
-    assert folders == {*NUMBERS.values(), "kim2020"}

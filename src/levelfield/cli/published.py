@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import console, say
-from levelfield.errors import BadInput, UnknownName, unknown
-from levelfield.papers.renamed import renamed
+from levelfield.errors import BadInput, unknown
 
 if TYPE_CHECKING:
     from levelfield.papers.published import Line
@@ -31,8 +30,6 @@ def published(
     from levelfield.reports import paper_tables as shown
 
     papers = papers_tables.papers()
-    if what is not None and (new := renamed(what)) is not None:
-        raise UnknownName(f"'{what}' is now called '{new}': papers are named by author and year.")
     if what is not None and table is None and what.partition("/")[0] in papers:
         what, _, named = what.partition("/")
         table = named or None

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published import Entry, hyperparameters
-from levelfield.papers.renamed import renamed
 from levelfield.papers.text import TEXT
 
 DATASETS = {"CUB-200-2011": "cub", "CARS196": "cars", "SOP": "sop", "In-Shop": "inshop"}
@@ -203,10 +202,8 @@ def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
 
 def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     """Settings of `preset` for `objective`."""
-    known, preset = presets(objective), _written(preset)
+    known = presets(objective)
     if preset not in known:
-        if (new := renamed(str(preset))) is not None:
-            raise BadSpecification(f"The preset '{preset}' is now called '{new}': papers are named by author and year.")
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
@@ -223,7 +220,7 @@ def preset_lr(objective: str, preset: str) -> float | None:
     (0.0006, None)
     """
     preset_settings(objective, preset)  # refuses an unknown name
-    chosen = Preset(*str(_written(preset)).split("/"))
+    chosen = Preset(*preset.split("/"))
     plain, more, _ = _published(objective, chosen.coded)
     params = {**plain, **more}
     return _base_rate(params, chosen.paper) if params.get("adam_eps", 0) < 0.1 else None
@@ -239,11 +236,6 @@ def without_regulariser(preset: str) -> str:
     if not variant.startswith(_REGULARISED):
         return preset
     return str(Preset(paper, dataset, variant.removeprefix(_REGULARISED).lstrip("_")))
-
-
-def _written(preset: Any) -> Any:
-    """Preset as text: YAML reads a bare 002, the former name of a paper, as a number."""
-    return f"{preset:03d}" if isinstance(preset, int) else preset if preset is None else str(preset)
 
 
 def _ours(entry: Entry) -> tuple[str, str]:
