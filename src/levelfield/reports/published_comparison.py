@@ -15,6 +15,7 @@ from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.table import Column, Table, numbers
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}
+_WHOLE = ("standard", "query-gallery")  # protocols that train on all training images of a benchmark
 _TITLE = "Compared with published results (per cent)"
 
 
@@ -25,11 +26,13 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
     """
     source = _table_of(board.study)
     by_row = {run.row: run.spec for run in reversed(runs)}
+    conditions = {label: conditions_of(spec, runs) for label, spec in by_row.items() if is_benchmark(spec.data.name)}
     entries = [
         entry
         for row in board.rows
         for metric in board.metrics
-        if (entry := _entry(row, by_row[row.label], metric, board.signatures[row.test_set][metric], source)) is not None
+        if row.label in conditions
+        and (entry := _entry(row, by_row[row.label], metric, conditions[row.label], board, source)) is not None
     ]
     return replace(board, facts={**board.facts, "published": entries}) if entries else board
 
@@ -67,28 +70,31 @@ _EXPLAINED = (
 )
 
 
-def conditions_of(spec: RunSpec) -> dict[str, Any]:
-    """The conditions of a run, with the keys of `published.reported`."""
+def conditions_of(spec: RunSpec, runs: Sequence[PlannedRun] = ()) -> dict[str, Any]:
+    """The conditions of a run, with the keys of `published.reported`. `runs`: those of its study."""
     conditions, settings = spec.conditions, resolved_settings(spec.method.name, spec.method.settings)
+    if spec.method.name == "ensemble":  # papers name the joined method, a study the label of its row
+        settings["of"] = next((run.spec.method.name for run in runs if run.label == settings["of"]), settings["of"])
     protocol = spec.protocol.name
     if protocol == "mlrc":
         protocol = "mlrc-concatenated" if spec.fold is None else "mlrc-separated"
     batch = str(settings.pop("batch", None) or conditions.batch)
     layout = conditions.model_copy(update={"batch": batch}).layout
     batching = _name(settings.pop("batching", None)) or layout.batching
+    dim = settings.get("meta_classes", conditions.dim)  # DREML has a number for each meta class
     counts = benchmarks().get(spec.data.name)
-    seen = conditions.steps * layout.batch_size
+    epoch = conditions.batches_per_epoch or (counts["train_images"] / layout.batch_size if counts else None)
     return {
         **settings,
         "protocol": protocol,
         "backbone": conditions.backbone,
-        "dim": conditions.dim * (len(spec.needs) if spec.joined else 1),
+        "dim": dim * (len(spec.needs) if spec.joined else 1),
         "image": conditions.image,
         "batch": layout.batch_size,
         "sampler": _SAMPLERS.get(batching, f"SPC-{layout.per_class}" if layout.per_class else batching),
         "selection": "last" if conditions.select == "budget" else "validation",
         "networks": len(spec.needs) or None,
-        "epochs": round(seen / counts["train_images"]) if counts and protocol == "standard" else None,
+        "epochs": round(conditions.steps / epoch) if epoch and protocol in _WHOLE else None,
     }
 
 
@@ -124,14 +130,14 @@ def _table_of(study: str) -> str:
     return f"{parts[1]} {parts[2]}" if parts else ""
 
 
-def _entry(row: Row, spec: RunSpec, metric: str, definition: Mapping[str, Any], source: str) -> dict[str, Any] | None:
-    if not is_benchmark(spec.data.name):
-        return None
-    scores = reported(spec.data.name, spec.method.name, metric, conditions=conditions_of(spec), source=source)
+def _entry(
+    row: Row, spec: RunSpec, metric: str, conditions: Mapping[str, Any], board: Leaderboard, source: str
+) -> dict[str, Any] | None:
+    scores = reported(spec.data.name, spec.method.name, metric, conditions=conditions, source=source)
     if not scores:
         return None
     best, line, mean = scores[0], scores[0].line, row.cells[metric].mean
-    notes = [*_incomplete(spec, definition), *best.notes]
+    notes = [*_incomplete(spec, board.signatures[row.test_set][metric]), *best.notes]
     return {
         "row": row.label,
         "metric": metric,

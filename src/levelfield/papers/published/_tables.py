@@ -13,6 +13,8 @@ from typing import Any
 
 from levelfield.errors import unknown
 
+_PROTOCOLS = {"ImageNet": "closed", "In-Shop": "query-gallery"}  # where a table states none
+
 
 @dataclass(frozen=True)
 class Line:
@@ -185,7 +187,7 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
         dataset=known["datasets"][row["dataset"]]["name"],
         backbone=architecture(row["backbone"]),
         dim=row["dim"],
-        protocol=row["protocol"] or ("closed" if row["dataset"] == "ImageNet" else "standard"),
+        protocol=row["protocol"] or _PROTOCOLS.get(row["dataset"], "standard"),
         batch=row["batch"],
         image=row["image_size"],
         sampler=row["sampler"],
