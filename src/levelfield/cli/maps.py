@@ -29,17 +29,15 @@ def maps(
 
     One row per run, the baseline first.
     """
-    from levelfield.data import read_image
     from levelfield.reports.figures import check_name
     from levelfield.reports.figures.activation_maps import activations, draw_activation_maps
 
     check_name(out)
     models = [_single(run, device) for run in runs]
-    opened = [read_image(path) for path in images]
     labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
-    pictures, found = activations(dict(zip(labels, models, strict=True)), opened)
+    pictures, found = activations(dict(zip(labels, models, strict=True)), images)
     path = draw_activation_maps(pictures, found, out, channels=channels)
     say(f"Written: {path}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,7 @@ from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
 if TYPE_CHECKING:
+    from levelfield.data.files.pictures import Picture
     from levelfield.embedder.model import Model
 
 IMAGES = 4
@@ -55,28 +57,30 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
 )
 def draw_of_rows(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the first seed of up to four rows, the worst first; images are drawn by a named stream, one per class."""
-    from levelfield.data import read_image
+    from levelfield.embedder.devices import requested
     from levelfield.embedder.model import Model, load
 
     shown = pictured(rows, metric, "activation-maps")
     folders = {row.row.label: row.results[0].folder for row in rows if row.row.label in shown.embeddings}
-    models = {label: load(folders[label]) for label in reversed(shown.embeddings)}
+    models = {label: load(folders[label], device=requested()) for label in reversed(shown.embeddings)}
     single = {label: model for label, model in models.items() if isinstance(model, Model)}
     if not single:
         raise BadInput("The figure 'activation-maps' needs a row with a single network: all rows here join several.")
     order = numpy_stream(0, "activation maps", "images").permutation(len(shown.images))
     _, first = np.unique(shown.images.codes[order], return_index=True)
     chosen = order[np.sort(first)[:IMAGES]]
-    pictures, maps = activations(single, [read_image(shown.images.paths[image]) for image in chosen])
+    pictures, maps = activations(single, [shown.images.paths[image] for image in chosen])
     return draw_activation_maps(pictures, maps, path)
 
 
 def activations(
-    models: dict[str, Model], images: list[Image.Image]
+    models: dict[str, Model], images: Sequence[Picture]
 ) -> tuple[list[np.ndarray], dict[str, list[np.ndarray]]]:
     """The images as the first model sees them, and by label the last feature map (channels, height, width) of each."""
     import torch
 
+    from levelfield.data.files.pictures import opened
+    from levelfield.data.loader import Loader
     from levelfield.data.views.basic import TestView
     from levelfield.data.views.named import StepsView
 
@@ -84,9 +88,9 @@ def activations(
     assert isinstance(first, TestView | StepsView)
     maps = {}
     for label, model in models.items():
-        seen = torch.stack([model.view(image) for image in images]).to(model.device)
+        seen = torch.cat([part for (part,) in Loader(images, model.view, device=model.device)])
         maps[label] = list(model.embedder.trunk.last_map(seen).cpu().numpy())
-    return [np.asarray(first.picture(image)) for image in images], maps
+    return [np.asarray(first.picture(opened(image, decoded=first.decoded))) for image in images], maps
 
 
 def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.studies.runs.finished import how_refined, stored_test
 
@@ -43,7 +45,7 @@ class Finder:
 
     def __init__(self) -> None:
         self._tables = _Recent(_Table, _TABLES)
-        self._models: _Recent[Model | Ensemble] = _Recent(_model, _MODELS)
+        self._models: _Recent[Model | Ensemble] = _Recent(partial(_model, device=requested()), _MODELS)
         self._turn = threading.Lock()
         self._places = threading.Semaphore(_WAITING)
 
@@ -134,7 +136,7 @@ def _lengths(rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def _model(run: Path) -> Model | Ensemble:
+def _model(run: Path, *, device: str) -> Model | Ensemble:
     from levelfield.embedder import load
 
     if refined := how_refined(run):
@@ -142,4 +144,4 @@ def _model(run: Path) -> Model | Ensemble:
             f"This method refines its embeddings at test time ({refined}), which its stored model cannot repeat "
             "for one image. Choose another method."
         )
-    return load(run)
+    return load(run, device=device)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from levelfield import embedder as networks  # imports timm on first use, beside the maps
-from levelfield.data import read_image
+from levelfield.data.loader import Loader
+from levelfield.embedder.devices import requested
 from levelfield.embedder.head.head import Head
 from levelfield.errors import LevelfieldError
 from levelfield.randomness import numpy_stream
@@ -82,16 +83,17 @@ def _pairs(one: Subject, queries: Array) -> list[tuple[int, int]]:
 
 
 def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Explained]:
-    model = networks.load(one.folder)
+    model = networks.load(one.folder, device=requested())
     how = _linear(model)
     assert isinstance(model, networks.Model)
     numbers = list(dict.fromkeys(image for pair in pairs for image in pair))
-    seen = torch.stack([model.view(read_image(images.paths[image]), None) for image in numbers])
-    maps = model.embedder.trunk.maps(seen)
+    loader = Loader([images.paths[image] for image in numbers], model.view, device=model.device)
+    seen = torch.cat([part for (part,) in loader])
+    maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
     place = {image: number for number, image in enumerate(numbers)}
     refined = how_refined(one.folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
-    rows = model.embedder.head(model.embedder.features(seen)).detach().double().numpy()
+    rows = model.embedder.head(model.embedder.features(seen)).detach().cpu().double().numpy()
     made = []
     for image, neighbour in pairs:
         taps = {number: [tap[place[number]] for tap in maps[:-1]] for number in (image, neighbour)}
@@ -115,7 +117,7 @@ def _linear(model: object) -> Linear:
         raise LevelfieldError("it reads the network's token, which is no sum over cells.")
     if not isinstance(embedder.head, Head | nn.Identity):
         raise LevelfieldError(f"its head ({type(embedder.head).__name__}) is not linear.")
-    return Linear(trunk.pooling, trunk.normalize_taps, copy.deepcopy(embedder.head).double())
+    return Linear(trunk.pooling, trunk.normalize_taps, copy.deepcopy(embedder.head).cpu().double())
 
 
 def _sentence(caveats: Sequence[str]) -> str:
