@@ -21,6 +21,7 @@ def test_rows_are_copied_once_if_they_fit(tmp_path: Path, monkeypatch: pytest.Mo
     )
     monkeypatch.setattr(OnDevice, "_all", lambda self: (copied.append(5), self._rows.tensors())[1])
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: (copied.append(len(tensor)), tensor)[1])
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     copied: list[int] = []
     placed = OnDevice(rows, "cuda")
     assert len(placed) == 5

@@ -25,9 +25,14 @@ class OnDevice:
 
     def __getitem__(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, ...]:
         if self._resident is None:
-            return tuple(part.to(self._device) for part in self._rows[indices])
+            return tuple(self._copied(part) for part in self._rows[indices])
         chosen = torch.from_numpy(np.asarray(indices, dtype=np.int64)).to(self._device, non_blocking=True)
         return tuple(part.index_select(0, chosen) for part in self._resident)
+
+    def _copied(self, part: Tensor) -> Tensor:
+        """A copy on the device; on CUDA through pinned memory, so that the host does not wait."""
+        pinned = self._device.type == "cuda"
+        return (part.pin_memory() if pinned else part).to(self._device, non_blocking=pinned)
 
     def _all(self) -> tuple[Tensor, ...]:
         return tuple(part.to(self._device) for part in self._rows.tensors())
