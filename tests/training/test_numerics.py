@@ -22,6 +22,15 @@ def test_too_little_memory_names_batch_image_size_and_accumulate(pieces: int, mo
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
 
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [("mps", "MPS backend out of memory (MPS allocated: 8 GB)"), ("cpu", "DefaultCPUAllocator: can't allocate memory")],
+)
+def test_too_little_memory_has_one_message_on_every_device(device: str, text: str) -> None:
+    with pytest.raises(RunFailed, match=f"memory of {device} is not enough"), numerics(conditions(), device):
+        raise RuntimeError(text)
+
+
 def test_a_kernel_that_is_not_deterministic_is_named() -> None:
     text = "cumsum_cuda_kernel does not have a deterministic implementation, but you set ..."
     with (

@@ -12,6 +12,7 @@ from levelfield.errors import RunFailed
 from levelfield.training.conditions import Conditions
 
 _WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory")  # as MPS and the CPU say it
 
 
 @contextmanager
@@ -20,23 +21,31 @@ def numerics(conditions: Conditions, device: str) -> Iterator[None]:
     try:
         with _deterministic(conditions.deterministic and torch.device(device).type == "cuda"):
             yield
-    except torch.cuda.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if (message := _explanation(error, conditions, device)) is None:
+            raise
+        raise RunFailed(message) from error
+
+
+def _explanation(error: RuntimeError, conditions: Conditions, device: str) -> str | None:
+    """The message for too little memory or for a kernel that is not deterministic; None for other errors."""
+    text = str(error)
+    if isinstance(error, torch.OutOfMemoryError) or any(sign in text for sign in _OUT_OF_MEMORY):
         size, pieces = conditions.layout.batch_size, conditions.accumulate
         more = next((k for k in range(2 * pieces, size) if size % k == 0), size)  # it has to divide the batch
-        raise RunFailed(
+        return (
             f"The memory of {device} is not enough for a batch of {size} images "
             f"({conditions.batch}) of {conditions.image} pixels, embedded in {pieces} piece(s). Ways "
             f"out: more pieces with the same result (conditions.accumulate={more}), a smaller "
-            "conditions.batch, a smaller conditions.image, or fewer --jobs per GPU."
-        ) from error
-    except RuntimeError as error:
-        if "does not have a deterministic implementation" not in str(error):
-            raise
-        operation = str(error).split(" does not", 1)[0]
-        raise RunFailed(
+            f"conditions.batch, a smaller conditions.image, or fewer --jobs{'' if device == 'cpu' else ' per GPU'}."
+        )
+    if "does not have a deterministic implementation" in text:
+        operation = text.split(" does not", 1)[0]
+        return (
             f"deterministic: true cannot be kept: {operation} has no deterministic kernel on {device}. Leave the "
             "condition out; bits can then differ between two runs."
-        ) from error
+        )
+    return None
 
 
 def same_bits(deterministic: bool, device: str) -> bool:
