@@ -109,7 +109,8 @@ def estimate(
         dims[run.spec.folder_name] = numbers
         run_bytes += 4 * (len(inputs.fold.test) * numbers + weights)
         stage.advance()
-    jobs = max(1, min(jobs, len(runs), capacity(options.device)))
+    processes = max((run.spec.conditions.processes for run in runs), default=1)
+    jobs = max(1, min(jobs, len(runs), capacity(options.device, processes)))
     return Estimate(
         list(rows.values()),
         sum(look.seconds_per_image * look.missing_images for look in looks.values()),
