@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pretended_gpu import waits
+from pretended_gpu import waits, without_float64
 from safetensors.torch import load_file
 from small_world import carry_out, make_photos, run_one, small_study
 from torch import Tensor
 
+from levelfield.geometry import WITHOUT_FLOAT64
 from levelfield.methods import Batch, Method
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.yaml_file import read_study
@@ -53,11 +54,9 @@ def options(folder: Path, **pace: Any) -> Options:
     return Options(device="cuda", cache_folder=folder / "cache", pace=Pace(**pace))
 
 
-def test_every_method_of_the_papers_trains_on_a_device(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, methods_of_papers(), proxies="class_means", steps=2, batch="3x4")
-    runs, outcome = carry_out(study, tmp_path / "runs", options(tmp_path))
-    assert not outcome.failed, outcome.failed
-    assert len(runs) >= 65
+def rarely(folder: Path) -> Options:
+    """Only the first and the last step log."""
+    return options(folder, log_every=100, save_every_seconds=1e9)
 
 
 @contextmanager
@@ -74,8 +73,11 @@ def at_every_step(act: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def test_a_run_that_was_interrupted_resumes_to_the_same_bits(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, [{"margin": {"miner": "distance_weighted"}}], steps=6)
+@pytest.mark.parametrize("conditions", [{}, {"cut": "last-1", "precision": "fp16"}], ids=str)
+def test_a_run_that_was_interrupted_resumes_to_the_same_bits(
+    photos: Path, tmp_path: Path, conditions: dict[str, Any]
+) -> None:
+    study = small_study(photos, [{"margin": {"miner": "distance_weighted"}}], steps=6, **conditions)
     whole = run_one(study, tmp_path / "whole", options(tmp_path))
     steps = count(1)
 
@@ -97,15 +99,63 @@ WAITS_OF_A_STEP = 1
 """In a step that neither logs nor saves."""
 
 
+def check_steps(waited: list[str], begins: list[int], steps: int) -> None:
+    """begins: how many waits there were when each step of each run embedded its batch."""
+    for begin, end in zip(begins[1::steps], begins[2::steps], strict=True):
+        step = waited[begin:end]
+        assert len(step) <= WAITS_OF_A_STEP, f"{len(step)} waits in a step: {'; '.join(step)}"
+
+
+def test_every_method_of_the_papers_trains_and_waits_at_most_once_in_a_step(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, methods_of_papers(), proxies="class_means", steps=4, batch="3x4")
+    begins: list[int] = []
+    with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
+        runs, outcome = carry_out(study, tmp_path / "runs", rarely(tmp_path))
+    assert not outcome.failed, outcome.failed
+    assert len(runs) >= 65
+    assert len(begins) >= 4 * 60
+    check_steps(waited, begins, 4)
+
+
+@pytest.mark.parametrize(
+    ("method", "conditions"),
+    [
+        *((method, {"cut": "tuned"}) for method in FIVE),
+        ({"proxy_anchor": {}}, {"cut": "tuned", "batch_norm": "train", "accumulate": 2, "clip": 1.0}),
+        ({"proxy_anchor": {}}, {"cut": "last-1", "optimiser": "radam"}),
+        ({"proxy_anchor": {}}, {"cut": "last-1", "precision": "fp16"}),
+        ({"proxy_anchor": {}}, {"cut": "last-1", "precision": "fp16", "optimiser": "radam"}),
+        ({"proxy_anchor": {}}, {"cut": "tuned", "precision": "bf16"}),
+    ],
+    ids=str,
+)
+def test_a_normal_step_waits_for_the_device_at_most_once(
+    photos: Path, tmp_path: Path, method: dict[str, Any], conditions: dict[str, Any]
+) -> None:
+    begins: list[int] = []
+    with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
+        run_one(small_study(photos, [method], steps=4, batch="3x4", **conditions), tmp_path / "runs", rarely(tmp_path))
+    check_steps(waited, begins, 4)
+
+
+def test_stored_features_that_do_not_fit_on_the_device_arrive_without_a_wait(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (0, 1))
+    begins: list[int] = []
+    with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
+        run_one(small_study(photos, ["proxy_anchor"], steps=4), tmp_path / "runs", rarely(tmp_path))
+    assert begins[1] == begins[2], waited[begins[1] : begins[2]]
+
+
 @pytest.mark.parametrize("method", FIVE, ids=str)
-def test_a_normal_step_waits_for_the_device_at_most_once(photos: Path, tmp_path: Path, method: dict[str, Any]) -> None:
-    study = small_study(photos, [method], cut="tuned", steps=5, batch="3x4")
-    with waits() as waited:
-        seen: list[int] = []
-        with at_every_step(lambda: seen.append(len(waited))):
-            run_one(study, tmp_path / "runs", options(tmp_path, log_every=100, save_every_seconds=1e9))
-        step = waited[seen[2] : seen[3]]
-    assert len(step) <= WAITS_OF_A_STEP, f"{len(step)} waits in a step: {'; '.join(step)}"
+def test_training_needs_no_float64_on_the_device(photos: Path, tmp_path: Path, method: dict[str, Any]) -> None:
+    WITHOUT_FLOAT64.add("cuda")
+    try:
+        with without_float64():
+            run_one(small_study(photos, [method], steps=2, batch="3x4"), tmp_path / "runs", options(tmp_path))
+    finally:
+        WITHOUT_FLOAT64.remove("cuda")
 
 
 def test_a_constant_loss_on_the_host_is_read_with_those_on_the_device() -> None:

@@ -82,8 +82,9 @@ def carry_out(
     study: Study, folder: Path, options: Options | None = None, *, progress: RunsProgress = SILENT_RUNS
 ) -> tuple[list[PlannedRun], Outcome]:
     """All runs of a study, one after another in this process."""
-    runs = prepare(study)
-    outcome = run_all(runs, folder, study.metrics, jobs=0, options=options or Options(), progress=progress)
+    options = options or Options()
+    runs = prepare(study, device=options.device)
+    outcome = run_all(runs, folder, study.metrics, jobs=0, options=options, progress=progress)
     return runs, outcome
 
 
