@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +39,9 @@ class FakeRay(SimpleNamespace):
         if self.error is not None:
             raise self.error
         self.told.append(num_cpus)
+
+    def remote(self, **_: object) -> Callable[..., SimpleNamespace]:
+        return lambda work: SimpleNamespace(remote=work)
 
     def shutdown(self) -> None:
         self.threads.add(threading.current_thread())
@@ -122,7 +125,11 @@ def test_processes_that_are_not_used_import_nothing() -> None:
     assert preloaded(4) == []
 
 
-def test_a_study_on_a_local_ray_has_the_same_bits(photos: Path, tmp_path: Path) -> None:
+def test_a_study_on_a_local_ray_has_the_same_bits_and_imports_nothing_from_its_directory(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyarrow.py").write_text("open('imported', 'w').close()")  # which Ray imports
     study = small_study(photos, ["margin"], overrides=("seeds=2",))
     file, log = tmp_path / "small.yaml", tmp_path / "log.txt"
     file.write_text(yaml.safe_dump(study.model_dump(mode="json", exclude_defaults=True) | {"name": "small"}))
@@ -135,6 +142,7 @@ def test_a_study_on_a_local_ray_has_the_same_bits(photos: Path, tmp_path: Path) 
     assert driver.exitcode == 0, said
     assert "Token authentication" not in said
     assert "SIGTERM" not in said
+    assert not (tmp_path / "imported").exists()
     runs, outcome = carry_out(study, tmp_path / "here")
     assert not outcome.failed
     for one, other in zip(results(prepare(study), tmp_path / "small"), results(runs, tmp_path / "here"), strict=True):

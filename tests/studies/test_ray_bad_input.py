@@ -8,7 +8,6 @@ import fcntl
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -57,46 +56,25 @@ def test_a_port_where_nothing_listens_is_refused_at_once() -> None:
 def test_a_port_that_never_answers_is_refused_after_its_patience(
     server: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 2 * connect.PATIENCE < 15
-    monkeypatch.setattr(connect, "PATIENCE", 0.2)
+    monkeypatch.setattr(connect, "STATUS_SECONDS", 0.2)
     with pytest.raises(BadInput, match="it does not answer"):
         connect.check_address(server[1])
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
-def test_another_server_is_not_taken_for_ray(server: tuple[socket.socket, str], answer: bytes) -> None:
-    def serve() -> None:
-        line, _ = server[0].accept()
-        with line:
-            line.recv(100)
-            line.sendall(answer)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
+def test_a_server_whose_status_ray_cannot_read_is_refused(
+    server: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name, path: "false")
     with pytest.raises(BadInput, match="what answers there is not ray"):
         connect.check_address(server[1])
-    thread.join()
-
-
-def test_a_grpc_server_is_greeted(server: tuple[socket.socket, str]) -> None:
-    def serve() -> None:
-        line, _ = server[0].accept()
-        with line:
-            assert line.recv(100).startswith(b"PRI * HTTP/2.0")
-            line.sendall(b"\0\0\0\x04\0\0\0\0\0")
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    connect.check_address(server[1])
-    thread.join()
 
 
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("10.0.0.1", "not the address of a Ray cluster. Give HOST:PORT"),
-        ("10.0.0.1:port", "not the address of a Ray cluster"),
-        ("ray://10.0.0.1:10001", "Ray Client, which cannot stream results"),
+        ("127.0.0.1", "not the address of a Ray cluster. Give HOST:PORT"),
+        ("127.0.0.1:port", "not the address of a Ray cluster"),
+        ("ray://127.0.0.1:10001", "Ray Client, which cannot stream results"),
         ("127.0.0.1:99999", "No Ray at 127.0.0.1:99999"),
     ],
 )
@@ -135,8 +113,8 @@ def test_a_cluster_with_another_version_is_named(monkeypatch: pytest.MonkeyPatch
     fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init)
     monkeypatch.setitem(sys.modules, "ray", fake)
     monkeypatch.setattr(connect, "check_address", lambda _: None)
-    told = r"at 10.0.0.1:6379 runs Ray 2.51.0 with Python 3.12.1, this is Ray 2.60.0 with Python 3.*same versions"
-    with pytest.raises(BadInput, match=told), connect.connected("10.0.0.1:6379"):
+    told = r"at 127.0.0.1:6379 runs Ray 2.51.0 with Python 3.12.1, this is Ray 2.60.0 with Python 3.*same versions"
+    with pytest.raises(BadInput, match=told), connect.connected("127.0.0.1:6379"):
         pass
 
 
@@ -148,7 +126,7 @@ def test_a_request_to_end_stops_the_command_like_ctrl_c(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ray", fake)
     monkeypatch.setattr(connect, "check_address", lambda _: None)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), connect.connected("10.0.0.1:6379"):
+    with pytest.raises(KeyboardInterrupt), connect.connected("127.0.0.1:6379"):
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
 

@@ -23,7 +23,7 @@ def _cluster() -> None:
     """Check a Ray cluster."""
 
 
-@group.command(epilog="Example: levelfield cluster check 10.0.0.1:6379 --study demo")
+@group.command(epilog="Example: levelfield cluster check HOST:6379 --study demo")
 def check(
     address: Annotated[str, typer.Argument(help="HOST:PORT of the head, or auto: the cluster of this machine.")],
     study: Annotated[str | None, typer.Option("--study", help="Study whose data every node must have.")] = None,

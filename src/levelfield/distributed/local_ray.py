@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ class LocalRay:
         self.cpus, self._ray, self._modules = cpus, ray, list(modules)
         self._ready, self._over = threading.Event(), threading.Event()
         self._error: Exception | None = None
+        self._imports: list[Any] = []
         self._thread = threading.Thread(target=self._live, name="local Ray", daemon=True)
         self._thread.start()
         atexit.register(self._end_at_exit)
@@ -55,14 +58,15 @@ class LocalRay:
     def _live(self) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
         try:
-            with _without_warnings():
+            with _without_warnings(), safe_path() as environment:
                 self._ray.init(
                     address="local",
                     num_cpus=self.cpus,
                     object_store_memory=STORE,
-                    _system_config={"preload_python_modules": self._modules},
+                    runtime_env=environment,
                     **quiet,
                 )
+            self._import_modules()
         except Exception as error:  # raised by `wait`
             self._error = error
             return
@@ -70,6 +74,28 @@ class LocalRay:
             self._ready.set()
         self._over.wait()
         self._ray.shutdown()
+
+    def _import_modules(self) -> None:
+        """Let each process import what its first task needs, while the command prepares the runs."""
+        if self._modules:
+            task = self._ray.remote(num_cpus=1)(_import_all)
+            self._imports = [task.remote(self._modules) for _ in range(self.cpus or 1)]
+
+
+@contextmanager
+def safe_path() -> Iterator[dict[str, str]]:
+    """Context with the runtime environment of a job whose processes do not import from the working directory.
+
+    Without a `working_dir`, Ray adds the directory of the driver to the path of every process. `ray.init` copies this
+    empty one.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        yield {"working_dir": folder}
+
+
+def _import_all(modules: Sequence[str]) -> None:
+    for name in modules:
+        importlib.import_module(name)
 
 
 _early: LocalRay | None = None
@@ -90,15 +116,15 @@ def running(ray: Any, cpus: int | None, modules: Sequence[str]) -> Iterator[None
     if _early is not None and _early.cpus != cpus:
         end_early()
     _last, _early = _early or LocalRay(ray, cpus, modules), None
-    found = _last
+    local = _last
     try:
-        found.wait()
+        local.wait()
         yield
     except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
-        found.end()
-        found.wait_for_end()
+        local.end()
+        local.wait_for_end()
         raise
-    found.end()
+    local.end()
 
 
 def is_early() -> bool:

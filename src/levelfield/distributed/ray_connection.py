@@ -6,8 +6,10 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,9 +21,8 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 
 LOCAL = "local"
 OLDEST = (2, 50)
-PATIENCE = 5.0  # seconds for each of the two steps of the greeting
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # how every gRPC client begins (RFC 9113)
-_SETTINGS = 0x04  # the frame with which a server answers
+PATIENCE = 5.0  # seconds until an open port accepts a connection
+STATUS_SECONDS = 20.0  # until `ray status` has answered; alone it would try for 40 seconds
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
 
 
@@ -38,13 +39,13 @@ def import_ray() -> Any:
     return ray
 
 
-def address_of(given: str) -> str:
-    """The address of a Ray: as given, or else of `RAY_ADDRESS`; `local` if there is none.
+def address_of(named: str) -> str:
+    """The address that the user named, or else `RAY_ADDRESS`; `local` if there is none.
 
-    >>> address_of("10.0.0.1:6379")
-    '10.0.0.1:6379'
+    >>> address_of("127.0.0.1:6379")
+    '127.0.0.1:6379'
     """
-    return given or os.environ.get("RAY_ADDRESS", "") or LOCAL
+    return named or os.environ.get("RAY_ADDRESS", "") or LOCAL
 
 
 def start_early(cpus: int, modules: Sequence[str]) -> None:
@@ -78,7 +79,8 @@ def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] =
             else:
                 check_address(address)
                 local_ray.end_early()
-                ray.init(address=address, log_to_driver=False, configure_logging=False)
+                with local_ray.safe_path() as environment:
+                    ray.init(address=address, log_to_driver=False, configure_logging=False, runtime_env=environment)
                 held.callback(ray.shutdown)
         except (RuntimeError, ConnectionError, ValueError) as error:
             raise _explained(ray, address, error) from error
@@ -104,16 +106,18 @@ def check_address(address: str) -> None:
     if address.startswith("ray://"):
         raise BadInput(
             f"{address} is the address of a Ray Client, which cannot stream results. Run the command on a machine of "
-            "the cluster and give HOST:PORT of its head, such as 10.0.0.1:6379, or auto."
+            "the cluster and give HOST:PORT of its head, such as head-node:6379, or auto."
         )
-    found = _HOST.fullmatch(address)
-    if found is None:
+    match = _HOST.fullmatch(address)
+    if match is None:
         raise BadInput(
-            f"'{address}' is not the address of a Ray cluster. Give HOST:PORT, such as 10.0.0.1:6379, or auto for the "
+            f"'{address}' is not the address of a Ray cluster. Give HOST:PORT, such as head-node:6379, or auto for the "
             "cluster of this machine."
         )
     try:
-        _greet(found["host"].strip("[]"), int(found["port"]))
+        with socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=PATIENCE):
+            pass  # a closed port refuses at once
+        _ask_status(address)
     except (OSError, OverflowError) as error:
         reason = "it does not answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or error
         raise BadInput(
@@ -122,20 +126,18 @@ def check_address(address: str) -> None:
         ) from error
 
 
-def _greet(host: str, port: int) -> None:
-    """Raise OSError unless a gRPC server answers."""
-    with socket.create_connection((host, port), timeout=PATIENCE) as line:
-        if os.environ.get("RAY_USE_TLS", "0") == "1":
-            return  # an encrypted server answers only to its certificate
-        line.sendall(_PREFACE)
-        answer = b""
-        while len(answer) < 4:
-            part = line.recv(9)
-            if not part:
-                raise ConnectionError("what answers there is not Ray")
-            answer += part
-        if answer[3] != _SETTINGS:
-            raise ConnectionError("what answers there is not Ray")
+def _ask_status(address: str) -> None:
+    """Raise OSError unless the Ray at `address` tells its status."""
+    ray = shutil.which("ray", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]))
+    if ray is None:
+        return  # installed without its command: `ray.init` will say what is wrong
+    command = [ray, "status", "--address", address]
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=STATUS_SECONDS, check=True)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError from error
+    except subprocess.CalledProcessError as error:
+        raise ConnectionError("what answers there is not Ray") from error
 
 
 def _explained(ray: Any, address: str, error: Exception) -> LevelfieldError:

@@ -20,8 +20,8 @@ def with_ray_address(arguments: list[str]) -> list[str]:
 
     >>> with_ray_address(["compare", "--ray", "demo", "seeds=5"])
     ['compare', '--ray=', 'demo', 'seeds=5']
-    >>> with_ray_address(["compare", "demo", "--ray", "10.0.0.1:6379"])
-    ['compare', 'demo', '--ray', '10.0.0.1:6379']
+    >>> with_ray_address(["compare", "demo", "--ray", "127.0.0.1:6379"])
+    ['compare', 'demo', '--ray', '127.0.0.1:6379']
     """
     after = [*arguments[1:], ""]
     return [
