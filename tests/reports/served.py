@@ -89,14 +89,10 @@ class Client:
         """Any bytes as a request."""
         with socket.create_connection(("127.0.0.1", self.server.server_port), timeout=20) as connection:
             connection.sendall(content)
-            return answered(connection, content[:4] == b"HEAD")
-
-
-def answered(connection: socket.socket, head: bool = False) -> Got:
-    response = http.client.HTTPResponse(connection, method="HEAD" if head else "GET")
-    response.begin()
-    content = response.read()
-    return Got(response.status, {name.lower(): value for name, value in response.getheaders()}, content)
+            response = http.client.HTTPResponse(connection, method="HEAD" if content[:4] == b"HEAD" else "GET")
+            response.begin()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Got(response.status, headers, response.read())
 
 
 @contextmanager

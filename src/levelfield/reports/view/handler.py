@@ -1,13 +1,11 @@
-"""One request over one connection: read it within bounds, check it, answer it."""
+"""One request over one connection: check it, then answer it."""
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import socket
 import time
-from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_HEAD = 16_384  # bytes of the request line and the headers
 _PART = 65_536  # bytes read at a time
 _LINGER = 2.0  # seconds in which the rest of a refused upload is read, so that the client gets the answer
 _ALWAYS = {
@@ -38,60 +35,34 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP/1.0 on purpose: one request for each connection, so nothing can follow a request."""
 
     server: Server
-    timeout = 60.0  # seconds for each part that is read or written
     protocol_version = "HTTP/1.0"
 
-    def handle(self) -> None:
-        self.command = self.requestline = ""
-        with suppress(ConnectionError, TimeoutError):  # the client left
-            try:
-                if self._read_head():
-                    self._reply(HTTPStatus.OK, self._answer())
-            except Refused as error:
-                self._refuse(error.status, str(error))
+    def setup(self) -> None:
+        self.timeout = self.server.seconds  # for each part that is read or written
+        super().setup()
 
-    def _read_head(self) -> bool:
-        """Read the request line and the headers; False if nothing came, or if an error was already sent."""
-        lines: list[bytes] = []
-        left = _HEAD
-        while not lines or lines[-1].strip(b"\r\n"):
-            line = self.rfile.readline(left + 1)
-            left -= len(line)
-            if left < 0:
-                raise Refused(431, f"The request line and the headers have more than {_HEAD:,} bytes.")
-            if not line and not lines:
-                return False
-            if not line.endswith(b"\n"):
-                raise Refused(408, "The request did not arrive completely or in time.")
-            lines.append(line)
-        self.raw_requestline, body = lines[0], self.rfile
-        self.rfile = io.BufferedReader(io.BytesIO(b"".join(lines[1:])))
+    def do_GET(self) -> None:
         try:
-            if self.parse_request():
-                return True
-        finally:
-            self.rfile = body
-        if not self.requestline:
-            raise Refused(400, "The request is empty.")
-        return False
+            answer = self._answer()
+        except Refused as error:
+            self._refuse(error.status, str(error))
+        else:
+            self._reply(HTTPStatus.OK, answer)
+
+    do_HEAD = do_POST = do_GET
 
     def _answer(self) -> Answer:
         """Check the request, then ask the site; an error inside becomes one sentence."""
         host = check_host(self.headers, self.server.server_port)
-        if self.command not in METHODS:
-            raise Refused(405, f"This server supports {', '.join(METHODS)} only.")
         if self.path == "/favicon.ico":  # browsers ask for it by themselves
             return Answer("image/x-icon", b"")
         asked = asked_by(self.command, self.path, self.server.token)
         if self.command == "POST":
             check_origin(self.headers, host)
-            body_length(self.headers)  # refuse a wrong upload before it takes a place
-            self.server.expects_body(self.connection)
-        else:
-            self.server.is_read(self.connection)
+            body_length(self.headers)  # refuse a wrong upload before it joins the queue
         try:
             return self.server.site.answer(asked, self._body)
-        except (Refused, ConnectionError, TimeoutError):
+        except (Refused, ConnectionError):
             raise
         except LevelfieldError as error:
             raise Refused(422, str(error)) from error
@@ -102,10 +73,12 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         """The uploaded bytes."""
         length = body_length(self.headers)
-        content = self.rfile.read(length)
+        try:
+            content = self.rfile.read(length)
+        except TimeoutError:
+            content = b""
         if len(content) < length:
             raise Refused(408, "The upload did not arrive completely or in time.")
-        self.server.is_read(self.connection)
         return content
 
     def _reply(self, status: int, answer: Answer) -> None:
@@ -130,6 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         """Send an error as one JSON sentence. The rest of the request is read for a moment and thrown away: closing
         the connection with unread bytes would take the answer from the client."""
         self._reply(status, Answer("application/json", json.dumps({"error": sentence}).encode()))
+        self.wfile.flush()
         self.connection.shutdown(socket.SHUT_WR)
         self.connection.settimeout(_LINGER)
         end = time.monotonic() + _LINGER
@@ -137,20 +111,14 @@ class Handler(BaseHTTPRequestHandler):
             pass
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Called by `http.server` for requests that it cannot parse."""
-        self._refuse(code, "The request is not valid HTTP.")
+        """Called by `http.server` for methods without a `do_` and for requests that it cannot parse."""
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"This server supports {', '.join(METHODS)} only.")
+        else:
+            self._refuse(code, "The request is not valid HTTP, or too long.")
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing: requests are logged by `_reply`, for --verbose."""
-
-
-def turned_away(connection: socket.socket) -> None:
-    """Tell a client that there are too many connections, without waiting for it."""
-    sentence = json.dumps({"error": "Too many connections. Try again in a moment."}).encode()
-    head = f"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(sentence)}\r\n"
-    with suppress(OSError):
-        connection.setblocking(False)
-        connection.send(f"{head}Connection: close\r\n\r\n".encode() + sentence)
 
 
 def _without_token(path: str) -> str:

@@ -1,28 +1,26 @@
-"""The server: on loopback only, with a bounded number of connections and a deadline for each request."""
+"""The server: on loopback only, with a bounded number of connections."""
 
 from __future__ import annotations
 
 import contextvars
+import json
 import logging
 import secrets
-import socket
 import socketserver
 import threading
-import time
 from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
 
 from levelfield.errors import BadInput
-from levelfield.reports.view.handler import Handler, turned_away
+from levelfield.reports.view.handler import Handler
 from levelfield.reports.view.site import Site
 
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 64
-_HEAD_SECONDS, _SECONDS = 5.0, 20.0  # for sending a request up to its body, and for the body
-_MOMENT = 1.0  # seconds for a connection to give up its place
+_SECONDS = 20.0  # without a byte until a connection is closed
 
 
 class Server(ThreadingHTTPServer):
@@ -32,17 +30,15 @@ class Server(ThreadingHTTPServer):
     """
 
     daemon_threads = True
-    timeout = 0.1  # seconds until `serve` looks at deadlines, and whether it should end
+    timeout = 0.1  # seconds until `serve` checks whether it should end
     request_queue_size = _CONNECTIONS
     site: Site
 
     def __init__(self, *, port: int = 0, seconds: float = _SECONDS, connections: int = _CONNECTIONS) -> None:
         self.token = secrets.token_urlsafe(24)
-        self._seconds = seconds
+        self.seconds = seconds
         self._context = contextvars.copy_context()
-        self._places = threading.BoundedSemaphore(connections)
-        self._heads: dict[socket.socket, float] = {}  # deadlines of connections without a request yet, oldest first
-        self._bodies: dict[socket.socket, float] = {}  # and of uploads
+        self._free = threading.BoundedSemaphore(connections)
         self._ended = False
         try:
             super().__init__((HOST, port), Handler)
@@ -60,7 +56,6 @@ class Server(ThreadingHTTPServer):
         """Serve until `end` is called."""
         while not self._ended:
             self.handle_request()
-            self.service_actions()
 
     def end(self) -> None:
         """Let `serve` return within a moment. Only sets a flag, so that a signal handler may call it at any time."""
@@ -72,55 +67,21 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._has_place():
-            turned_away(request)
-            self.shutdown_request(request)
-            return
-        self._heads[request] = time.monotonic() + min(_HEAD_SECONDS, self._seconds)
-        try:
+        if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
-        except BaseException:  # no thread could be started
-            self._done(request)
-            raise
+            return
+        content = json.dumps({"error": "Too many connections. Try again in a moment."}).encode()
+        head = f"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+        with suppress(OSError):  # the client is not waited for
+            request.setblocking(False)
+            request.send(f"{head}\r\nConnection: close\r\n\r\n".encode() + content)
+        self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             self._context.copy().run(super().process_request_thread, request, client_address)
         finally:
-            self._done(request)
-
-    def expects_body(self, request: socket.socket) -> None:
-        """The request may upload an image: it gets the time for that."""
-        self._heads.pop(request, None)
-        self._bodies[request] = time.monotonic() + self._seconds
-
-    def is_read(self, request: socket.socket) -> None:
-        """The whole request has arrived: its deadline no longer applies."""
-        self._heads.pop(request, None)
-        self._bodies.pop(request, None)
-
-    def service_actions(self) -> None:
-        """End the requests that have not arrived in time."""
-        now = time.monotonic()
-        for request, deadline in (*tuple(self._heads.items()), *tuple(self._bodies.items())):
-            if now > deadline:
-                with suppress(OSError):  # closed meanwhile
-                    request.shutdown(socket.SHUT_RD)
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("A connection ended with an error.", exc_info=True)
-
-    def _has_place(self) -> bool:
-        """Take a place, if need be that of the oldest connection without a request: others must not wait for it."""
-        if self._places.acquire(blocking=False):
-            return True
-        oldest = next(iter(tuple(self._heads)), None)
-        if oldest is None or self._heads.pop(oldest, None) is None:  # it has asked meanwhile
-            return False
-        with suppress(OSError):  # closed meanwhile
-            oldest.shutdown(socket.SHUT_RDWR)
-        return self._places.acquire(timeout=_MOMENT)
-
-    def _done(self, request: socket.socket) -> None:
-        self.is_read(request)
-        self._places.release()
