@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from scipy.sparse import triu
@@ -143,12 +141,6 @@ def test_images_that_are_no_landmarks_are_placed_with_their_class(monkeypatch: p
     assert all(same_class_share(places, labels) > 0.99 for places in maps.values())
     assert landmark_note(100) is None
     assert "100 of 400 images" in str(landmark_note(400))
-
-
-def test_without_numba_the_map_is_scikit_learns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    rows, labels = blobs(count=60, classes=4)
-    assert same_class_share(embedding_maps({"a": rows})["a"], labels) == 1
 
 
 def test_rows_that_cannot_be_mapped_are_errors() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
@@ -16,7 +15,7 @@ from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.evaluation.search.threads import one_thread, share
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
-from levelfield.reports.tsne import PERPLEXITY, WHOLE, Near, Phase, affinities, layout, nearest
+from levelfield.reports.tsne import WHOLE, Near, Phase, affinities, layout, nearest
 
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
@@ -62,7 +61,7 @@ def embedding_maps(
     if not rows_of:
         return {}
     landmarks = _landmarks(_count(rows_of), seed)
-    known = near_of if near_of and FEW <= _count(rows_of) <= LANDMARKS and _can_compile() else {}
+    known = near_of if near_of and FEW <= len(landmarks) == _count(rows_of) else {}
     found: dict[str, Array] = {}
     first_map: Future[Array] = Future()
 
@@ -159,12 +158,7 @@ def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Arra
         places = reduced[:, :2].astype(np.float64)
         return places if first is None else _turned(places, first.result())
     chosen = reduced[landmarks]
-    if near is not None:
-        draw = _tsne(near)
-    elif _can_compile():
-        draw = _tsne(nearest(chosen))
-    else:
-        draw = lambda start, _: _slow_tsne(chosen, start)  # noqa: E731
+    draw = _tsne(nearest(chosen) if near is None else near)
     if first is None:
         start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen), seed))
         places = draw(start, WHOLE)
@@ -185,26 +179,9 @@ def _noise(count: int, seed: int) -> Array:
     return numpy_stream(seed, "embedding map", "start").normal(size=(count, 2))
 
 
-def _can_compile() -> bool:
-    """Whether our own t-SNE can be used; scikit-learn's takes about 10 times as long."""
-    try:
-        importlib.import_module("numba")
-    except ImportError:
-        return False
-    return True
-
-
 def _tsne(near: Near) -> Drawing:
     graph = affinities(near)  # before the first map is waited for
     return lambda start, phases: layout(graph, start, phases).astype(np.float64)
-
-
-def _slow_tsne(rows: Array, start: Array) -> Array:
-    from sklearn.manifold import TSNE
-
-    perplexity = min(PERPLEXITY, 0.3 * len(rows))
-    found: Array = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=0).fit_transform(rows)
-    return found.astype(np.float64)
 
 
 def _turned(places: Array, goal: Array) -> Array:

@@ -24,6 +24,7 @@ def images(labels: np.ndarray = LABELS, asked: np.ndarray | None = None) -> Imag
 
 def test_neighbours_and_ranks_are_those_of_a_loop() -> None:
     rows, own = embeddings(LABELS, noise=1.5), images()
+    rows[[3, 9, 20]] = rows[5]  # ties
     found = search(rows, own)
     assert found is not None
     cosine = _cosines(rows)
@@ -73,24 +74,6 @@ def test_one_class_and_one_image() -> None:
     assert found is not None
     assert found.first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-@pytest.mark.parametrize("asked", [None, np.arange(len(LABELS)) % 4 == 0])
-def test_the_compiled_loop_finds_what_torch_finds(
-    distance: str, asked: np.ndarray | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = embeddings(LABELS, noise=1.5).round(1)
-    rows[[3, 9, 20]] = rows[5]  # ties
-    compiled = search(rows, images(asked=asked), distance=distance)
-    monkeypatch.setattr(page_search.importlib.util, "find_spec", lambda name: None)
-    plain = search(rows, images(asked=asked), distance=distance)
-    assert compiled is not None
-    assert plain is not None
-    for name in ("queries", "neighbours", "similarity", "first_right", "edges", "same", "other", "pairs"):
-        np.testing.assert_array_equal(getattr(compiled, name), getattr(plain, name), err_msg=name)
-    assert (compiled.mapped is not None) == (distance == "cosine" and asked is None)
-    assert plain.mapped is None
 
 
 def test_the_neighbours_for_a_map_are_those_of_a_search_of_unit_rows() -> None:

@@ -5,17 +5,14 @@ The search is exact, in blocks; a query never finds itself. Memory: a copy of th
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from levelfield.evaluation.inputs import Inputs, check_inputs
-from levelfield.evaluation.search.arrangement import Arrangement, arrange
+from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.evaluation.search.neighbours import largest, panels_of, similarities
+from levelfield.evaluation.search.neighbours import similarities
 from levelfield.evaluation.search.torch_rows import Panels, lines
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import LANDMARKS
@@ -64,17 +61,43 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found 
     queries, gallery = searched(images), images.gallery
     if len(gallery) < 2 or not len(queries):
         return None
-    inputs = _inputs(rows, images, queries, gallery)
-    cosine, compiled = distance == "cosine", importlib.util.find_spec("numba") is not None
-    mapped = compiled and cosine and inputs.self_search and len(rows) <= LANDMARKS and rows.shape[1] <= _SHORT
+    inputs, cosine = _inputs(rows, images, queries, gallery), distance == "cosine"
+    mapped = cosine and inputs.self_search and len(rows) <= LANDMARKS and rows.shape[1] <= _SHORT
     k = min(NEIGHBOURS if mapped else NEAREST, len(gallery) - bool((inputs.query_ids >= 0).any()))
-    found = _Pass(inputs, queries, k, with_pairs=cosine)
-    if compiled:
-        found.scan(arrange(inputs, distance=distance))
-    else:
-        for block, values in panels_of(inputs, distance=distance):
-            found.take(block, values)
-    return found.result(gallery, distance, mapped=mapped)
+    edges = _edges(inputs) if cosine else None
+    positions, values, first_right, counts = _scan(inputs, k, edges, distance)
+    # cosines as computed; others are computed again, since a block holds only numbers that sort like them
+    near = values.clip(-1, 1) if cosine else similarities(inputs, positions, distance).astype(np.float32)
+    plain = (queries, gallery[positions[:, :NEAREST]], near[:, :NEAREST], first_right)
+    if edges is None:
+        return Found(*plain)
+    above = np.cumsum(counts[:, :, ::-1], axis=2)[:, :, ::-1]
+    nearby = Near(positions, np.maximum(2 - 2 * values, 0)) if mapped else None
+    return Found(*plain, edges, above[0, :, 1:], above[1, :, 1:], above[:, :, 0], nearby)
+
+
+def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:
+    """Positions and values (queries, k) of the nearest images, ranks of the first right ones (queries,), and pairs of
+    the same and of other classes (2, classes, bins), bin 0 below all edges. A block of queries at a time."""
+    from levelfield.reports.page.sections.search_kernels import scan
+
+    arranged = arrange(inputs, distance=distance)
+    panels, columns, count = Panels(arranged), arranged.gallery_order, len(inputs.query)
+    positions, values = np.zeros((count, k), np.int64), np.zeros((count, k), np.float32)
+    first_right = np.zeros(count, np.int64)
+    counts = np.zeros((2, len(inputs.classes), 0 if edges is None else EDGES + 1), np.int64)
+    low, width = (0.0, 1.0) if edges is None else (float(edges[0]), float(edges[1] - edges[0]))
+    for top in range(0, count, lines(panels.columns)):
+        part = slice(top, min(top + lines(panels.columns), count))
+        near = panels.of(part.start, part.stop).numpy()
+        block, kind = arranged.query_order[part], near.dtype.type
+        found, best = np.empty((len(block), k), np.int64), np.empty((len(block), k), near.dtype)
+        ranks, codes = np.empty(len(block), np.int64), inputs.query_codes[block]
+        of_lines = arranged.first[part], arranged.last[part], arranged.own[part], codes
+        scan(near, *of_lines, columns, kind(low), kind(width), found, best, ranks, *counts)
+        positions[block], values[block], first_right[block] = found, best, ranks
+    counts[1] -= counts[0]  # of all pairs, those of other classes
+    return positions, values, first_right, counts
 
 
 def _inputs(rows: Array, images: ImageSet, queries: Array, gallery: Array) -> Inputs:
@@ -90,95 +113,6 @@ def _inputs(rows: Array, images: ImageSet, queries: Array, gallery: Array) -> In
         gallery_labels=images.codes[gallery],
         query_ids=place[queries],
     )
-
-
-class _Pass:
-    """Collects what each block of similarities says."""
-
-    def __init__(self, inputs: Inputs, queries: Array, k: int, *, with_pairs: bool) -> None:
-        self.inputs, self.queries, self.k = inputs, queries, k
-        self.codes = torch.from_numpy(inputs.gallery_codes)
-        self.positions = np.zeros((len(queries), k), np.int64)
-        self.values = np.zeros((len(queries), k), np.float32)
-        self.first_right = np.zeros(len(queries), np.int64)
-        self.edges = _edges(inputs) if with_pairs else None
-        self.counts = np.zeros((2, len(inputs.classes), EDGES + 1), np.int64)  # bin 0: below all edges
-
-    def scan(self, arranged: Arrangement) -> None:
-        """Search all blocks by the compiled loop, several times as fast as `take`."""
-        from levelfield.reports.page.sections.search_kernels import scan
-
-        panels, columns, tables = Panels(arranged), arranged.gallery_order, self.counts
-        if self.edges is None:
-            tables, low, width = tables[:, :, :0], 0.0, 1.0
-        else:
-            low, width = float(self.edges[0]), float(self.edges[1] - self.edges[0])
-        for top in range(0, len(self.queries), lines(panels.columns)):
-            part = slice(top, min(top + lines(panels.columns), len(self.queries)))
-            values = panels.of(part.start, part.stop).numpy()
-            block, kind = arranged.query_order[part], values.dtype.type
-            found, near = np.empty((len(block), self.k), np.int64), np.empty((len(block), self.k), values.dtype)
-            ranks, codes = np.empty(len(block), np.int64), self.inputs.query_codes[block]
-            of_lines = arranged.first[part], arranged.last[part], arranged.own[part], codes
-            scan(values, *of_lines, columns, kind(low), kind(width), found, near, ranks, *tables)
-            self.positions[block], self.values[block], self.first_right[block] = found, near, ranks
-        self.counts[1] -= self.counts[0]
-
-    def take(self, block: Array, values: Tensor) -> None:
-        own = torch.from_numpy(self.inputs.query_ids[block])
-        present = (own >= 0).nonzero(as_tuple=True)[0]
-        values[present, own[present]] = -torch.inf
-        codes = torch.from_numpy(self.inputs.query_codes[block])
-        found = largest(values, self.k)
-        self.positions[block] = found.numpy()
-        self.values[block] = values.gather(1, found).numpy()
-        self.first_right[block] = self._first_right(values, found, codes)
-        if self.edges is not None:
-            self._count(values, codes)
-
-    def _first_right(self, values: Tensor, found: Tensor, codes: Tensor) -> Array:
-        """Ranks within the k nearest, and by counting for queries whose nearest images are all of other classes."""
-        hits = self.codes[found] == codes[:, None]
-        rank = torch.where(hits.any(1), hits.int().argmax(1) + 1, 0)
-        late = (~hits.any(1)).nonzero(as_tuple=True)[0]
-        for part in late.split(256):
-            here = values[part]
-            right = torch.where(self.codes == codes[part, None], here, -torch.inf)
-            best, place = right.max(1, keepdim=True)
-            tied = (here == best) & (torch.arange(here.shape[1]) < place)
-            nearer = (here > best).sum(1) + tied.sum(1)
-            rank[part] = torch.where(best[:, 0] > -torch.inf, nearer + 1, 0)
-        return rank.numpy()
-
-    def _count(self, values: Tensor, codes: Tensor) -> None:
-        """Add the pairs of a block by class of the query and bin."""
-        assert self.edges is not None
-        low, width = float(self.edges[0]), float(self.edges[1] - self.edges[0])
-        bins = values.sub(low).div_(width).floor_().add_(1).clamp_(0, EDGES).to(torch.int32)
-        lines = torch.arange(len(values), dtype=torch.int32)[:, None] * (EDGES + 1)
-        shape = (len(values), EDGES + 1)
-        every = torch.bincount((bins + lines).view(-1), minlength=shape[0] * shape[1]).view(shape)
-        own = (self.codes == codes[:, None]) & (values > -torch.inf)
-        line, column = own.nonzero(as_tuple=True)
-        same = torch.bincount(line * shape[1] + bins[line, column], minlength=shape[0] * shape[1]).view(shape)
-        every[:, 0] -= (values == -torch.inf).sum(1)  # the query itself
-        for table, part in zip(self.counts, (same, every - same), strict=True):
-            np.add.at(table, codes.numpy(), part.numpy())
-
-    def result(self, gallery: Array, distance: str, *, mapped: bool) -> Found:
-        positions, near = gallery[self.positions[:, :NEAREST]], self.similarities(distance)[:, :NEAREST]
-        plain = (self.queries, positions, near, self.first_right)
-        if self.edges is None:
-            return Found(*plain)
-        above = np.cumsum(self.counts[:, :, ::-1], axis=2)[:, :, ::-1]
-        nearby = Near(self.positions, np.maximum(2 - 2 * self.values, 0)) if mapped else None
-        return Found(*plain, self.edges, above[0, :, 1:], above[1, :, 1:], above[:, :, 0], nearby)
-
-    def similarities(self, distance: str) -> Array:
-        """Cosines as computed; others are computed again, since a block holds only numbers that sort like them."""
-        if distance == "cosine":
-            return self.values.clip(-1, 1)
-        return similarities(self.inputs, self.positions, distance).astype(np.float32)
 
 
 def _edges(inputs: Inputs) -> Array:
