@@ -158,7 +158,7 @@ def test_the_map_shows_images_and_two_regions(
 def test_a_class_map_colours_three_sets_of_ten_classes(
     rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
-    from levelfield.reports.figures.class_map import chosen_sets, draw_class_map
+    from levelfield.reports.figures.image_map import chosen_sets, draw_class_map
 
     sets = chosen_sets(CLASSES)
     assert len(set(np.concatenate(sets).tolist())) == 30
@@ -178,7 +178,7 @@ def test_a_sheet_shows_a_test_image_under_every_corruption(
     rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
     from levelfield.data import corruptions
-    from levelfield.reports.figures.corruptions import draw_corrupted
+    from levelfield.reports.figures.corrupted_images import draw_corrupted
 
     draw_corrupted(rows, "recall@1", tmp_path / "corruptions.png")
     titles = [axis.get_title() for axis in shown[0].axes if axis.images]

@@ -15,7 +15,7 @@ from matplotlib.text import Text
 
 from levelfield.evaluation.statistics.ranks import rank
 from levelfield.reports.figures import draw_figures
-from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._drawing import shortened
 from levelfield.reports.figures._placing import Box
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.reports.figures.critical_difference import draw_critical_difference

@@ -22,7 +22,7 @@ def sheet(
     from levelfield.data import corruptions, read_image
     from levelfield.registry import references_in
     from levelfield.reports.figures import check_name
-    from levelfield.reports.figures.corruptions import draw_corruptions
+    from levelfield.reports.figures.corrupted_images import draw_corruptions
     from levelfield.trust import trust
 
     check_name(out)

@@ -13,8 +13,7 @@ from levelfield.evaluation.statistics.importance import importances
 from levelfield.files.writing import write_text
 from levelfield.ranges import Range
 from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, panels, plainly, save
-from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._drawing import GRID, legend_beside, panels, plainly, save, shortened
 from levelfield.reports.figures._style import COLOURS, LINES
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
 from levelfield.table import Column, Table, numbers

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
+from levelfield import methods
 from levelfield.registry import Registry
+from levelfield.reports.figures._drawing import plainly
 from levelfield.reports.figures._rows import Drawn
 from levelfield.studies.specification.study import Study
 
 Draw = Callable[[list[Drawn], str, Path], Path]
 """`draw(rows, metric, path)` draws the rows of a leaderboard and returns the path of the file that it wrote."""
-
-_Entry = TypeVar("_Entry", bound=Draw)
 _FIGURES: Registry[Path] = Registry("figure", "figures", home="levelfield.reports.figures")
 names = _FIGURES.names
 
@@ -35,9 +34,9 @@ class FigureFacts:
     why_not: Callable[[Study], str | None] = always
 
 
-def register(name: str, what: str, *, why_not: Callable[[Study], str | None] = always) -> Callable[[_Entry], _Entry]:
-    """Decorator: register a drawing function under `name`, with a sentence on what it shows."""
-    return _FIGURES.register(name, FigureFacts(what, why_not))
+def register(name: str, what: str, *, why_not: Callable[[Study], str | None] = always) -> Callable[[Draw], Draw]:
+    """Decorator: register a drawing function under `name`, with a sentence on what it shows. Its text is literal."""
+    return lambda draw: _FIGURES.register(name, FigureFacts(what, why_not))(plainly(draw))
 
 
 def create(name: str) -> Draw:
@@ -63,3 +62,14 @@ def why_not(name: str, study: Study) -> str | None:
     (None, 'nothing varies: give `vary` one key, or two for a heat map, e.g. vary: {conditions.dim: [64, 128]}')
     """
     return describe(name).why_not(study)
+
+
+def nothing_trains(study: Study) -> str | None:
+    """The reason for figures that need a trained method.
+
+    >>> nothing_trains(Study.model_validate({"data": "emoji", "methods": ["lda"]}))
+    'no method of the study trains anything: add one that does, such as margin'
+    """
+    if any(methods.trains(method.name) for method in study.methods):
+        return None
+    return "no method of the study trains anything: add one that does, such as margin"

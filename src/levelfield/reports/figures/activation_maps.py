@@ -11,9 +11,8 @@ from PIL import Image
 
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
-from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._drawing import panels, plainly, save, shortened
 from levelfield.reports.figures._images import pictured
-from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 

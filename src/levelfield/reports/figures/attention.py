@@ -9,8 +9,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.randomness import numpy_stream
-from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._drawing import panels, save, shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
@@ -74,7 +73,6 @@ def chosen_batch(classes: np.ndarray, count: int, each: int) -> np.ndarray:
     return np.concatenate([np.sort(stream.permutation(np.flatnonzero(classes == name))[:each]) for name in names])
 
 
-@plainly
 def draw(found: dict[str, tuple[np.ndarray, list[str]]], path: Path) -> Path:
     """Draw a line of panels per row, one panel per step of messages."""
     steps = max(len(scores) for scores, _ in found.values())

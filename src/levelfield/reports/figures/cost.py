@@ -8,12 +8,10 @@ from typing import Any
 
 from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import limits, span_costs
-from levelfield.reports.figures._drawing import GRID, panels, plainly, save
-from levelfield.reports.figures._labels import legend_beside, shortened
+from levelfield.reports.figures._drawing import GRID, legend_beside, panels, save, shortened
 from levelfield.reports.figures._placing import Points, number_points
-from levelfield.reports.figures._possible import nothing_trains
-from levelfield.reports.figures._registry import register
-from levelfield.reports.figures._rows import Drawn, ends, errors
+from levelfield.reports.figures._registry import nothing_trains, register
+from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
 from levelfield.studies.leaderboard.rows import COSTS, OF_USE, front
 
 AXES = {
@@ -29,22 +27,20 @@ AXES = {
     "the first metric against training time, memory, rows through the trunk and operations per image, with the front",
     why_not=nothing_trains,
 )
-@plainly
 def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     """One panel for each cost that is known and differs between rows, one line of panels for each test set.
 
     The front is a staircase. Rows that train nothing have no cost here: the front starts at the level of the best of
     them. Rows of one method share a style; if there are several, all rows are numbered.
     """
-    sets = list(dict.fromkeys(row.row.test_set for row in rows))
+    sets = by_test_set(rows)
     paid = {cost: [getattr(row.row, cost) for row in rows if _known(row, cost)] for cost in COSTS}
     costs = [cost for cost, values in paid.items() if values and (cost == "seconds" or len(set(values)) > 1)]
     if not costs:
         raise BadInput("The figure 'cost' needs a row that was trained; this study has none.")
     figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
     named: dict[str, Any] = {}
-    for line, test_set in zip(axes, sets, strict=True):
-        own = [row for row in rows if row.row.test_set == test_set]
+    for line, (test_set, own) in zip(axes, sets.items(), strict=True):
         for axis, cost in zip(line, costs, strict=True):
             named = _draw_panel(axis, own, cost, metric) | named
             axis.set_xlabel(AXES[cost][0])
@@ -60,11 +56,10 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     ]
     legend_beside(figure, [named[name] for name in entries], short)
     if numbers:
-        by_set = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
         number_points(
             [
                 _points(axis, own, cost, metric, numbers)
-                for line, own in zip(axes, by_set, strict=True)
+                for line, own in zip(axes, sets.values(), strict=True)
                 for axis, cost in zip(line, costs, strict=True)
             ]
         )

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.evaluation.statistics.ranks import Ranking
-from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._drawing import panels, plainly, save, shortened
 
 ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
 

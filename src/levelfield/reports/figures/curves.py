@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,10 +9,8 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, panels, plainly, save
-from levelfield.reports.figures._labels import shortened
-from levelfield.reports.figures._possible import nothing_trains
-from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._drawing import GRID, panel_grid, save, shortened
+from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.studies.runs.folder.store import Result, read_spec
 from levelfield.studies.specification.study import Study
@@ -52,7 +49,6 @@ def _nothing_is_watched(study: Study) -> str | None:
 
 
 @register("curves", "metrics during training, one panel per row", why_not=_nothing_is_watched)
-@plainly
 def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a panel for each row: thin lines are seeds, thick ones their mean. All panels share one scale."""
     shown = [(row, curves) for row in rows if (curves := [one for run in row.results for one in _curves(run)])]
@@ -63,13 +59,9 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
         )
     every = [curve for _, curves in shown for curve in curves]
     metrics = {part: _one_metric(part, every) for part in PARTS if any(curve.part == part for curve in every)}
-    across = min(ACROSS, len(shown))
-    down = math.ceil(len(shown) / across)
-    figure, axes = panels(down, across, width=3.4 * across + 0.6, height=2.7 * down + 0.6, share=True)
-    for axis in np.ravel(axes)[len(shown) :]:
-        axis.set_visible(False)
+    figure, axes = panel_grid(len(shown), across=ACROSS, width=3.4, height=2.7, beside=0.6, below=0.6, share=True)
     names = shortened([row.row.label for row, _ in shown], 36)
-    for axis, (row, curves), name in zip(np.ravel(axes), shown, names, strict=False):
+    for axis, (row, curves), name in zip(axes, shown, names, strict=True):
         for part in metrics:
             _draw_part(axis, [curve for curve in curves if curve.part == part], row.style.colour)
         axis.set_title(name)
@@ -77,30 +69,30 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
         axis.set_xlabel("steps")
         axis.set_ylabel(", ".join(dict.fromkeys(metrics.values())))
         axis.label_outer()
-    axes[0, 0].set_ylim(limits(value for curve in every for value in curve.values))
+    axes[0].set_ylim(limits(value for curve in every for value in curve.values))
     _explain(figure, metrics)
     return save(figure, path)
 
 
 def _curves(result: Result) -> list[Curve]:
     """The curves of a run; none if it was not evaluated during training."""
-    found = []
+    curves = []
     watched = result.summary.get("monitored") or []
     for part in ("train", "test") if watched else ():
         values = [entry[part] for entry in watched]
-        found.append(Curve(part, watched[0]["metric"], [entry["step"] for entry in watched], values))
+        curves.append(Curve(part, watched[0]["metric"], [entry["step"] for entry in watched], values))
     if history := result.summary.get("history") or []:
         metric = read_spec(result.folder).conditions.select
         steps, values = [int(one["step"]) for one in history], [one["value"] for one in history]
-        found.append(Curve("validation", metric, steps, values, result.summary.get("best_step")))
-    return found
+        curves.append(Curve("validation", metric, steps, values, result.summary.get("best_step")))
+    return curves
 
 
 def _one_metric(part: str, curves: list[Curve]) -> str:
-    found = {curve.metric for curve in curves if curve.part == part}
-    if len(found) > 1:
-        raise BadInput(f"These runs recorded different metrics during training: {', '.join(sorted(found))}.")
-    return found.pop()
+    metrics = {curve.metric for curve in curves if curve.part == part}
+    if len(metrics) > 1:
+        raise BadInput(f"These runs recorded different metrics during training: {', '.join(sorted(metrics))}.")
+    return metrics.pop()
 
 
 def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:

@@ -10,10 +10,8 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.methods import learns_distributions
 from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._labels import shortened
-from levelfield.reports.figures._possible import nothing_trains
-from levelfield.reports.figures._registry import register
+from levelfield.reports.figures._drawing import panels, plainly, save, shortened
+from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.reports.figures._style import COLOURS
 

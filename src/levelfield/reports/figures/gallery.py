@@ -10,9 +10,8 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
-from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._drawing import panels, save, shortened
 from levelfield.reports.figures._images import PRINT, Pictured, pictured, square
-from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
@@ -60,7 +59,6 @@ def _one_per_class(images: np.ndarray, codes: np.ndarray, count: int) -> np.ndar
     return np.asarray(images[first[:count]])
 
 
-@plainly
 def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], path: Path) -> Path:
     """Draw one block per query: the query on the left, a line of its nearest images for each method."""
     names = shortened(list(found), 22)

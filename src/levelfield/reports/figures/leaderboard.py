@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, panels, plainly, save
-from levelfield.reports.figures._labels import shortened
+from levelfield.reports.figures._drawing import GRID, panels, save, shortened
 from levelfield.reports.figures._registry import register
-from levelfield.reports.figures._rows import Drawn, ends, errors
+from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
 
 LONG = 48
 TIED = "#dcebf5"
@@ -18,16 +17,14 @@ LINE = 0.26  # inches of a row
 
 
 @register("leaderboard", "means and intervals of all rows, best on top; ties with the best are shaded")
-@plainly
 def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Means and intervals, best on top, a panel for each test set. Rows that tie with the best are shaded."""
-    sets = list(dict.fromkeys(row.row.test_set for row in rows))
-    parts = [[row for row in rows if row.row.test_set == test_set] for test_set in sets]
+    sets = by_test_set(rows)
     names = dict(zip(labels := [row.row.label for row in rows], shortened(labels, LONG), strict=True))
     width = 4.4 + 0.062 * max(map(len, names.values()))
-    heights = tuple(0.5 + LINE * len(part) for part in parts)
+    heights = tuple(0.5 + LINE * len(part) for part in sets.values())
     figure, axes = panels(len(sets), 1, width=width, height=0.4 + sum(heights), heights=heights)
-    for axis, part, test_set in zip(axes[:, 0], parts, sets, strict=True):
+    for axis, (test_set, part) in zip(axes[:, 0], sets.items(), strict=True):
         draw_rows(axis, part, [names[row.row.label] for row in part], metric)
         _shade_ties(axis, part)
         axis.set_title(test_set if len(sets) > 1 else "", loc="left")

@@ -38,8 +38,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.0"
 
     def setup(self) -> None:
-        self.timeout = self.server.seconds  # for each part that is read or written
         super().setup()
+        self.connection.settimeout(self.server.seconds)  # for each part that is read or written
 
     def do_GET(self) -> None:
         try:

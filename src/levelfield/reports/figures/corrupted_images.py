@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from levelfield.data import corruptions, read_image
 from levelfield.data.views.corrupted import identity
 from levelfield.randomness import numpy_stream
 from levelfield.registry import short_name
-from levelfield.reports.figures._drawing import panels, plainly, save
+from levelfield.reports.figures._drawing import panel_grid, plainly, save, shortened
 from levelfield.reports.figures._images import pictured
-from levelfield.reports.figures._labels import shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
@@ -39,12 +37,10 @@ def draw_corruptions(image: Image.Image, names: Sequence[str], path: Path, *, si
     for name in names:
         drawn = corruptions.stream(name, identity(image))
         shown[short_name(name).replace("_", " ")] = corruptions.create(name)(np.asarray(small), drawn)
-    columns, rows = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
-    height = 1.9 * small.height / small.width + 0.3
-    figure, axes = panels(rows, columns, width=1.9 * columns, height=min(height, 8) * rows)
-    for axis in axes.ravel():
+    height = min(1.9 * small.height / small.width + 0.3, 8)
+    figure, axes = panel_grid(len(shown), across=_COLUMNS, width=1.9, height=height)
+    for axis, name, picture in zip(axes, shortened(list(shown), 24), shown.values(), strict=True):
         axis.set_axis_off()
-    for axis, name, picture in zip(axes.ravel(), shortened(list(shown), 24), shown.values(), strict=False):
         axis.imshow(picture)
         axis.set_title(name)
     return save(figure, path)

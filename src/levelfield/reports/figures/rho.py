@@ -1,0 +1,149 @@
+"""Spectral decay (rho) of the training embeddings: against scores, with all metrics, and the spectra (roth2020)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.reports.figures._axes import limits, write_plainly
+from levelfield.reports.figures._drawing import legend_beside, panels, save, shortened, write_values
+from levelfield.reports.figures._placing import Points, name_points
+from levelfield.reports.figures._registry import nothing_trains, register
+from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
+from levelfield.reports.figures.leaderboard import draw_rows
+
+
+@register(
+    "recall-rho", "the first metric against the spectral decay of the training embeddings", why_not=nothing_trains
+)
+def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw a point for each row, hollow with a regulariser; an arrow points to it from the same method without it.
+
+    Every test set has a panel.
+    """
+    sets = by_test_set([row for row in rows if row.rho is not None and np.isfinite(row.rho)])
+    if not sets:
+        raise BadInput("The figure 'recall-rho' needs a row that was trained; this study has none.")
+    figure, axes = panels(1, len(sets), width=6.4 * len(sets), height=4.4)
+    for axis, (test_set, own) in zip(axes[0], sets.items(), strict=True):
+        _draw_points(axis, own, metric)
+        axis.set_title("; ".join(filter(None, [test_set if len(sets) > 1 else "", _title(own, metric)])))
+    return save(figure, path)
+
+
+def _draw_points(axis: Any, shown: list[Drawn], metric: str) -> None:
+    for row in shown:
+        cell, rho = row.cell(metric), row.rho_cell
+        assert rho is not None
+        bars = {"xerr": errors(rho), "yerr": errors(cell)}
+        axis.errorbar(rho.mean, cell.mean, **bars, fmt="none", ecolor=row.style.colour, alpha=0.35, capsize=2)
+        axis.plot(rho.mean, cell.mean, linestyle="none", label=row.row.label, **row.style.points)
+    for row in shown:
+        plain = [other for other in shown if other.pair == row.pair and not other.regularised]
+        if row.regularised and plain:
+            start = (plain[0].rho, plain[0].cell(metric).mean)
+            arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 4, "shrinkB": 4}
+            axis.annotate("", (row.rho, row.cell(metric).mean), xytext=start, arrowprops=arrow)
+    axis.set(xlabel="rho of the training embeddings (larger: more compressed)", ylabel=metric)
+    low, high = limits(value for row in shown if row.rho_cell for value in ends(row.rho_cell))
+    axis.set_xlim(low - 0.06 * (high - low), high + 0.12 * (high - low))  # room for names
+    axis.set_ylim(limits(value for row in shown for value in ends(row.cell(metric))))
+    at = [(row.rho or 0.0, row.cell(metric).mean) for row in shown]
+    names = shortened([row.row.label for row in shown])
+    name_points(Points(axis, at, names, [row.style.colour for row in shown]))
+
+
+def correlation(shown: list[Drawn], metric: str) -> float | None:
+    """Between rho and the metric over the rows; None with fewer than three."""
+    rho, value = np.array([(row.rho, row.cell(metric).mean) for row in shown]).T
+    return float(np.corrcoef(rho, value)[0, 1]) if len(rho) > 2 and rho.std() and value.std() else None
+
+
+def _title(shown: list[Drawn], metric: str) -> str:
+    related = correlation(shown, metric)
+    parts = ["hollow: with a regulariser"] if any(row.regularised for row in shown) else []
+    parts += [] if related is None else [f"correlation over {len(shown)} rows: {related:z.2f}"]
+    return "; ".join(parts)
+
+
+FEWEST = 3  # rows
+RHO = "rho (training)"
+
+
+@register(
+    "correlations",
+    "the correlation over trained rows of every metric with every other, and with rho of the training embeddings",
+    why_not=nothing_trains,
+)
+def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw a matrix for each test set. A metric that is equal in all rows has no correlation: its fields are empty."""
+    trained = by_test_set([row for row in rows if row.rho is not None])
+    tables = {name: table for name, own in trained.items() if len(table := _table(own)) >= FEWEST}
+    if not tables:
+        raise BadInput(f"The figure 'correlations' needs {FEWEST} trained rows on the same test set.")
+    side = 1.6 + 0.5 * max(table.shape[1] for table in tables.values())
+    figure, axes = panels(1, len(tables), width=side * len(tables), height=side + 0.6)  # with room for the names
+    for axis, (name, table) in zip(axes[0], tables.items(), strict=True):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            matrix = np.corrcoef(table, rowvar=False)
+        axis.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+        write_values(axis, matrix, "z.2f", dark=np.abs(matrix) > 0.6)
+        names = [*trained[name][0].row.cells, RHO]
+        axis.set_xticks(range(len(names)), names, rotation=90)
+        axis.set_yticks(range(len(names)), names)
+        axis.set_title(f"{name}: correlation over {len(table)} rows")
+    return save(figure, path)
+
+
+def _table(rows: list[Drawn]) -> np.ndarray:
+    """The metrics of every row, mean over seeds, and rho last; without rows that have an infinite one."""
+    values = np.array([[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in rows], dtype=float)
+    finite: np.ndarray = values[np.isfinite(values).all(axis=1)]
+    return finite
+
+
+_TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "the same, mean over classes"}
+
+
+@register("spectra", "means, and the singular values of the training embeddings", why_not=nothing_trains)
+def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """Draw scores and two spectra; a method with a regulariser has the colour of the plain one and a dashed line."""
+    shown = [row for row in rows if row.rho is not None]
+    if not shown:
+        raise BadInput("The figure 'spectra' needs a row that was trained; this study has none.")
+    pairs = list(dict.fromkeys(row.pair for row in shown))
+    shown.sort(key=lambda row: (pairs.index(row.pair), row.regularised))
+    names = shortened([row.row.label for row in shown])
+    figure, axes = panels(1, 3, width=11, height=max(3.4, 0.8 + 0.2 * len(shown)), ratios=(1, 1, 1))
+    draw_rows(axes[0, 0], shown, names, metric)
+    hollow = " (hollow: with a regulariser)" if any(row.regularised for row in shown) else ""
+    axes[0, 0].set_title(metric + hollow)
+    for axis, kind in zip(axes[0, 1:], _TITLES, strict=True):
+        for row in shown:
+            values = row.spectrum(kind)
+            values = values[values > 0]
+            axis.plot(
+                np.arange(1, len(values) + 1),
+                values / values.sum(),
+                color=row.style.colour,
+                linestyle=row.style.line,
+                linewidth=1.4,
+                alpha=_strength(row, shown),
+                label=f"{row.row.label} (rho {row.rho:.3f})",
+            )
+        axis.set(yscale="log", xlabel="place", ylabel="share of the sum")
+        axis.set_title(_TITLES[kind])
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        write_plainly(axis.yaxis)
+    labels = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
+    legend_beside(figure, axes[0, 1].get_lines(), labels)
+    return save(figure, path)
+
+
+def _strength(row: Drawn, shown: list[Drawn]) -> float:
+    """Opacity of a row: variations of one method share its colour, later ones paler."""
+    alike = [other for other in shown if other.style == row.style]
+    return 1.0 - 0.65 * alike.index(row) / max(1, len(alike) - 1)
