@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -100,3 +101,15 @@ def compared(compared_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def trained(compared: Path) -> Path:
     """The folder of one trained run."""
     return next((compared / "runs" / "small" / "contrastive").glob("seed0-*"))
+
+
+@pytest.fixture
+def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with embeddings of test and of validation classes."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    for rows, labels, first in (("e.npy", "y.npy", 0), ("v.npy", "vy.npy", 100)):
+        classes = np.repeat(np.arange(10), 5)
+        np.save(rows, (random.normal(size=(10, 8))[classes] + random.normal(size=(50, 8))).astype(np.float32))
+        np.save(labels, first + classes)
+    return tmp_path

@@ -1,4 +1,4 @@
-"""`levelfield evaluate --compact` and `levelfield report --compact`: bytes against score, for arrays, runs, studies."""
+"""`levelfield compact` and `levelfield report --compact`: bytes against score, for arrays, runs, studies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_form_is_a_row_with_its_bytes(levelfield: Levelfield, arrays: Path) -> None:
-    lines = levelfield("evaluate", *ARRAYS, *TRAIN, "--compact").printed.splitlines()
+    lines = levelfield("compact", *ARRAYS, *TRAIN).printed.splitlines()
     forms = ("float32 128", "float16 64", "int8 32", "bits 4", "first 16 64", "whitened 32 128", "whitened 16 64")
     shown = [" ".join(line.split()) for line in lines]
     for form in forms:
@@ -42,8 +42,8 @@ def test_every_form_is_a_row_with_its_bytes(levelfield: Levelfield, arrays: Path
 
 
 def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> None:
-    words = ["--compact", "--dim", "4,8", "--ci", "0.9", "--json", "--out", "o.json"]
-    printed = levelfield("evaluate", *ARRAYS, *TRAIN, *words).printed
+    words = ["--dim", "4,8", "--ci", "0.9", "--json", "--out", "o.json"]
+    printed = levelfield("compact", *ARRAYS, *TRAIN, *words).printed
     assert printed == Path("o.json").read_text()
     content = json.loads(printed)
     assert content["left_out"] == []
@@ -74,22 +74,22 @@ def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> N
 def test_float32_repeats_the_scores_of_the_plain_command(levelfield: Levelfield, arrays: Path) -> None:
     words = [*ARRAYS, "--gallery", "g.npy", "--gallery-labels", "y.npy", "--distance", "euclidean", "--json"]
     plain = json.loads(levelfield("evaluate", *words, "--metrics", "recall@1,map@r").printed)
-    content = json.loads(levelfield("evaluate", *words, *TRAIN, "--compact").printed)
+    content = json.loads(levelfield("compact", *words, *TRAIN).printed)
     assert content["compact"][0]["metrics"] == plain["metrics"]
     assert {one["distance"] for one in content["compact"]} == {"euclidean", "hamming"}
 
 
 def test_without_training_embeddings_it_says_what_is_left_out(levelfield: Levelfield, arrays: Path) -> None:
-    content = json.loads(levelfield("evaluate", *ARRAYS, "--compact", "--json").printed)
+    content = json.loads(levelfield("compact", *ARRAYS, "--json").printed)
     assert [one["stored_as"] for one in content["compact"]] == ["float32", "float16", "first 16"]
     [note] = content["left_out"]
     assert note.startswith("Left out: int8, bits and whitened")
-    assert note in " ".join(levelfield("evaluate", *ARRAYS, "--compact").printed.split())
+    assert note in " ".join(levelfield("compact", *ARRAYS).printed.split())
 
 
 def test_too_few_training_embeddings_leave_out_whitened_rows(levelfield: Levelfield, arrays: Path) -> None:
     np.save("t.npy", np.load("t.npy")[:20])
-    content = json.loads(levelfield("evaluate", *ARRAYS, *TRAIN, "--compact", "--json").printed)
+    content = json.loads(levelfield("compact", *ARRAYS, *TRAIN, "--json").printed)
     assert content["left_out"] == ["Left out: whitened 32: the training embeddings vary in fewer dimensions."]
     assert content["compact"][-1]["stored_as"] == "whitened 16"
 
@@ -97,12 +97,12 @@ def test_too_few_training_embeddings_leave_out_whitened_rows(levelfield: Levelfi
 def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield: Levelfield, trained: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     stored = json.loads((trained / "metrics.json").read_text())["values"]
-    content = json.loads(levelfield("evaluate", trained, "--compact", "--json").printed)
+    content = json.loads(levelfield("compact", trained, "--json").printed)
     names = [one["stored_as"] for one in content["compact"]]
     assert names[:4] == ["float32", "float16", "int8", "bits"]
     found = {name: one["value"] for name, one in content["compact"][0]["metrics"].items()}
     assert found == pytest.approx({name: stored[name] for name in found})
-    assert "Fitted on 16 training images." in levelfield("evaluate", trained, "--compact").printed
+    assert "Fitted on 16 training images." in levelfield("compact", trained).printed
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
@@ -110,14 +110,14 @@ def test_a_narrow_screen_gets_one_table_per_metric(
     levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_width", 60)
-    table, about = levelfield("evaluate", *ARRAYS, *TRAIN, "--compact").printed.split("50 queries")
+    table, about = levelfield("compact", *ARRAYS, *TRAIN).printed.split("50 queries")
     assert table.count("stored as") == 2
     assert "…" not in table + about
     assert max(map(len, table.splitlines())) <= 60
 
 
 def test_without_intervals_there_are_only_values(levelfield: Levelfield, arrays: Path) -> None:
-    words = ["evaluate", *ARRAYS, "--compact", "--ci", "0", "--metrics", "recall@1"]
+    words = ["compact", *ARRAYS, "--ci", "0", "--metrics", "recall@1"]
     assert " to " not in levelfield(*words).printed.split("queries")[0]
     [_, half, _] = json.loads(levelfield(*words, "--json").printed)["compact"]
     assert list(half["metrics"]["recall@1"]["difference"]) == ["value"]
@@ -127,20 +127,18 @@ def test_without_intervals_there_are_only_values(levelfield: Levelfield, arrays:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([*TRAIN], "--train-embeddings is used by --compact only"),
-        (["--compact", "--dim", "16,64"], "dim=64, but embeddings has 32 columns; dim must be 1 to 32."),
-        (["--compact", "--binary"], "takes one --distance other than hamming"),
-        (["--compact", "--distance", "cosine,dot"], "takes one --distance other than hamming"),
-        (["--compact", "--metrics", "recall@1,nmi"], "'nmi' is not one"),
-        (["--compact", "--per-class", "c.csv"], "--compact and --per-class cannot be combined"),
-        (["--compact", "--train-embeddings", "gone.npy"], "File not found: gone.npy"),
-        (["--compact", "--train-embeddings", "short.npy"], "train_rows has 3 columns but test_rows has 32"),
+        (["--dim", "16,64"], "dim=64, but embeddings has 32 columns; dim must be 1 to 32."),
+        (["--distance", "hamming"], "a distance other than hamming"),
+        (["--distance", "cosine,dot"], "Unknown distance 'cosine,dot'"),
+        (["--metrics", "recall@1,nmi"], "not 'nmi'"),
+        (["--train-embeddings", "gone.npy"], "File not found: gone.npy"),
+        (["--train-embeddings", "short.npy"], "train_rows has 3 columns but test_rows has 32"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
 def test_what_does_not_fit_is_refused(levelfield: Levelfield, arrays: Path, words: list[str], said: str) -> None:
     np.save("short.npy", np.eye(3))
-    told = levelfield("evaluate", *ARRAYS, *words)
+    told = levelfield("compact", *ARRAYS, *words)
     assert said in " ".join(told.error.split())
     assert not told.out
 
@@ -151,13 +149,9 @@ def test_a_run_needs_no_training_embeddings_and_binary_codes_cannot_be_smaller(
     words = ["seeds=1", "methods=[contrastive]", "conditions.codes=binary"]
     assert levelfield("-q", "compare", "small.yaml", *words).code == 0
     run = next(Path("runs/small/contrastive").glob("seed0-*"))
-    assert "a run embeds its own training classes" in levelfield("evaluate", run, "--compact", *TRAIN).error
-    told = levelfield("evaluate", run, "--compact").error
+    assert "a run embeds its own training classes" in levelfield("compact", run, *TRAIN).error
+    told = levelfield("compact", run).error
     assert "are binary codes, one bit per number" in " ".join(told.split())
-    assert (
-        "--corrupt and --compact cannot be combined"
-        in levelfield("evaluate", run, "--compact", "--corrupt", "jpeg").error
-    )
 
 
 def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
@@ -177,7 +171,7 @@ def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
         assert row["cells"]["float32"]["mean"] == pytest.approx(scores[row["label"]])
     [row] = [row for row in content["rows"] if row["label"] == "contrastive"]
     alone = [
-        json.loads(levelfield("evaluate", f"runs/small/contrastive/{run}", "--compact", "--json").printed)["compact"]
+        json.loads(levelfield("compact", f"runs/small/contrastive/{run}", "--json").printed)["compact"]
         for run in row["runs"]
     ]
     assert len(alone) == 2

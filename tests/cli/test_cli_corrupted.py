@@ -1,4 +1,4 @@
-"""`levelfield evaluate RUN --corrupt` and `levelfield corruptions`."""
+"""`levelfield corrupt` and `levelfield corruptions`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from levelfield.studies.runs.folder.files import read_training, write_training
 
 
 def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained: Path) -> None:
-    printed = levelfield("evaluate", trained, "--corrupt", "jpeg,rotation").printed
+    printed = levelfield("corrupt", trained, "--only", "jpeg,rotation").printed
     for text in ("clean", "jpeg", "rotation", "mean drop", "recall@1", "map@r"):
         assert text in printed
     assert sorted(path.name for path in (trained / "corrupted").iterdir()) == [
@@ -28,7 +28,7 @@ def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained
 
 
 def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained: Path) -> None:
-    found = json.loads(levelfield("evaluate", trained, "--corrupt", "all", "--metrics", "recall@1", "--json").printed)
+    found = json.loads(levelfield("corrupt", trained, "--metrics", "recall@1", "--json").printed)
     assert len(found["corrupted"]) == 9
     drops = [entry["recall@1"]["drop"] for entry in found["corrupted"].values()]
     assert found["mean_drop"]["recall@1"] == pytest.approx(np.mean(drops))
@@ -42,7 +42,7 @@ def test_metrics_without_room_come_in_a_further_table(
 ) -> None:
     monkeypatch.setattr(console, "_width", 60)
     metrics = "recall@1,recall@4,map@r,nmi,r_precision"
-    asked = ["evaluate", trained, "--corrupt", "jpeg,salt_and_pepper", "--metrics", metrics]
+    asked = ["corrupt", trained, "--only", "jpeg,salt_and_pepper", "--metrics", metrics]
     told, content = levelfield(*asked).printed, json.loads(levelfield(*asked, "--json").printed)
     assert "…" not in told
     assert told.count("test images") > 1
@@ -56,21 +56,13 @@ def test_metrics_without_room_come_in_a_further_table(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--corrupt", "rotatio"], "Did you mean 'rotation'"),
-        (["--corrupt", "jpeg,jpeg"], "duplicate name"),
-        (["--corrupt", "all", "--threshold"], "cannot be combined"),
-        (["--corrupt", "all", "--distance", "cosine,euclidean"], "one --distance"),
+        (["--only", "rotatio"], "Did you mean 'rotation'"),
+        (["--only", "jpeg,jpeg"], "duplicate name"),
+        (["--distance", "cosine,euclidean"], "Unknown distance 'cosine,euclidean'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, levelfield: Levelfield, trained: Path) -> None:
-    assert told in levelfield("evaluate", trained, *arguments).error
-
-
-def test_arrays_cannot_be_corrupted(levelfield: Levelfield, tmp_path: Path) -> None:
-    np.save(tmp_path / "e.npy", np.eye(4))
-    np.save(tmp_path / "y.npy", np.array([0, 0, 1, 1]))
-    arrays = ["--embeddings", tmp_path / "e.npy", "--labels", tmp_path / "y.npy"]
-    assert "needs a run folder" in levelfield("evaluate", *arrays, "--corrupt", "all").error
+    assert told in levelfield("corrupt", trained, *arguments).error
 
 
 def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:

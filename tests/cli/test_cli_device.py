@@ -23,7 +23,7 @@ COMMANDS = {
     "export": ["RUN", "--out", "exported", "--to", "safetensors"],
     "maps": ["RUN", "--image", "PHOTO"],
     "evaluate": ["RUN"],
-    "evaluate --corrupt": ["RUN", "--corrupt", "gaussian_noise"],
+    "corrupt": ["RUN", "--only", "gaussian_noise"],
     "report": ["runs/small"],
 }
 
@@ -33,7 +33,7 @@ def test_a_gpu_that_is_not_there_is_refused(
     levelfield: Levelfield, compared: Path, trained: Path, command: str
 ) -> None:
     names = {"RUN": str(trained), "PHOTO": str(next((compared / "photos").rglob("*.png")))}
-    words = [*command.split()[:1], *(names.get(word, word) for word in COMMANDS[command])]
+    words = [command, *(names.get(word, word) for word in COMMANDS[command])]
     assert "The device 'cuda' cannot be used here" in levelfield(*words, "--device", "cuda").error
 
 

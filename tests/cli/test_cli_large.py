@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from cli_room import Levelfield
 
-from levelfield.cli.evaluate import beyond
+from levelfield.cli.evaluate import ExtentOptions
 from levelfield.evaluation import Shards, engine, evaluate
+from levelfield.evaluation.large import shards
 from levelfield.evaluation.large.counting import measure
 
 ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
@@ -78,8 +79,8 @@ def test_shared_queries_give_the_same_figures(
         yield HERE
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(beyond, "on_ray", on_ray)
-    monkeypatch.setattr(beyond, "in_processes", lambda jobs: heard.append(jobs) or HERE)
+    monkeypatch.setattr(shards, "on_ray", on_ray)
+    monkeypatch.setattr(shards, "in_processes", lambda jobs: heard.append(jobs) or HERE)
     found = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
     assert found.pop("divided")["workers"] == 2
     assert found == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
@@ -94,9 +95,9 @@ def test_ray_without_an_address_uses_the_one_of_the_environment(monkeypatch: pyt
         heard.append(address)
         yield HERE
 
-    monkeypatch.setattr(beyond, "on_ray", on_ray)
+    monkeypatch.setattr(shards, "on_ray", on_ray)
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    with beyond.opened_shards(None, "") as found:
+    with ExtentOptions(ray="").shards() as found:
         assert found is HERE
     assert heard == ["head:6379"]
 
@@ -105,11 +106,9 @@ def test_ray_without_an_address_uses_the_one_of_the_environment(monkeypatch: pyt
     ("words", "message"),
     [
         (["--sample", "5", "--per-query", "q.csv"], "--sample and --per-query cannot be combined"),
-        (["--sample", "5", "--compact"], "--sample and --compact cannot be combined"),
         (["--sample", "5", "--metrics", "nmi"], "cannot be measured on a sample"),
         (["--sample", "5", "--average", "class"], "misses classes"),
         (["--jobs", "2", "--ray"], "--jobs and --ray cannot be combined"),
-        (["--jobs", "2", "--compact"], "--jobs and --compact cannot be combined"),
         (["--neighbours", "n.csv", "--memory", "20KB"], "--neighbours needs a copy of the embeddings"),
         (["--jobs", "2", "--memory", "1MB"], "the minimum is '"),
     ],

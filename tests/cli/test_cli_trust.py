@@ -55,8 +55,8 @@ COMMANDS = {
     "report --figure": ["report", "STUDY", "--figure", "distributions"],
     "evaluate": ["evaluate", "RUN"],
     "evaluate --refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
-    "evaluate --corrupt": ["evaluate", "RUN", "--corrupt", "jpeg"],
-    "evaluate --threshold": ["evaluate", "RUN", "--threshold", "--choose-on", "training"],
+    "corrupt": ["corrupt", "RUN", "--only", "jpeg"],
+    "threshold": ["threshold", "RUN", "--choose-on", "training"],
     "embed": ["embed", "RUN", "photos", "--out", "e.npy"],
     "search": ["search", "RUN", "--gallery", "photos", "photos/class 00/0.png"],
     "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
@@ -114,8 +114,8 @@ def _placed(word: str, places: dict[str, str]) -> str:
     ("kind", "command"),
     [
         ("method", "evaluate --refine"),
-        ("data", "evaluate --threshold"),
-        ("data", "evaluate --corrupt"),
+        ("data", "threshold"),
+        ("data", "corrupt"),
         ("data", "report --leaks"),
         ("method", "train"),
         ("metric", "report"),
@@ -133,7 +133,7 @@ def test_what_needs_code_names_the_file_and_takes_trust(
     assert (compared / "canary").exists()
 
 
-@pytest.mark.parametrize("command", ["embed", "search", "maps", "evaluate --corrupt"])
+@pytest.mark.parametrize("command", ["embed", "search", "maps", "corrupt"])
 def test_a_model_whose_backbone_is_code_takes_trust(command: str, compared: Path, levelfield: Levelfield) -> None:
     places = stranger(compared, lambda spec: None)
     described = Path(places["RUN"]) / "model.yaml"
@@ -167,7 +167,7 @@ def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
 
     places = stranger(compared, shell)
     (compared / "evil.py").write_text("from subprocess import run\n")
-    told = levelfield("evaluate", places["RUN"], "--threshold", "--choose-on", "training", "--trust", "evil.py").error
+    told = levelfield("threshold", places["RUN"], "--choose-on", "training", "--trust", "evil.py").error
     assert "not defined there" in told
     assert not (compared / "pwned").exists()
 

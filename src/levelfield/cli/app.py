@@ -19,10 +19,13 @@ from levelfield.cli import (
     cache,
     check,
     cluster,
+    compact,
+    corrupt,
     corruptions,
     datasets,
     embed,
     ensemble,
+    evaluate,
     export,
     index,
     list_parts,
@@ -31,13 +34,13 @@ from levelfield.cli import (
     ranks,
     report,
     search,
+    threshold,
     toy,
     view,
 )
 from levelfield.cli.compare import compare, init, train, tune
 from levelfield.cli.compare.executors import with_ray_address
 from levelfield.cli.console import error_console
-from levelfield.cli.evaluate import command as evaluate
 from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
 
@@ -66,9 +69,14 @@ PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
         "embed": (embed.embed, "runs/demo/best photos --out e.npy"),
         "search": (search.search, "index query.jpg"),
         "index": (index.index, "runs/demo/best photos --out index"),
-        "evaluate": (evaluate.measure, "--embeddings e.npy --labels y.npy --metrics recall@1,map@r"),
         "ensemble": (ensemble.ensemble, "runs/demo/margin runs/demo/hist --out both"),
         "export": (export.export, "runs/demo/best --out exported"),
+    },
+    "Measure": {
+        "evaluate": (evaluate.evaluate, "--embeddings e.npy --labels y.npy --metrics recall@1,map@r"),
+        "threshold": (threshold.threshold, "runs/demo/margin --choose-on training"),
+        "compact": (compact.compact, "runs/demo/margin"),
+        "corrupt": (corrupt.corrupt, "runs/demo/margin --only jpeg,rotation"),
     },
     "Look": {
         "report": (report.report, "runs/demo"),

@@ -75,15 +75,13 @@ def bar(text: str, *, transient: bool = True) -> Iterator[Progress]:
 
 
 @contextmanager
-def warnings_as_notes(known: set[str]) -> Iterator[None]:
-    """Print each warning raised inside once, as one sentence on stderr, and add it to `known`."""
+def warnings_as_notes() -> Iterator[None]:
+    """Print each warning raised inside once, as one sentence on stderr."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        if text not in known:
-            known.add(text)
-            error_console.print(f"Warning: {text}", soft_wrap=True)
+        error_console.print(f"Warning: {text}", soft_wrap=True)
 
 
 @contextmanager

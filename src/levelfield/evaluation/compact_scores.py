@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,10 +25,6 @@ class CompactScore:
     differences: dict[str, Interval]
 
 
-def _silently(name: str) -> AbstractContextManager[Progress]:
-    return nullcontext(SILENT)
-
-
 def compact_scores(
     train: Array | None,
     arrays: Mapping[str, Any],
@@ -37,7 +32,7 @@ def compact_scores(
     *,
     dims: Sequence[int] | None = None,
     distance: Distance = "cosine",
-    shown: Callable[[str], AbstractContextManager[Progress]] = _silently,
+    progress: Progress = SILENT,
 ) -> Iterator[CompactScore]:
     """Evaluate every compact form, float32 first. Only one form's rows are in memory at a time.
 
@@ -47,15 +42,14 @@ def compact_scores(
         settings: other arguments of `evaluate`; its metrics must be retrieval metrics.
         dims: each k of `first k` and `whitened k`, as in `compact`.
         distance: compares rows, except bits.
-        shown: for the name of a form, the context in which it is evaluated, with its progress.
+        progress: gets a stage for each form.
     """
     gallery, whole = arrays.get("gallery"), None
-    for name, form in compact(train, arrays["embeddings"], dims=dims, distance=distance).items():
+    for form in compact(train, arrays["embeddings"], dims=dims, distance=distance).values():
         given = {**arrays, "embeddings": form.rows}
         if gallery is not None:
             given["gallery"] = form.of(gallery)
-        with shown(name) as progress:
-            result = evaluate(**{**given, **settings}, distance=form.distance, progress=progress)
+        result = evaluate(**{**given, **settings}, distance=form.distance, progress=progress)
         result = replace(result, search=None)  # which would keep the rows of every form
         level = settings.get("ci") or 0.95
         yield CompactScore(form, result, {} if whole is None else paired_differences(result, whole, level=level))

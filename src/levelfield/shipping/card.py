@@ -112,7 +112,7 @@ def _threshold(measured: Measured | None) -> list[str]:
     if found is None:
         return [
             f"Not chosen. {measured.no_threshold} On the training classes, on which it looks better than it is: "
-            "`levelfield evaluate RUN --threshold --choose-on training`"
+            "`levelfield threshold RUN --choose-on training`"
         ]
     low, high = found.interval
     ends = f" (95 % interval {low:.3f} to {high:.3f})" if math.isfinite(low) else ""

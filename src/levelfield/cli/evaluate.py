@@ -1,0 +1,259 @@
+"""`levelfield evaluate`: the scores of a run's stored test embeddings, or of arrays, without training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from levelfield.cli.console import bar, say, warnings_as_notes
+from levelfield.cli.option_groups import (
+    EmbeddingOptions,
+    MetricOptions,
+    ModelOptions,
+    OutputOptions,
+    numbers,
+    option,
+    with_groups,
+    words,
+)
+from levelfield.errors import BadInput
+
+if TYPE_CHECKING:
+    from levelfield.evaluation import Shards
+    from levelfield.evaluation.search.distances import Distance
+    from levelfield.reports.evaluation import EmbeddingSet
+    from levelfield.reports.evaluation.scores import ScoreTable
+
+HERE = ("", "local")  # values of --ray that name no cluster
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """One row for each of these."""
+
+    distance: Annotated[
+        str | None, option("Rows", "--distance", "cosine (default), euclidean, dot, hamming; several: one row each.")
+    ] = None
+    binary: Annotated[bool, option("Rows", "--binary", "One bit per dimension: same as --distance hamming.")] = False
+    dim: Annotated[
+        str | None, option("Rows", "--dim", "Use only the first columns; several (32,64): one row each.")
+    ] = None
+    refine: Annotated[
+        str | None,
+        option(
+            "Rows",
+            "--refine",
+            "Also evaluate after message passing among test images: reciprocal, kmeans:clusters=90; "
+            "several: one row each. Needs a run of message_passing.",
+        ),
+    ] = None
+
+    def distances(self) -> list[Distance]:
+        from levelfield.evaluation.search.distances import distance_called
+
+        named = [] if self.distance is None else [distance_called(word) for word in words("distance", self.distance)]
+        if self.binary:
+            named.append("hamming")
+        return list(dict.fromkeys(named)) or ["cosine"]
+
+    def dims(self) -> list[int]:
+        return numbers("dim", self.dim) if self.dim else []
+
+
+@dataclass(frozen=True)
+class ExtentOptions:
+    """How many queries are searched, and by whom."""
+
+    sample: Annotated[
+        int | None, option("Extent", "--sample", "Measure this many random queries, each searched in all rows.", min=1)
+    ] = None
+    jobs: Annotated[
+        int | None, option("Extent", "--jobs", "Share the queries among this many processes.", min=1, max=1024)
+    ] = None
+    ray: Annotated[
+        str | None,
+        option(
+            "Extent", "--ray", "Share the queries among processes of Ray, here or on a cluster.", metavar="[ADDRESS]"
+        ),
+    ] = None
+
+    @contextmanager
+    def shards(self) -> Iterator[Shards | None]:
+        """Who searches the blocks of queries; None: the threads of this process."""
+        from levelfield.evaluation.large import shards
+
+        if self.ray is not None:
+            with shards.on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray) as on_ray:
+                yield on_ray
+        else:
+            yield None if self.jobs is None else shards.in_processes(self.jobs)
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Further files to write."""
+
+    per_class: Annotated[Path | None, option("Output", "--per-class", "Write the mean of each class (CSV).")] = None
+    per_query: Annotated[Path | None, option("Output", "--per-query", "Write the values of each query (CSV).")] = None
+    neighbours: Annotated[
+        Path | None, option("Output", "--neighbours", "Write the nearest rows of each query (CSV).")
+    ] = None
+    nearest: Annotated[int, option("Output", "--nearest", "Number of rows for --neighbours.", min=1)] = 10
+    page: Annotated[Path | None, option("Output", "--page", "Write a page with the images (HTML).")] = None
+    images: Annotated[
+        Path | None, option("Output", "--images", "Without a run: file with one image path per row, for --page.")
+    ] = None
+    same_from: Annotated[
+        float | None,
+        option("Output", "--same-from", "For --page: least cosine of the same class (see levelfield threshold)."),
+    ] = None
+
+    def named(self) -> list[str]:
+        """The flags of the files to write."""
+        flags = {
+            "--per-class": self.per_class,
+            "--per-query": self.per_query,
+            "--neighbours": self.neighbours,
+            "--page": self.page,
+        }
+        return [flag for flag, path in flags.items() if path is not None]
+
+    def write(self, scores: ScoreTable) -> None:
+        """Write the CSV files."""
+        from levelfield.reports.evaluation import csv_files
+
+        if self.per_class is not None:
+            csv_files.write_per_class(self.per_class, scores.rows)
+        if self.per_query is not None:
+            csv_files.write_per_query(self.per_query, scores.rows)
+        if self.neighbours is not None:
+            csv_files.write_neighbours(self.neighbours, scores.rows, self.nearest)
+
+    def write_page(self, scores: ScoreTable) -> None:
+        from levelfield.reports.evaluation.page import write_page
+
+        if self.page is not None:
+            with bar("making the page") as progress:
+                write_page(self.page, scores.rows, images=self.images, threshold=self.same_from, progress=progress)
+
+
+@with_groups
+def evaluate(
+    source: EmbeddingOptions,
+    metrics: MetricOptions,
+    ci: Annotated[float, option("Metrics", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
+    starts: Annotated[
+        int, option("Metrics", "--starts", "Number of k-means starts for nmi, ami, ari, f1.", min=1, max=10_000)
+    ] = 3,
+    *,
+    rows: RowOptions,
+    extent: ExtentOptions,
+    files: FileOptions,
+    output: OutputOptions,
+    model: ModelOptions,
+) -> None:
+    """Evaluate a run's stored test embeddings, or your own arrays."""
+    from levelfield.embedder.devices import usable
+    from levelfield.reports.evaluation import evaluate_each
+
+    embeddings, distances, dims = source.read(), rows.distances(), rows.dims()
+    settings = {**metrics.settings(), "starts": starts, "ci": ci or None, "sample": extent.sample}
+    _check_files(embeddings, files, metrics.memory)
+    _check_extent(extent, rows, files)
+    _check_rows(embeddings, settings, distances, dims, files)
+    sets = [embeddings, *_refined(embeddings, rows)]
+    with extent.shards() as shards, bar("evaluating") as progress, warnings_as_notes():
+        scores = evaluate_each(
+            sets,
+            distances=distances,
+            dims=dims or [None],
+            device=usable(model.device) if shards is None else "cpu",
+            shards=shards,
+            progress=progress,
+            **settings,
+        )
+    output.save(scores)
+    files.write(scores)
+    output.print(scores)
+    files.write_page(scores)
+    if files.page is not None and not output.as_json:
+        say(f"Open {files.page}")
+
+
+def _refined(embeddings: EmbeddingSet, rows: RowOptions) -> Iterator[EmbeddingSet]:
+    """The embeddings after each refinement."""
+    if rows.refine is None:
+        return
+    if embeddings.run is None:
+        raise BadInput("--refine needs a run folder: its trained network computes the messages.")
+    if rows.dim:
+        raise BadInput("--refine and --dim cannot be combined: messages need whole embeddings.")
+    from levelfield.methods.refine.choice import Refinement
+
+    for refinement in [Refinement.parse(text) for text in words("refine", rows.refine)]:
+        with bar(f"refining ({refinement.text})") as progress:
+            yield embeddings.refine(refinement, progress=progress)
+
+
+def _check_files(embeddings: EmbeddingSet, files: FileOptions, memory: str) -> None:
+    """Refuse files that cannot be written, before anything is computed."""
+    from levelfield.evaluation.search.budget import parse_memory
+
+    if files.page is None and (files.images or files.same_from is not None):
+        flag = "--images" if files.images else "--same-from"
+        raise BadInput(f"{flag} is for a page: give the page's file, too, e.g. --page out.html.")
+    if files.page is not None:
+        if files.page.suffix.lower() != ".html":
+            raise BadInput(f"--page {files.page}: the file name must end with .html.")
+        if (files.images is None) == (embeddings.run is None):
+            known = "a run knows its images: leave --images out" if embeddings.run else "give --images FILE"
+            raise BadInput(f"--page shows images; {known}.")
+        if "query_ids" in embeddings.arrays:
+            raise BadInput("--page cannot be combined with --query-ids: to search all rows, leave the gallery out.")
+    size = 4 * embeddings.rows.size if embeddings.rows.ndim == 2 else 0
+    for flag in {"--neighbours", "--page"}.intersection(files.named()):
+        if size > parse_memory(memory):
+            needed = -(-size // 10**6)
+            raise BadInput(
+                f"{flag} needs a copy of the embeddings, {needed:,} MB, but --memory is {memory}: leave out {flag} or "
+                f"use --memory {needed + 100}MB."
+            )
+
+
+def _check_extent(extent: ExtentOptions, rows: RowOptions, files: FileOptions) -> None:
+    """Refuse options that do not apply to a sample."""
+    if extent.jobs is not None and extent.ray is not None:
+        raise BadInput("--jobs and --ray cannot be combined: Ray starts its own processes.")
+    others = [*(["--refine"] if rows.refine else []), *files.named()]
+    if extent.sample is not None and others:
+        raise BadInput(f"--sample and {others[0]} cannot be combined: {others[0]} needs all queries.")
+
+
+def _check_rows(
+    embeddings: EmbeddingSet, settings: dict[str, Any], distances: list[Distance], dims: list[int], files: FileOptions
+) -> None:
+    """Refuse metrics, distances and dimensions that would otherwise fail only after long computation."""
+    from levelfield.evaluation.inputs import check_dim
+    from levelfield.evaluation.metrics.geometry import refuse_undefined
+    from levelfield.evaluation.metrics.registry import parse_all
+
+    metrics = parse_all(settings.get("metrics"), k=settings["k"])
+    for distance in distances:
+        refuse_undefined(metrics, distance)
+    if (files.per_class or files.per_query) and not any(metric.kind == "retrieval" for metric in metrics):
+        raise BadInput(
+            "None of these metrics has a value per query or class: --per-class and --per-query need a "
+            "retrieval metric such as recall@1."
+        )
+    shapes = [array for array in (embeddings.rows, embeddings.gallery) if array is not None]
+    if any(array.ndim != 2 for array in shapes):
+        return  # refused by the evaluation, before it computes anything
+    for dim in dims:
+        check_dim(dim, embeddings.rows.shape[1], "embeddings")
+    most = len(embeddings.rows) - 1 if embeddings.gallery is None else len(embeddings.gallery)
+    if files.neighbours and files.nearest > most:
+        raise BadInput(f"--nearest {files.nearest}: there are only {most} other rows.")

@@ -1,1 +1,0 @@
-"""`levelfield evaluate`: evaluate a run or arrays, without training."""

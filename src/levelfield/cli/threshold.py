@@ -1,0 +1,88 @@
+"""`levelfield threshold`: choose a similarity threshold for "same class", and test it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from levelfield.cli.console import bar, warnings_as_notes
+from levelfield.cli.option_groups import EmbeddingOptions, ModelOptions, OutputOptions, option, with_groups
+from levelfield.errors import BadInput
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from levelfield.reports.evaluation import EmbeddingSet
+
+
+@with_groups
+def threshold(
+    source: EmbeddingOptions,
+    choose_on: Annotated[
+        str, option("Threshold", "--choose-on", "Classes of the run that choose the threshold: validation or training.")
+    ] = "validation",
+    validation: Annotated[
+        Path | None, option("Arrays", "--validation", "Without a run: embeddings (.npy) that choose the threshold.")
+    ] = None,
+    validation_labels: Annotated[
+        Path | None, option("Arrays", "--validation-labels", "Labels of --validation.")
+    ] = None,
+    rule: Annotated[
+        str, option("Threshold", "--rule", "Rule for the threshold: equal_error or balanced.")
+    ] = "equal_error",
+    false_match: Annotated[
+        float | None,
+        option("Threshold", "--false-match", "Instead of a rule: largest rate of false matches, e.g. 0.01."),
+    ] = None,
+    distance: Annotated[str, option("Threshold", "--distance", "cosine, euclidean, dot or hamming (bits).")] = "cosine",
+    dim: Annotated[int | None, option("Threshold", "--dim", "Use only the first columns.", min=1)] = None,
+    ci: Annotated[float, option("Threshold", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
+    seed: Annotated[int, option("Threshold", "--seed", "Seed of the sample that locates the threshold.")] = 0,
+    *,
+    output: OutputOptions,
+    model: ModelOptions,
+) -> None:
+    """Choose a similarity threshold for "same class"; test it.
+
+    The test classes never choose it: a run's validation classes do, or embeddings that you give.
+    """
+    from levelfield.evaluation.search.distances import distance_called
+    from levelfield.reports.evaluation import choose_threshold
+    from levelfield.studies.specification.locations import images_in
+
+    embeddings, distance = source.read(), distance_called(distance)
+    with images_in(model.root):
+        chooser = _read_chooser(embeddings, choose_on, validation, validation_labels)
+    with bar("choosing the threshold") as progress, warnings_as_notes():
+        tested = choose_threshold(
+            embeddings,
+            chooser,
+            chosen_on="validation" if embeddings.run is None else choose_on,
+            rule=rule if false_match is None else {"false_match": false_match},
+            distance=distance,
+            dim=dim,
+            ci=ci or None,
+            seed=seed,
+            progress=progress,
+        )
+    output.save(tested)
+    output.print(tested)
+
+
+def _read_chooser(
+    embeddings: EmbeddingSet, choose_on: str, validation: Path | None, validation_labels: Path | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The embeddings and labels that choose the threshold."""
+    from levelfield.reports.evaluation.array_files import read_array, read_labels
+
+    if embeddings.run is not None:
+        if validation or validation_labels:
+            raise BadInput("--validation and --validation-labels need --embeddings: a run embeds its own classes.")
+        with bar("embedding") as progress:
+            return embeddings.other_classes(choose_on, progress=progress)
+    if validation is None or validation_labels is None:
+        raise BadInput(
+            "A threshold needs --validation and --validation-labels: embeddings of classes that are not "
+            "test classes, to choose the threshold on."
+        )
+    return read_array(validation), read_labels(validation_labels)

@@ -1,0 +1,83 @@
+"""Read embeddings, labels and image paths from files. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+
+from levelfield.errors import BadInput
+from levelfield.files import arrays
+from levelfield.files.reading import MEGABYTE, read_text
+from levelfield.files.writing import expanded
+
+_MOST = 1_000 * MEGABYTE  # bytes of a text file
+
+
+def read_array(path: Path) -> np.ndarray:
+    """The array of a .npy file, memory-mapped, or the only array of a .npz file."""
+    if not path.exists():
+        raise BadInput(f"File not found: {path}")
+    if path.suffix.lower() != ".npz":
+        return arrays.read_array(path, kinds=arrays.PLAIN)
+    contents = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
+    if len(contents) != 1:
+        raise BadInput(
+            f"{path} holds {len(contents)} arrays ({', '.join(contents)}) instead of one. Save one array alone: "
+            "np.save('e.npy', array)."
+        )
+    return next(iter(contents.values()))
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """Labels of a .npy file, of a text file with one label per line, or of a CSV's column `label` or `class`.
+
+    A CSV with one column needs no header. If all labels are integers, they are read as integers.
+    """
+    if path.suffix.lower() not in (".csv", ".txt"):
+        return read_array(path)
+    texts = [text.strip() for text in _column(path, ("label", "class"))]
+    if not texts or "" in texts:
+        what = "has no labels" if not texts else f"has no label in row {texts.index('')}"
+        raise BadInput(f"{path} {what}: give one label per embedding.")
+    labels = np.array(texts)
+    try:
+        return labels.astype(np.int64)
+    except (ValueError, OverflowError):
+        return labels
+
+
+def read_image_paths(path: Path, queries: int, gallery: int) -> list[Path]:
+    """The paths that a file lists, one for each embedding and then one for each row of the gallery.
+
+    A text file has one path per line; a CSV has a column `path`, `image` or `file`, or only one column. Relative paths
+    are relative to the file, or to the current folder.
+    """
+    listed = _column(expanded(path), ("path", "image", "file"))
+    if len(listed) != queries + gallery:
+        needed = f"{queries:,} embeddings" + (f" and {gallery:,} gallery rows" if gallery else "")
+        raise BadInput(f"{path} lists {len(listed):,} images for {needed}: one path per row is needed.")
+    home = path.parent if (path.parent / listed[0]).exists() else Path()
+    return [home / name for name in listed]
+
+
+def _column(path: Path, names: tuple[str, ...]) -> list[str]:
+    """The lines of a text file, or one column of a CSV: the one with one of these names, or the only one."""
+    if not path.exists():
+        raise BadInput(f"File not found: {path}")
+    text = read_text(path, most=_MOST).removeprefix("\ufeff")
+    if path.suffix.lower() != ".csv":
+        return text.splitlines()
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise BadInput(f"Cannot read {path}: {error}") from error
+    heading = [field.strip().lower() for field in lines[0]] if lines else []
+    named = [number for number, field in enumerate(heading) if field in names]
+    if not named and len(heading) > 1:
+        choice = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise BadInput(f"{path} has the columns {', '.join(heading)}: one of them must be called {choice}.")
+    column = named[0] if named else 0
+    return [line[column] if column < len(line) else "" for line in (lines[1:] if named else lines)]

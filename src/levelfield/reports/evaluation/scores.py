@@ -1,0 +1,234 @@
+"""Scores of a run or of arrays: one row per refinement, distance and number of dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from levelfield.embedder.devices import searched_on
+from levelfield.evaluation import Evaluation, Representation, Signature, evaluate
+from levelfield.evaluation.search.distances import Distance
+from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.progress import SILENT, Progress
+from levelfield.reports.evaluation.embedding_set import EmbeddingSet
+from levelfield.table import Column, Table, numbers
+
+_REFINED = 24  # columns of the name of a refinement before it is wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of embeddings under one distance."""
+
+    embeddings: EmbeddingSet
+    result: Evaluation
+    distance: str
+    bits: int | None = None
+    """Per dimension, if it is known: binary codes are also stored in arrays of 32 bits."""
+
+    @property
+    def dim(self) -> int:
+        return self._representation.dim
+
+    @property
+    def bytes(self) -> int:
+        """Size of one embedding."""
+        return math.ceil(self.dim * self._representation.bits / 8)
+
+    @property
+    def _representation(self) -> Representation:
+        return self._declared(next(iter(self.result.signatures.values()))).representation
+
+    def signature(self, metric: str) -> str:
+        return str(self._declared(self.result.signature(metric)))
+
+    def _declared(self, signature: Signature) -> Signature:
+        measured = signature.representation.bits  # always 1 under hamming
+        bits = measured if self.bits is None else min(self.bits, measured)
+        embeddings = self.embeddings
+        return signature.declared(refined=embeddings.refined or "none", ensemble=embeddings.models, bits=bits)
+
+    def as_data(self) -> dict[str, Any]:
+        """All scores as plain data, with None for NaN."""
+        result = self.result
+        data: dict[str, Any] = {
+            "metrics": {name: self._metric_data(name) for name in result},
+            "queries": result.n_queries,
+            "lone": result.n_lone,
+            "dim": self.dim,
+            "distance": self.distance,
+            "bytes": self.bytes,
+            "refined": self.embeddings.refined or "none",
+        }
+        if result.sample is not None:
+            data["sample"] = {"queries": len(result.sample.rows), "of": result.sample.of, "seed": result.sample.seed}
+        if result.divided is not None:
+            data["divided"] = asdict(result.divided)
+        plain: dict[str, Any] = finite(data)
+        return plain
+
+    def _metric_data(self, name: str) -> dict[str, Any]:
+        result = self.result
+        data: dict[str, Any] = {"value": result[name], "signature": self.signature(name)}
+        if name in result.intervals:
+            interval = result.intervals[name]
+            data["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
+            if result.sample is not None:
+                all_queries = result.sample.intervals[name]
+                data["interval"]["all_queries"] = [all_queries.low, all_queries.high]
+        if name in result.per_start:
+            data["starts"] = result.per_start[name]
+        return data
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """The scores of one set of images, as tables, data and files."""
+
+    rows: list[Scores]
+
+    def as_data(self) -> dict[str, Any] | list[dict[str, Any]]:
+        data = [scores.as_data() for scores in self.rows]
+        return data[0] if len(data) == 1 else data
+
+    def show(self, console: Console, *, signatures: bool = False) -> None:
+        """Print the table and sentences about it."""
+        table = _metric_table(self.rows[0].result) if len(self.rows) == 1 else _representation_table(self.rows)
+        table.show(console)
+        console.print(" ".join(about(self.rows)), soft_wrap=True)
+        for scores in self.rows if signatures else ():
+            for name in scores.result:
+                console.print(scores.signature(name), soft_wrap=True)
+
+
+def evaluate_each(
+    sets: Sequence[EmbeddingSet],
+    *,
+    distances: Sequence[Distance] = ("cosine",),
+    dims: Sequence[int | None] = (None,),
+    device: str = "cpu",
+    progress: Progress = SILENT,
+    **settings: Any,
+) -> ScoreTable:
+    """Evaluate sets of embeddings of the same images under every distance, with every number of leading dimensions.
+
+    device: searches on it if it is a GPU. settings: other arguments of `levelfield.evaluate`.
+    """
+    rows = []
+    for embeddings, distance, dim in product(sets, distances, dims):
+        arguments = {**searched_on(device, embeddings.arrays), **settings}
+        result = evaluate(**arguments, dim=dim, distance=distance, progress=progress)
+        rows.append(Scores(embeddings, result, distance, embeddings.bits))
+    return ScoreTable(rows)
+
+
+def _metric_table(result: Evaluation) -> Table:
+    """One row per metric."""
+    columns: list[str | Column] = ["metric", *numbers("value")]
+    if result.intervals:
+        level = f"{100 * next(iter(result.intervals.values())).level:g} %"
+        columns += numbers(f"{level} over classes", *([f"{level}, all queries"] if result.sample else []))
+    rows = [[name, *_metric_cells(result, name), "", ""] for name in result]
+    return Table(columns, [row[: len(columns)] for row in rows])
+
+
+def _metric_cells(result: Evaluation, name: str) -> Iterator[str]:
+    if name not in result.intervals:
+        spread = name in result.spread and len(result.per_start[name]) > 1
+        yield f"{result[name]:.4f} ± {result.spread[name]:.4f}" if spread else f"{result[name]:.4f}"
+        return
+    yield f"{result[name]:.4f}"
+    yield span(result.intervals[name].low, result.intervals[name].high)
+    if result.sample is not None:
+        yield span(result.sample.intervals[name].low, result.sample.intervals[name].high)
+
+
+def _representation_table(rows: list[Scores]) -> Table:
+    """One row per refinement, distance and number of dimensions."""
+    columns: list[str | Column] = ["distance", *numbers("dim", "bytes")]
+    cells = [[scores.distance, f"{scores.dim}", f"{scores.bytes}"] for scores in rows]
+    if any(scores.embeddings.refined for scores in rows):
+        columns = [Column("refined", width=_REFINED), *columns]
+        cells = [[scores.embeddings.refined or "no", *row] for scores, row in zip(rows, cells, strict=True)]
+    metrics = [Column(name, right=True, group=name) for name in rows[0].result]
+    for scores, row in zip(rows, cells, strict=True):
+        row.extend(cell(scores.result, name) for name in scores.result)
+    return Table([*columns, *metrics], cells, keys=len(columns))
+
+
+def cell(result: Evaluation, name: str) -> str:
+    """A score, and its interval below."""
+    value = f"{result[name]:.4f}"
+    if name not in result.intervals:
+        return value
+    low, high = result.intervals[name].low, result.intervals[name].high
+    return f"{value}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
+
+
+def about(rows: list[Scores]) -> list[str]:
+    """Sentences about the queries, the sample, the memory limit, refinements and intervals."""
+    result = rows[0].result
+    classes = len(np.unique(result.query_codes))
+    representation = f", {rows[0].distance}, {rows[0].dim} dimensions" if len(rows) == 1 else ""
+    sentences = [f"{result.n_queries:,} queries of {classes:,} classes{representation}."]
+    sentences += [*_sample_sentences(result), *_memory_sentences(result)]
+    if refined := list(dict.fromkeys(scores.embeddings.refined for scores in rows if scores.embeddings.refined)):
+        sentences.append(
+            f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other test "
+            "images, and costs a pass through the message-passing network."
+        )
+    if result.n_lone:
+        single = result.n_lone == 1
+        misses = "counts as 0" if single else "count as 0"
+        treated = misses if result.counted.all() else "does not count" if single else "do not count"
+        sentences.append(f"{result.n_lone:,} of them {'has' if single else 'have'} no positive and {treated}.")
+    if result.intervals:
+        sentences.append("Intervals: over other classes of the same kind.")
+        if classes < MIN_CLASSES:
+            sentences.append(f"They need at least {MIN_CLASSES} classes.")
+    if any(len(starts) > 1 for starts in result.per_start.values()):
+        starts = len(next(iter(result.per_start.values())))
+        sentences.append(f"±: standard deviation over {starts} k-means starts.")
+    return sentences
+
+
+def _sample_sentences(result: Evaluation) -> Iterator[str]:
+    if (sample := result.sample) is not None:
+        gallery = next(iter(result.signatures.values())).definition.gallery
+        yield (
+            f"SAMPLE: a random {len(sample.rows):,} of {sample.of:,} queries (seed {sample.seed}), "
+            f"each searched in all {gallery:,} rows."
+        )
+        if sample.intervals:
+            yield "All queries: the interval of the score of all of them."
+
+
+def _memory_sentences(result: Evaluation) -> Iterator[str]:
+    if (divided := result.divided) is not None:
+        workers = "" if divided.workers == 1 else f" in each of {divided.workers} processes"
+        memory = divided.memory
+        limit = f"{memory / 10**9:.3g} GB" if memory >= 10**9 else f"{memory / 10**6:.3g} MB"
+        yield (
+            f"Memory limit {limit} (beyond the program itself): at most {divided.queries:,} queries "
+            f"and {divided.panel:,} gallery rows at a time{workers}."
+        )
+
+
+def span(low: float, high: float, digits: int = 4) -> str:
+    """An interval in words; `-` if it is not known."""
+    return "-" if math.isnan(low) else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def finite(value: Any) -> Any:
+    """Plain data with None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
