@@ -9,23 +9,9 @@ from pathlib import Path
 import pytest
 from cli_room import Levelfield
 
-COMMANDS = [
-    "compare",
-    "train",
-    "evaluate",
-    "ensemble",
-    "embed",
-    "search",
-    "list",
-    "cache",
-    "report",
-    "init",
-    "check",
-    "datasets",
-    "ranks",
-    "toy",
-    "view",
-]
+from levelfield.cli.app import PANELS
+
+COMMANDS = [command for commands in PANELS.values() for command in commands]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

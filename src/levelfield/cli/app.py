@@ -69,7 +69,6 @@ PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
         "embed": (embed.embed, "runs/demo/best photos --out e.npy"),
         "search": (search.search, "index query.jpg"),
         "index": (index.index, "runs/demo/best photos --out index"),
-        "ensemble": (ensemble.ensemble, "runs/demo/margin runs/demo/hist --out both"),
         "export": (export.export, "runs/demo/best --out exported"),
     },
     "Measure": {
@@ -77,6 +76,7 @@ PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
         "threshold": (threshold.threshold, "runs/demo/margin --choose-on training"),
         "compact": (compact.compact, "runs/demo/margin"),
         "corrupt": (corrupt.corrupt, "runs/demo/margin --only jpeg,rotation"),
+        "ensemble": (ensemble.ensemble, "runs/demo/margin runs/demo/hist --out both"),
     },
     "Look": {
         "report": (report.report, "runs/demo"),
@@ -84,8 +84,6 @@ PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
         "maps": (maps.maps, "runs/demo/best --image photo.jpg --out maps.png"),
         "ranks": (ranks.ranks, "runs/demo runs/photos --out ranks"),
         "corruptions": (corruptions.sheet, "photo.jpg --out sheet.png"),
-    },
-    "Papers": {
         "published": (published.published, "roth2020/table4"),
         "toy": (toy.toy, "--form vertical --seeds 3 --out toy.png"),
     },
