@@ -1,47 +1,78 @@
-"""Writes into each room that finds its files by itself the imports that type checkers and editors read: `make docs`.
+"""Writes the index of names (`src/levelfield/index.json`) and the imports that type checkers read: `make tables`.
 
-At run time a room offers every class of its public files. A type checker runs nothing, so it reads a block that
-begins with `if TYPE_CHECKING:  # written by make docs`; what the block imports is replaced.
+Packages import their public names on first use. A type checker runs nothing, so it reads the imports below `if
+TYPE_CHECKING:`. In a package whose files register parts, the block is marked `# written by make tables`.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib
+import json
 import re
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-ROOT = Path(__file__).parents[1]
-_BLOCK = re.compile(r"(?<=\nif TYPE_CHECKING:  # written by make docs\n)(?: +.*\n)*")
-
-
-def rooms() -> dict[Path, str]:
-    """Every `__init__.py` with such a block, as it should be."""
-    found = {}
-    for path in sorted((ROOT / "src" / "levelfield").rglob("__init__.py")):
-        text = path.read_text(encoding="utf-8")
-        if _BLOCK.search(text):
-            room = importlib.import_module(".".join(path.parent.relative_to(ROOT / "src").parts))
-            found[path] = _BLOCK.sub("".join(_imports(room, text)), text)
-    return found
+SRC = Path(__file__).parents[1] / "src"
+INDEX = SRC / "levelfield" / "index.json"
+_BLOCK = re.compile(r"(?<=\nif TYPE_CHECKING:  # written by make tables\n)(?: +.*\n)*")
+_LAZY = "lazy(__name__)"
 
 
-def _imports(room: ModuleType, text: str) -> list[str]:
-    """`    from ROOM.FILE import Name as Name`: all public names of the room that its text does not list."""
-    listed = _literal_all(text)
-    homes = {name: getattr(room, name).__module__ for name in room.__all__ if name not in listed}
-    return [f"    from {homes[name]} import {name} as {name}\n" for name in sorted(homes, key=lambda n: (homes[n], n))]
+def written() -> dict[Path, str]:
+    """Every generated file, as it should be: the packages with a generated block, and the index."""
+    from levelfield.registry import registries
+
+    packages = {path: _BLOCK.sub(_class_imports(_name(path)), text) for path, text in lazy_packages().items()}
+    registered = {kind: registry.indexed() for kind, registry in registries().items()}
+    return {**packages, INDEX: index(packages, registered)}
 
 
-def _literal_all(text: str) -> set[str]:
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    return set()
+def lazy_packages() -> dict[Path, str]:
+    """The packages that import their public names on first use, and their text."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted((SRC / "levelfield").rglob("__init__.py"))}
+    return {path: text for path, text in texts.items() if _LAZY in text}
+
+
+def index(packages: dict[Path, str], registered: dict[str, Any]) -> str:
+    """The index, with one line for each file and each public name."""
+    exported = {_name(path): _exported(text) for path, text in packages.items()}
+    text = json.dumps({"registered": registered, "exported": exported}, indent=1)
+    return re.sub(r"\[[^\]]*\]", lambda names: json.dumps(json.loads(names[0])), text) + "\n"
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.parent.relative_to(SRC).parts)
+
+
+def _class_imports(package: str) -> str:
+    """`    from PACKAGE.FILE import Name as Name` for every registered class of a package."""
+    from levelfield.registry import registries
+
+    registry = next((one for one in registries().values() if one.home == package), None)
+    parts = [] if registry is None else [registry.get(name) for names in registry.indexed().values() for name in names]
+    classes = sorted({(part.__module__, part.__name__) for part in parts if isinstance(part, type)})
+    return "".join(f"    from {module} import {name} as {name}\n" for module, name in classes)
+
+
+def _exported(text: str) -> dict[str, str]:
+    """`module:name`, or a module, of each name that the block of a package imports for type checkers."""
+    exported = {"__version__": "levelfield:__version__"} if "__version__" in text else {}
+    [block] = [node for node in ast.parse(text).body if isinstance(node, ast.If) and _is_for_checkers(node)]
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            below = SRC.joinpath(*str(node.module).split("."), alias.name)
+            is_module = below.is_dir() or below.with_suffix(".py").exists()
+            exported[alias.name] = f"{node.module}.{alias.name}" if is_module else f"{node.module}:{alias.name}"
+    return dict(sorted(exported.items()))
+
+
+def _is_for_checkers(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 if __name__ == "__main__":
-    for path, text in rooms().items():
+    INDEX.write_text(index(lazy_packages(), {}), encoding="utf-8")  # no package can be imported without one
+    for path, text in written().items():
         path.write_text(text, encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
+        print(f"wrote {path.relative_to(SRC.parent)}")

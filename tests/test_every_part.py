@@ -6,7 +6,6 @@ Objectives, miners and batchings have more laws: `tests/testing`, `tests/miners/
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from levelfield import batching, data, evaluate, evaluation, miners, objectives
+from levelfield import batching, data, evaluate, evaluation, methods, miners, objectives
 from levelfield.data import Catalog, corruptions, protocols
 from levelfield.embedder import Trunk, backbones
 from levelfield.embedder.networks._registry import networks
@@ -25,7 +24,8 @@ from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.evaluation import engine
 from levelfield.evaluation.metrics import retrieval
 from levelfield.evaluation.search.ranks import EVERYWHERE
-from levelfield.registry import import_files
+from levelfield.index import modules_of
+from levelfield.registry import registries
 from levelfield.reports import figures
 
 KINDS: dict[str, ModuleType] = {
@@ -38,17 +38,7 @@ KINDS: dict[str, ModuleType] = {
     "corruption": corruptions,
     "figure": figures,
     "backbone": backbones,
-}
-HOMES = {
-    "objective": "levelfield.objectives",
-    "miner": "levelfield.miners",
-    "batching": "levelfield.batching",
-    "metric": "levelfield.evaluation.metrics",
-    "dataset": "levelfield.data.sources",
-    "protocol": "levelfield.data.protocols",
-    "corruption": "levelfield.data.corruptions",
-    "figure": "levelfield.reports.figures",
-    "backbone": "levelfield.embedder.networks",
+    "method": methods,
 }
 RETRIEVAL = [name for name in evaluation.names() if evaluation.describe(name).kind == "retrieval"]
 LABELS = np.repeat(np.arange(6), [2, 3, 4, 5, 6, 1])
@@ -84,26 +74,12 @@ def test_a_part_says_what_it_is(kind: str, name: str) -> None:
     assert said
 
 
-@pytest.mark.parametrize("kind", HOMES)
+@pytest.mark.parametrize("kind", registries())
 def test_what_is_registered_is_written_in_a_file_of_its_home(kind: str) -> None:
-    files = {module.__name__ for module in import_files(HOMES[kind])}
-    registry = _registry_of(kind)
-    assert {registry.get(name).__module__ for name in registry.names()} <= files | {"levelfield.data.official"}
-
-
-def _registry_of(kind: str) -> Any:
-    place, name = {
-        "objective": ("objectives._contract", "registry"),
-        "miner": ("miners._contract", "_registry"),
-        "batching": ("batching._registry", "_BATCHINGS"),
-        "metric": ("evaluation.metrics.registry", "_registry"),
-        "dataset": ("data._registry", "_DATASETS"),
-        "protocol": ("data.protocols", "registry"),
-        "corruption": ("data.corruptions._registry", "_CORRUPTIONS"),
-        "figure": ("reports.figures._registry", "_FIGURES"),
-        "backbone": ("embedder.networks._registry", "networks"),
-    }[kind]
-    return getattr(importlib.import_module(f"levelfield.{place}"), name)
+    registry = registries()[kind]
+    assert registry.home is not None
+    files = modules_of(registry.home)
+    assert {registry.get(name).__module__ for name in registry.names()} <= set(files)
 
 
 @pytest.mark.parametrize("name", RETRIEVAL)
@@ -206,7 +182,7 @@ def test_a_dataset_says_what_it_needs_before_it_opens_anything(name: str) -> Non
     assert facts.what
     needed = [
         setting
-        for setting, parameter in inspect.signature(_registry_of("dataset").get(name)).parameters.items()
+        for setting, parameter in inspect.signature(registries()["dataset"].get(name)).parameters.items()
         if parameter.default is parameter.empty
     ]
     assert set(needed) <= {facts.needs}

@@ -6,9 +6,10 @@ loop are in `objectives`, `miners`, `batching` and `geometry`; `dir(levelfield)`
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from levelfield.index import lazy
 
 if sys.platform == "win32":  # locks of fcntl, fork server, signals
     raise ImportError(
@@ -16,75 +17,33 @@ if sys.platform == "win32":  # locks of fcntl, fork server, signals
         "Subsystem for Linux (WSL 2)."
     )
 if TYPE_CHECKING:
-    from levelfield import (
-        batching,
-        data,
-        embedder,
-        errors,
-        evaluation,
-        geometry,
-        library,
-        methods,
-        miners,
-        objectives,
-        papers,
-        randomness,
-        reports,
-        shipping,
-        studies,
-        testing,
-        training,
-        tuning,
-    )
-    from levelfield.evaluation import evaluate
-    from levelfield.reports.pipeline import compare
-    from levelfield.shipping import load
-    from levelfield.trust import trusting
+    from levelfield import batching as batching
+    from levelfield import data as data
+    from levelfield import embedder as embedder
+    from levelfield import errors as errors
+    from levelfield import evaluation as evaluation
+    from levelfield import geometry as geometry
+    from levelfield import library as library
+    from levelfield import methods as methods
+    from levelfield import miners as miners
+    from levelfield import objectives as objectives
+    from levelfield import papers as papers
+    from levelfield import randomness as randomness
+    from levelfield import reports as reports
+    from levelfield import shipping as shipping
+    from levelfield import studies as studies
+    from levelfield import testing as testing
+    from levelfield import training as training
+    from levelfield import tuning as tuning
+    from levelfield.evaluation import evaluate as evaluate
+    from levelfield.reports.pipeline import compare as compare
+    from levelfield.shipping import load as load
+    from levelfield.trust import trusting as trusting
 
 __version__ = "0.1.0"
-_HOMES = {
-    "load": "levelfield.shipping",
-    "evaluate": "levelfield.evaluation",
-    "compare": "levelfield.reports",
-    "trusting": "levelfield.trust",
-}
-__all__ = [
-    "__version__",
-    "batching",
-    "compare",
-    "data",
-    "embedder",
-    "errors",
-    "evaluate",
-    "evaluation",
-    "geometry",
-    "library",
-    "load",
-    "methods",
-    "miners",
-    "objectives",
-    "papers",
-    "randomness",
-    "reports",
-    "shipping",
-    "studies",
-    "testing",
-    "training",
-    "trusting",
-    "tuning",
-]
-
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
+    __all__, __getattr__ = lazy(__name__)
 
-    def __getattr__(name: str) -> Any:
-        """Import a public function or subpackage on first access."""
-        if name in _HOMES:
-            return getattr(importlib.import_module(_HOMES[name]), name)
-        if name in __all__:
-            return importlib.import_module(f"levelfield.{name}")
-        raise AttributeError(f"module 'levelfield' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

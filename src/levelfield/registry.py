@@ -6,10 +6,8 @@ import hashlib
 import importlib
 import importlib.util
 import os
-import pkgutil
 import re
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import distributions
@@ -18,8 +16,22 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
+from levelfield.index import modules_of, registered
 from levelfield.trust import permitted
 
+ROOMS = (
+    "levelfield.objectives._contract",
+    "levelfield.miners._contract",
+    "levelfield.batching._registry",
+    "levelfield.methods._contract",
+    "levelfield.evaluation.metrics.registry",
+    "levelfield.data._registry",
+    "levelfield.data.protocols._registry",
+    "levelfield.data.corruptions._registry",
+    "levelfield.embedder.networks._registry",
+    "levelfield.reports.figures._registry",
+)
+"""The modules that have registries."""
 T = TypeVar("T")
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 _OF_FILES = "levelfield_user_"
@@ -29,8 +41,8 @@ _ASKED = re.compile(r"(@\d+)?(\[[^\[\]]*\])?$")  # suffix of a metric's name: @K
 class Registry(Generic[T]):
     """Mapping from names to parts, read by tests, docs and `levelfield list`.
 
-    home: the package whose public files register the parts of this kind; new files are found automatically. The files
-    are imported on the first lookup.
+    home: the package whose public files register the parts of this kind; new files are found automatically. A part
+    that the index knows is looked up by importing its file alone.
 
     >>> colours = Registry[int]("colour", "colours")
     >>> @colours.register("red")
@@ -48,11 +60,10 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, plural: str, *, home: str | None = None) -> None:
         self.kind = kind
         self.plural = plural
-        self._home = home
+        self.home = home
         self._entries: dict[str, Callable[..., T]] = {}
         self._facts: dict[str, Any] = {}
-        self._lock = threading.RLock()
-        self._complete = False
+        self._imported = home is None
 
     def register(self, name: str, facts: Any = None) -> Callable[[Entry], Entry]:
         """Decorator: register a class or function under `name` with its `facts`."""
@@ -69,7 +80,8 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        self._discover()
+        self.import_home()
+        load_plugins()
         return sorted(self._entries)
 
     def get(self, name: str) -> Callable[..., T]:
@@ -94,33 +106,42 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         """Whether `name` is registered; plugins are loaded only if levelfield itself does not have it."""
-        for search in (self._import_home, self._discover):
+        for search in (lambda: self._import_indexed(name), self.import_home, load_plugins):
             if name in self._entries:
                 return True
             search()
         return name in self._entries
 
-    def _discover(self) -> None:
-        """Import the files of the home package and the installed plugins, which register their parts."""
-        self._import_home()
-        load_plugins()
+    def _import_indexed(self, name: object) -> None:
+        """Import the file that registers `name` according to the index."""
+        if (module := registered(self.kind).get(str(name))) is not None:
+            importlib.import_module(module)
 
-    def _import_home(self) -> None:
-        if self._home is not None and not self._complete:
-            with self._lock:
-                import_files(self._home)
-                self._complete = True
+    def import_home(self) -> None:
+        """Import the files of the home package, which register their parts."""
+        if self.home is not None and not self._imported:
+            for module in modules_of(self.home):
+                importlib.import_module(module)
+            self._imported = True
+
+    def indexed(self) -> dict[str, list[str]]:
+        """The names that each file of the home package registers: the entry of this kind in the index."""
+        self.import_home()
+        modules: dict[str, list[str]] = {module: [] for module in modules_of(self.home or "")}
+        for name, entry in sorted(self._entries.items()):
+            modules.get(entry.__module__, []).append(name)
+        return modules
 
 
-def import_files(package: str) -> list[ModuleType]:
-    """Import every public file of a package.
+@cache
+def registries() -> Mapping[str, Registry[Any]]:
+    """All registries by the kind of their parts. Imports every room.
 
-    >>> [module.__name__ for module in import_files("levelfield.data.corruptions")][:2]
-    ['levelfield.data.corruptions.holes', 'levelfield.data.corruptions.noise']
+    >>> list(registries())[:3]
+    ['objective', 'miner', 'batching']
     """
-    home = importlib.import_module(package)
-    found = sorted(each.name for each in pkgutil.iter_modules(home.__path__) if not each.name.startswith("_"))
-    return [importlib.import_module(f"{package}.{name}") for name in found]
+    values = [value for room in ROOMS for value in vars(importlib.import_module(room)).values()]
+    return {value.kind: value for value in values if isinstance(value, Registry)}
 
 
 @cache

@@ -101,7 +101,7 @@ def test_in_python_a_figure_that_cannot_be_drawn_is_a_warning(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no ink")
 
-    monkeypatch.setitem(figures._FIGURES._entries, "leaderboard", broken)
+    monkeypatch.setitem(figures.registry._entries, "leaderboard", broken)
     study = read_study("small.yaml", ["figures=[leaderboard]"])
     with caplog.at_level(logging.WARNING, "levelfield"):
         report = package.compare(study)

@@ -14,18 +14,18 @@ import pytest
 import typer
 from cli_room import Levelfield
 
-from levelfield import methods
+from levelfield import index
 from levelfield.cli import check, datasets, export, toy
 from levelfield.cli import index as index_command
 from levelfield.cli.app import app
 from levelfield.cli.importing import without_collection
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.files.roots import VARIABLE
-from levelfield.errors import MissingExtra
+from levelfield.errors import MissingExtra, UnknownName
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS
 from levelfield.shipping.index.approximate import LIBRARIES
-from levelfield.studies.specification.method_names import check_embedded, check_method_names, known_methods
+from levelfield.studies.specification.method_names import check_embedded, check_method_names
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
 
@@ -159,8 +159,15 @@ def test_python_m_levelfield_is_the_command() -> None:
     assert done.stdout.startswith("levelfield ")
 
 
-def test_methods_known_without_torch_are_those_that_there_are() -> None:
-    assert sorted(known_methods()) == methods.names()
+def test_a_file_that_the_index_does_not_list_may_have_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = parse_study({"data": "emoji", "methods": ["of_a_new_file"]})
+    with pytest.raises(UnknownName, match="of_a_new_file"):
+        check_method_names(study)
+    listed = index.modules_of("levelfield.methods")
+    monkeypatch.setattr(index, "modules_of", lambda package: [*listed, "levelfield.methods.new_file"])
+    index.registered.cache_clear()
+    check_method_names(study)
+    index.registered.cache_clear()
 
 
 def test_a_method_of_a_plugin_is_not_refused_before_the_plugin_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

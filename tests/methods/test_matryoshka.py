@@ -8,7 +8,7 @@ import torch
 
 from levelfield import methods, objectives
 from levelfield.errors import BadSpecification
-from levelfield.methods import Batch, Setting, kind_of
+from levelfield.methods import Batch, Setting, class_of
 from levelfield.methods.matryoshka import Matryoshka
 from levelfield.objectives._start import StartRows
 
@@ -80,8 +80,8 @@ def test_the_first_numbers_get_a_gradient_from_every_size_and_the_last_from_one(
 def test_order_and_repeats_of_the_sizes_do_not_matter():
     one, other = create("margin"), create("margin", [8, 2, 4, 2])
     assert losses(one).keys() == losses(other).keys()
-    assert kind_of("margin", {"matryoshka": SIZES}) is Matryoshka
-    assert kind_of("margin", {"matryoshka": False}) is methods.Method
+    assert class_of("margin", {"matryoshka": SIZES}) is Matryoshka
+    assert class_of("margin", {"matryoshka": False}) is methods.Method
     assert type(create("margin", False)) is methods.Method
 
 

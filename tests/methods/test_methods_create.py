@@ -9,7 +9,7 @@ from torch import nn
 
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError, UnknownName
-from levelfield.methods import Batch, Deviation, Group, Method, Setting, kind_of, search_ranges
+from levelfield.methods import Batch, Deviation, Group, Method, Setting, class_of, search_ranges
 
 
 def create(name, **settings):
@@ -295,7 +295,7 @@ def test_rows_are_float32_whatever_the_precision_of_the_network():
 def test_search_ranges_and_seeds_are_known_by_name():
     assert search_ranges("lda") == {"shrinkage": (0.05, 0.9, "linear")}
     assert search_ranges("margin") == dict(objectives.describe("margin").search)
-    assert [kind_of(name).seeded for name in ("lda", "untrained", "start", "random_projection", "margin")] == [
+    assert [class_of(name).seeded for name in ("lda", "untrained", "start", "random_projection", "margin")] == [
         False,
         False,
         True,
@@ -307,7 +307,7 @@ def test_search_ranges_and_seeds_are_known_by_name():
 def test_a_method_from_a_file_says_itself_whether_seeds_matter(tmp_path):
     file = tmp_path / "still.py"
     file.write_text("from levelfield.methods import Method\nclass Still(Method):\n    seeded = False\n")
-    assert not kind_of(f"{file}:Still").seeded
+    assert not class_of(f"{file}:Still").seeded
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("refin", "refine"), ("studnt", "student"), ("batchng", "batching")])

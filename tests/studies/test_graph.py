@@ -202,7 +202,7 @@ def test_a_failed_member_fails_what_needs_it_and_nothing_else(
 
     with monkeypatch.context() as patch:
         patch.setattr(executor, "execute", broken)
-        patch.setattr(workers, "names_own_code", lambda spec: False)  # no worker, which would not know of this
+        patch.setattr(workers, "names_custom_code", lambda spec: False)  # no worker, which would not know of this
         runs, outcome = carry_out(study, tmp_path)
     assert sorted(outcome.failed) == [1, 2]
     assert "it needs a run that failed: turned (separated), seed 0, member 1" in outcome.failed[2]

@@ -28,7 +28,7 @@ CHEATS = Path(__file__).parent / "cheats.py"
 @pytest.fixture
 def run_cheat(training_photos, training_cache, tmp_path, monkeypatch):
     """A run in this process: what the ledger sees is the same there, and a process for each takes its time."""
-    monkeypatch.setattr("levelfield.studies.runs.run.trains_own_code", lambda spec, folder: False)
+    monkeypatch.setattr("levelfield.studies.runs.run.trains_custom_code", lambda spec, folder: False)
 
     def run(name, **changes):
         return execute_run(

@@ -15,9 +15,9 @@ from levelfield.batching.choice import Choice
 from levelfield.batching.fitting import Fit, check_fit, fits, fitting
 from levelfield.batching.layout import fit_batch
 from levelfield.batching.report import PlanReport, report
-from levelfield.registry import import_files
+from levelfield.index import lazy
 
-if TYPE_CHECKING:  # written by make docs
+if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.balanced import Balanced as Balanced
     from levelfield.batching.d2_coreset import D2Coreset as D2Coreset
     from levelfield.batching.ddm import DistanceMatching as DistanceMatching
@@ -50,15 +50,6 @@ __all__ = [
     "report",
 ]
 
-
-def _offer_classes() -> None:
-    """Import every public file of this package and export its registered batchings."""
-    for module in import_files(__name__):
-        for name, value in vars(module).items():
-            own = isinstance(value, type) and issubclass(value, Batching) and value.__module__ == module.__name__
-            if own and vars(value).get("name"):  # set by `register`
-                globals()[name] = value
-                __all__.append(name)
-
-
-_offer_classes()
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
+    _classes, __getattr__ = lazy(__name__)
+    __all__ += _classes

@@ -15,8 +15,8 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_keywords
 
-_BATCHINGS: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
-names = _BATCHINGS.names
+registry: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
+names = registry.names
 """The names of all batchings."""
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
@@ -37,11 +37,11 @@ def describe(name: str) -> About:
     >>> describe("spc").settings
     {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
     """
-    made = _BATCHINGS.get(name)
+    made = registry.get(name)
     text = "\n\n".join([_paragraphs(made)[0], *_about_settings(made)])
     common = {"labels", "batch_size", *Common.__annotations__}
     own = {key: default for key, default in (accepted(made) or {}).items() if key not in common}
-    return About(_BATCHINGS.facts(name), text, own, dict(getattr(made, "search", {})))
+    return About(registry.facts(name), text, own, dict(getattr(made, "search", {})))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -49,7 +49,7 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
 
     def enter(entry: _Entry) -> _Entry:
         entry.name = name
-        _BATCHINGS.register(name, what)(entry)
+        registry.register(name, what)(entry)
         return entry
 
     return enter
@@ -67,7 +67,7 @@ def _paragraphs(kind: Any) -> list[str]:
 
 def maker(name: str) -> Callable[..., Batching]:
     """The class of that name, or `my_batches.py:MyBatching`."""
-    return _BATCHINGS.get(name)
+    return registry.get(name)
 
 
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:

@@ -15,12 +15,12 @@ from levelfield.files.writing import expanded
 from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_keywords
 
-_DATASETS: Registry[Catalog] = Registry("dataset", "datasets", home="levelfield.data.sources")
-register = _DATASETS.register
+registry: Registry[Catalog] = Registry("dataset", "datasets", home="levelfield.data.sources")
+register = registry.register
 """Decorator: register a function that returns a `Catalog` under a name, with its `DatasetFacts`."""
-names = _DATASETS.names
+names = registry.names
 """The names of all datasets."""
-describe = _DATASETS.facts
+describe = registry.facts
 """The `DatasetFacts` of a dataset, by its name."""
 
 
@@ -58,13 +58,13 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
         A `Catalog`: paths, labels (images,) and class names. No image is decoded.
     """
     text = str(name_or_path)
-    if is_file_reference(text) or (isinstance(name_or_path, str) and text in _DATASETS):
-        return _call(_DATASETS.get(text), text, settings)
+    if is_file_reference(text) or (isinstance(name_or_path, str) and text in registry):
+        return _call(registry.get(text), text, settings)
     path = expanded(text)
     if path.suffix.lower() in (".csv", ".tsv"):
-        return _call(_DATASETS.get("csv"), "csv", {"path": path, **settings})
+        return _call(registry.get("csv"), "csv", {"path": path, **settings})
     if path.exists() or isinstance(name_or_path, Path) or text.startswith(("~", ".")) or "/" in text or "\\" in text:
-        return _call(_DATASETS.get("folder"), "folder", {"path": path, **settings})
+        return _call(registry.get("folder"), "folder", {"path": path, **settings})
     folders = [entry.name for entry in Path.cwd().iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     raise unknown("dataset or folder", text, [*names(), *folders], see="levelfield list datasets")
 

@@ -75,7 +75,7 @@ def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
         def source(root: Path | str | None = None, *, allow_incomplete: bool = False) -> Catalog:
             return accepted(read(name, root), allow_incomplete=allow_incomplete)
 
-        source.__doc__ = reader.__doc__
+        source.__doc__, source.__module__ = reader.__doc__, reader.__module__
         register(name, facts)(source)
         return reader
 

@@ -2,70 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from levelfield.index import lazy
 
 if TYPE_CHECKING:
-    from levelfield.embedder.embedder import Embedder
-    from levelfield.embedder.ensemble import Ensemble, save_ensemble
-    from levelfield.embedder.head.head import Head, start_at, start_pca, start_random
-    from levelfield.embedder.head.linear import lda
-    from levelfield.embedder.model import Model, load, save_model
-    from levelfield.embedder.trunk import backbones
-    from levelfield.embedder.trunk.backbones import Backbone
-    from levelfield.embedder.trunk.blocks import BLOCK, in_blocks
-    from levelfield.embedder.trunk.cache import FeatureCache
-    from levelfield.embedder.trunk.chunks import Rows
-    from levelfield.embedder.trunk.trunk import Trunk
-
-_HOMES = {
-    "BLOCK": "trunk.blocks",
-    "Backbone": "trunk.backbones",
-    "Embedder": "embedder",
-    "Ensemble": "ensemble",
-    "FeatureCache": "trunk.cache",
-    "Head": "head.head",
-    "Model": "model",
-    "Rows": "trunk.chunks",
-    "Trunk": "trunk.trunk",
-    "in_blocks": "trunk.blocks",
-    "lda": "head.linear",
-    "load": "model",
-    "save_ensemble": "ensemble",
-    "save_model": "model",
-    "start_at": "head.head",
-    "start_pca": "head.head",
-    "start_random": "head.head",
-}
-
-__all__ = [
-    "BLOCK",
-    "Backbone",
-    "Embedder",
-    "Ensemble",
-    "FeatureCache",
-    "Head",
-    "Model",
-    "Rows",
-    "Trunk",
-    "backbones",
-    "in_blocks",
-    "lda",
-    "load",
-    "save_ensemble",
-    "save_model",
-    "start_at",
-    "start_pca",
-    "start_random",
-]
-
+    from levelfield.embedder.embedder import Embedder as Embedder
+    from levelfield.embedder.ensemble import Ensemble as Ensemble
+    from levelfield.embedder.ensemble import save_ensemble as save_ensemble
+    from levelfield.embedder.head.head import Head as Head
+    from levelfield.embedder.head.head import start_at as start_at
+    from levelfield.embedder.head.head import start_pca as start_pca
+    from levelfield.embedder.head.head import start_random as start_random
+    from levelfield.embedder.head.linear import lda as lda
+    from levelfield.embedder.model import Model as Model
+    from levelfield.embedder.model import load as load
+    from levelfield.embedder.model import save_model as save_model
+    from levelfield.embedder.trunk import backbones as backbones
+    from levelfield.embedder.trunk.backbones import Backbone as Backbone
+    from levelfield.embedder.trunk.blocks import BLOCK as BLOCK
+    from levelfield.embedder.trunk.blocks import in_blocks as in_blocks
+    from levelfield.embedder.trunk.cache import FeatureCache as FeatureCache
+    from levelfield.embedder.trunk.chunks import Rows as Rows
+    from levelfield.embedder.trunk.trunk import Trunk as Trunk
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
-
-    def __getattr__(name: str) -> Any:
-        """Import a name on first use: timm takes seconds to import, and the cache alone does not need it."""
-        if name == "backbones":
-            return importlib.import_module("levelfield.embedder.trunk.backbones")
-        if name in _HOMES:
-            return getattr(importlib.import_module(f"levelfield.embedder.{_HOMES[name]}"), name)
-        raise AttributeError(f"module 'levelfield.embedder' has no attribute '{name}'")
+    __all__, __getattr__ = lazy(__name__)

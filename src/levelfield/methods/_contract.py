@@ -20,9 +20,11 @@ from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
 from levelfield.objectives._start import StartRows
+from levelfield.registry import Registry
 from levelfield.settings import number
 
 if TYPE_CHECKING:
+    from levelfield.distributed.ranks import Ranks
     from levelfield.embedder import Trunk
     from levelfield.methods.refine.choice import Refinement
 
@@ -325,3 +327,43 @@ def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:
     found = Refinement.of(setting)
     found.check(objective)
     return found
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """How a method is made of an objective. An option returns a changed copy."""
+
+    name: str
+    """Of the objective."""
+    settings: Mapping[str, Any]
+    """Of the objective, with the facts of the run: `num_classes`, `dim` and `generator`."""
+    ranks: Ranks
+    make_objective: Callable[..., Any]
+    """Creates the objective; keywords replace settings."""
+    make_method: Callable[..., Method] = Method
+    """Creates the method from the objective and the settings that every method has."""
+
+
+@dataclass(frozen=True)
+class OptionFacts:
+    """Facts of an option. conflicts: options that cannot be combined with it, and why. kind: the resulting class."""
+
+    conflicts: Mapping[str, str]
+    kind: type[Method]
+
+
+registry: Registry[Method] = Registry("method", "methods", home="levelfield.methods")
+register = registry.register
+"""Decorator: register a `Method` under a name."""
+options: Registry[Assembly] = Registry("option", "options", home="levelfield.methods")
+_Change = Callable[[Assembly, Any], Assembly]
+
+
+def option(
+    name: str, *, conflicts: Mapping[str, str] | None = None, kind: type[Method] = Method
+) -> Callable[[_Change], _Change]:
+    """Decorator: register `change(assembly, value) -> assembly` as the setting `name` of all methods with an objective.
+
+    conflicts: other options that it cannot be combined with, and why. kind: the class of the resulting method.
+    """
+    return options.register(name, OptionFacts(conflicts or {}, kind))

@@ -10,11 +10,12 @@ from torch import nn
 from levelfield.embedder.head.head import Head, start_at, start_random
 from levelfield.embedder.head.linear import lda, whitened_components
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Method, Setting, TrainingFeatures
+from levelfield.methods._contract import Method, Setting, TrainingFeatures, register
 from levelfield.methods.deviations import Deviation
 from levelfield.randomness import stream
 
 
+@register("untrained")
 class Untrained(Method):
     """The trunk's features, unchanged and in full width."""
 
@@ -29,6 +30,7 @@ class Untrained(Method):
         return [Deviation("steps", None, 0), Deviation("dim", None, setting.width)]
 
 
+@register("random_projection")
 class RandomProjection(Method):
     """A random linear head, never trained."""
 
@@ -44,6 +46,7 @@ class RandomProjection(Method):
         return [Deviation("steps", None, 0)]
 
 
+@register("start")
 class Start(Method):
     """The head of the conditions at its initialisation."""
 
@@ -54,6 +57,7 @@ class Start(Method):
         return [Deviation("steps", None, 0)]
 
 
+@register("lda")
 class LDA(Method):
     """Linear discriminant analysis of the training features: a closed form, no loss and no steps."""
 
@@ -75,6 +79,7 @@ class LDA(Method):
         return [Deviation("steps", None, 0)]
 
 
+@register("whitened")
 class Whitened(Method):
     """PCA-whitened training features: centred principal components, each divided by its standard deviation."""
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Method, Setting
+from levelfield.methods._contract import Method, Setting, register
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
 from levelfield.objectives._given import check_classes
@@ -101,6 +101,7 @@ def learned_loss(
     )
 
 
+@register("dreml")
 class Dreml(Method):
     """DREML: an ensemble whose members each separate random meta classes. One run trains one member.
 

@@ -29,7 +29,7 @@ from levelfield.batching import Batching
 from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures, total_of
+from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures, register, total_of
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
@@ -48,6 +48,7 @@ _WHOLE_BATCHES = {
 }
 
 
+@register("drml")
 class Drml(Method):
     """DRML: branches on blocks of the features, each trained on the images that it reconstructs best, with relations.
 

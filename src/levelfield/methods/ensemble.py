@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Method
+from levelfield.methods._contract import Method, register
 from levelfield.settings import one_of
 
 
+@register("ensemble")
 class Ensemble(Method):
     """The embeddings of other methods, each normalised to length 1 and concatenated. Nothing is trained.
 

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from levelfield import objectives
 from levelfield.errors import BadSpecification
-from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods._contract import Assembly, Batch, Method, Setting, option
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
@@ -34,15 +33,6 @@ def nested_dims(setting: Any, dim: int) -> tuple[int, ...]:
             + (", since no loss would train the numbers after it." if found[-1] < dim else ".")
         )
     return found
-
-
-def nested(
-    name: str, sizes: Any, settings: Mapping[str, Any], shared: Mapping[str, Any], offered: Mapping[str, Any]
-) -> Matryoshka:
-    """One objective per size. The largest is created first, so that it starts like that of the plain method."""
-    wanted = nested_dims(sizes, offered["dim"])
-    made = {k: objectives.create(name, **{**offered, "dim": k}, **settings) for k in reversed(wanted)}
-    return Matryoshka(made, **shared)
 
 
 class Matryoshka(Method):
@@ -100,3 +90,21 @@ class Matryoshka(Method):
     def _each(self) -> Sequence[tuple[int, nn.Module]]:
         assert self.objective is not None
         return list(zip(self._sizes, [*self.smaller, self.objective], strict=True))
+
+
+@option(
+    "matryoshka",
+    kind=Matryoshka,
+    conflicts={
+        "memory": "the memory holds whole embeddings",
+        "sharded": "each size has its own class vectors",
+    },
+)
+def with_sizes(assembly: Assembly, sizes: Any) -> Assembly:
+    """One objective per size. The largest is created first, so that it starts like that of the plain method."""
+    dims = nested_dims(sizes, assembly.settings["dim"])
+    return replace(
+        assembly,
+        make_objective=lambda: {k: assembly.make_objective(dim=k) for k in reversed(dims)},
+        make_method=Matryoshka,
+    )

@@ -6,7 +6,8 @@ Meant as a control: roth2020 finds more compressed embeddings and a lower recall
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.methods._contract import Batch, Method, Setting, total_of
+from levelfield.methods._contract import Assembly, Batch, Method, Setting, option, total_of
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
@@ -205,3 +206,17 @@ class Mixed(Method):
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         return [*super().deviations(setting), Deviation("hidden_states", None, "changed")]
+
+
+@option(
+    "mixup",
+    kind=Mixed,
+    conflicts={
+        "memory": "a mixed image has two classes",
+        "sharded": "a mixed image has two classes",
+        "matryoshka": "the loss of a mixed image is defined for whole embeddings",
+    },
+)
+def with_mixup(assembly: Assembly, setting: Any) -> Assembly:
+    """Mix hidden states and classes of two images: `mixup: true`, or its settings."""
+    return replace(assembly, make_method=partial(Mixed, mixup=setting))

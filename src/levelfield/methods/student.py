@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.labels import to_device
-from levelfield.methods._contract import Batch, Method, Setting
+from levelfield.methods._contract import Assembly, Batch, Method, Setting, option
 from levelfield.methods.deviations import Deviation
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.objectives import Objective
@@ -129,6 +130,21 @@ class Student(Method):
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
+
+
+@option(
+    "student",
+    kind=Student,
+    conflicts={
+        "mixup": "a teacher has no outputs for mixed images",
+        "matryoshka": "a teacher teaches whole embeddings",
+        "sharded": "a student computes the logits of all classes",
+    },
+)
+def with_teacher(assembly: Assembly, setting: Any) -> Assembly:
+    """Also learn from a finished run: `student: {teacher: LABEL or RUN, form: imitate}`."""
+    sizes = {key: assembly.settings[key] for key in ("num_classes", "dim")}
+    return replace(assembly, make_method=partial(Student, student=setting, **sizes))
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:

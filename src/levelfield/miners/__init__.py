@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING
 
+from levelfield.index import lazy
 from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.miners._contract import (
     Miner,
@@ -23,8 +22,9 @@ from levelfield.miners._contract import (
     register,
     resolve,
 )
+from levelfield.miners.switch import Switched
 
-if TYPE_CHECKING:  # written by make docs
+if TYPE_CHECKING:  # written by make tables
     from levelfield.miners.all import All as All
     from levelfield.miners.batch_hard import BatchHard as BatchHard
     from levelfield.miners.distance_weighted import DistanceWeighted as DistanceWeighted
@@ -33,13 +33,13 @@ if TYPE_CHECKING:  # written by make docs
     from levelfield.miners.random import Random as Random
     from levelfield.miners.semihard import Semihard as Semihard
     from levelfield.miners.softhard import Softhard as Softhard
-    from levelfield.miners.switch import Switched as Switched
 
 __all__ = [
     "BaseMiner",
     "Miner",
     "MinerChoice",
     "MinerFacts",
+    "Switched",
     "Tuples",
     "create",
     "describe",
@@ -48,16 +48,6 @@ __all__ = [
     "resolve",
 ]
 
-
-def _offer_classes() -> None:
-    """Import every public file of this package and export its miner classes."""
-    for found in pkgutil.iter_modules(__path__):
-        if not found.name.startswith("_"):
-            module = importlib.import_module(f"{__name__}.{found.name}")
-            for name, value in vars(module).items():
-                if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_"):
-                    globals()[name] = value
-                    __all__.append(name)
-
-
-_offer_classes()
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
+    _classes, __getattr__ = lazy(__name__)
+    __all__ += _classes

@@ -43,7 +43,7 @@ class MinerFacts:
     defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor
 
 
-_registry = Registry[BaseMiner]("miner", "miners", home="levelfield.miners")
+registry = Registry[BaseMiner]("miner", "miners", home="levelfield.miners")
 _Entry = TypeVar("_Entry", bound=type)
 
 
@@ -51,7 +51,7 @@ def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
     """Decorator: register a miner class under `name`."""
 
     def enter(entry: _Entry) -> _Entry:
-        _registry.register(name, replace(facts, defaults=accepted(entry) or {}))(entry)
+        registry.register(name, replace(facts, defaults=accepted(entry) or {}))(entry)
         return entry
 
     return enter
@@ -59,12 +59,12 @@ def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
 
 def names() -> list[str]:
     """Names of all miners."""
-    return _registry.names()
+    return registry.names()
 
 
 def describe(name: str) -> MinerFacts:
     """The facts of the miner `name`."""
-    facts: MinerFacts | None = _registry.facts(name)
+    facts: MinerFacts | None = registry.facts(name)
     if facts is None:
         raise BadInput(f"'{name}' is registered without facts: see `levelfield.miners.register`.")
     return facts
@@ -92,7 +92,7 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
 
         miner: BaseMiner = PMLMiner(name, settings)
     else:
-        entry = _registry.get(name)
+        entry = registry.get(name)
         check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
         miner = entry(**settings)
         if not callable(miner):
@@ -119,7 +119,7 @@ def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
         if len(choice) != 1:
             raise BadSpecification(f"'miner' is {dict(choice)!r}; it must be a name or one name with its settings.")
         ((name, settings),) = choice.items()
-        takes = {} if is_pml_reference(name) else accepted(_registry.get(name)) or {}
+        takes = {} if is_pml_reference(name) else accepted(registry.get(name)) or {}
         open_hints = {key: value for key, value in hints.items() if key in takes}
         return create(name, **{"switch": switch, **open_hints, **(settings or {})})
     if not callable(choice):

@@ -9,20 +9,19 @@ automatically.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING
 
+from levelfield.index import lazy
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._create import as_objective, create, describe, names
 from levelfield.objectives._sharded import ShardedClasses
+from levelfield.objectives.cross_batch_memory import CrossBatchMemory
 
-if TYPE_CHECKING:  # written by make docs
+if TYPE_CHECKING:  # written by make tables
     from levelfield.objectives.angular import Angular as Angular
     from levelfield.objectives.arcface import ArcFace as ArcFace
     from levelfield.objectives.contrastive import Contrastive as Contrastive
     from levelfield.objectives.cosface import CosFace as CosFace
-    from levelfield.objectives.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
     from levelfield.objectives.fast_ap import FastAP as FastAP
     from levelfield.objectives.generalized_lifted import GeneralizedLifted as GeneralizedLifted
     from levelfield.objectives.group_loss import GroupLoss as GroupLoss
@@ -48,18 +47,19 @@ if TYPE_CHECKING:  # written by make docs
     from levelfield.objectives.structured_clustering import StructuredClustering as StructuredClustering
     from levelfield.objectives.triplet import Triplet as Triplet
 
-__all__ = ["Facts", "Given", "Objective", "ShardedClasses", "as_objective", "create", "describe", "names", "register"]
+__all__ = [
+    "CrossBatchMemory",
+    "Facts",
+    "Given",
+    "Objective",
+    "ShardedClasses",
+    "as_objective",
+    "create",
+    "describe",
+    "names",
+    "register",
+]
 
-
-def _offer_classes() -> None:
-    """Import every public file of this package and export its objectives."""
-    for found in pkgutil.iter_modules(__path__):
-        if not found.name.startswith("_"):
-            module = importlib.import_module(f"{__name__}.{found.name}")
-            for name, value in vars(module).items():
-                if isinstance(value, type) and issubclass(value, Objective) and value.__module__ == module.__name__:
-                    globals()[name] = value
-                    __all__.append(name)
-
-
-_offer_classes()
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
+    _classes, __getattr__ = lazy(__name__)
+    __all__ += _classes

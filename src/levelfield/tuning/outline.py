@@ -110,7 +110,7 @@ def complete(study: Study, how: How) -> How:
 
 def is_searched(method: MethodSpec) -> bool:
     """Whether trials of a method make sense: one that joins the runs of others takes the settings of theirs."""
-    kind = methods.kind_of(method.name, method.settings)
+    kind = methods.class_of(method.name, method.settings)
     return kind.tunable and not kind.joins
 
 

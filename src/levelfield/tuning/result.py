@@ -90,7 +90,7 @@ def _record(one: Found) -> TunedMethod:
 
 def _chosen(method: MethodSpec, record: TunedMethod | None, trials: int) -> MethodSpec:
     """The method with its chosen settings, and with the number of its trials for the ledger."""
-    if record is None or not trials or not methods.kind_of(method.name, method.settings).tunable:
+    if record is None or not trials or not methods.class_of(method.name, method.settings).tunable:
         return method
     return applied(method, {**record.chosen, "trials": trials})
 

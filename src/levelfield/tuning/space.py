@@ -145,7 +145,7 @@ def _check_setting(key: str, method: MethodSpec, setting: str) -> None:
 def _defaults(method: MethodSpec) -> dict[str, Any]:
     if method.name in objectives.names():
         return dict(objectives.describe(method.name).defaults)
-    return dict(accepted(methods.kind_of(method.name, method.settings)) or {})
+    return dict(accepted(methods.class_of(method.name, method.settings)) or {})
 
 
 def _is_whole(method: MethodSpec, setting: str) -> bool:
@@ -163,7 +163,7 @@ def _is_whole(method: MethodSpec, setting: str) -> bool:
 def _class_of(name: str, method: MethodSpec) -> Any:
     if name in objectives.names():
         return objective_classes.get(name)
-    return load_from_file(name) if is_file_reference(name) else methods.kind_of(method.name, method.settings)
+    return load_from_file(name) if is_file_reference(name) else methods.class_of(method.name, method.settings)
 
 
 def _part_defaults(part: str, name: str) -> dict[str, Any]:

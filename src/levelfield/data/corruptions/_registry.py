@@ -18,8 +18,8 @@ Span = float | Sequence[float]
 
 # Part of every key: increase it when a corruption's pixels change.
 _VERSION = 1
-_CORRUPTIONS: Registry[np.ndarray] = Registry("corruption", "corruptions", home="levelfield.data.corruptions")
-register, names = _CORRUPTIONS.register, _CORRUPTIONS.names
+registry: Registry[np.ndarray] = Registry("corruption", "corruptions", home="levelfield.data.corruptions")
+register, names = registry.register, registry.names
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def create(name: str, **settings: Any) -> Corruption:
     ...
     levelfield.errors.BadSpecification: The corruption 'rotation' has no setting 'angle'. It takes: degrees.
     """
-    function = _CORRUPTIONS.get(name)
+    function = registry.get(name)
     check_keywords(f"corruption '{name}'", settings, function)
     made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
     result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # report invalid values now
@@ -65,7 +65,7 @@ def create(name: str, **settings: Any) -> Corruption:
 
 def describe(name: str) -> str:
     """One-sentence description of a corruption."""
-    return (inspect.getdoc(_CORRUPTIONS.get(name)) or "").partition("\n")[0]
+    return (inspect.getdoc(registry.get(name)) or "").partition("\n")[0]
 
 
 def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
         return tuple(names())
     for name in found:
         if short_name(name) == name:
-            _CORRUPTIONS.get(name)
+            registry.get(name)
     if not found or len(set(found)) < len(found):
         raise BadSpecification(f"'{', '.join(found)}' is empty or has a duplicate name; `all` selects all corruptions.")
     return tuple(found)

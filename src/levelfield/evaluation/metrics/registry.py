@@ -13,8 +13,8 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.registry import Registry, is_file_reference
 
-_registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
-register = _registry.register
+registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
+register = registry.register
 """Decorator: register a function of ranks, clusters or points under a name, with its `Facts`."""
 _DIGITS = 20
 _MOST = 10**9  # neighbours: ranks are 64-bit integers
@@ -92,7 +92,7 @@ class Metric:
 
 def names() -> list[str]:
     """All metrics; K is any positive integer."""
-    return _registry.names()
+    return registry.names()
 
 
 def describe(name: str) -> Facts:
@@ -101,7 +101,7 @@ def describe(name: str) -> Facts:
     >>> describe("recall@10").text
     'share of queries with a positive among the K nearest'
     """
-    facts: Facts = _registry.facts(name) if name in _registry else parse(name).facts
+    facts: Facts = registry.facts(name) if name in registry else parse(name).facts
     return facts
 
 
@@ -122,15 +122,15 @@ def parse(name: str) -> Metric:
     entry, k = base, None
     stem, _, number = base.rpartition("@")
     own = is_file_reference(base)
-    if number.isdecimal() and (own or (base not in _registry and f"{stem}@K" in _registry)):
+    if number.isdecimal() and (own or (base not in registry and f"{stem}@K" in registry)):
         entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
         if not 1 <= k <= _MOST:
             raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
-    if not own and ((k is None and entry.endswith("@K")) or entry not in _registry):
+    if not own and ((k is None and entry.endswith("@K")) or entry not in registry):
         shown = number if number.isdecimal() else "1"
         raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
-    compute = _registry.get(entry)
-    facts = _registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
+    compute = registry.get(entry)
+    facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
     choice, numbers = _form(base, name, form, facts)
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
 

@@ -14,8 +14,8 @@ from levelfield.studies.specification.study import Study
 
 Draw = Callable[[list[Drawn], str, Path], Path]
 """`draw(rows, metric, path)` draws the rows of a leaderboard and returns the path of the file that it wrote."""
-_FIGURES: Registry[Path] = Registry("figure", "figures", home="levelfield.reports.figures")
-names = _FIGURES.names
+registry: Registry[Path] = Registry("figure", "figures", home="levelfield.reports.figures")
+names = registry.names
 
 
 def always(study: Study) -> str | None:
@@ -36,12 +36,12 @@ class FigureFacts:
 
 def register(name: str, what: str, *, why_not: Callable[[Study], str | None] = always) -> Callable[[Draw], Draw]:
     """Decorator: register a drawing function under `name`, with a sentence on what it shows. Its text is literal."""
-    return lambda draw: _FIGURES.register(name, FigureFacts(what, why_not))(plainly(draw))
+    return lambda draw: registry.register(name, FigureFacts(what, why_not))(plainly(draw))
 
 
 def create(name: str) -> Draw:
     """The function that draws the figure `name`, or `my_figures.py:function`."""
-    return _FIGURES.get(name)
+    return registry.get(name)
 
 
 def describe(name: str) -> FigureFacts:
@@ -50,7 +50,7 @@ def describe(name: str) -> FigureFacts:
     >>> describe("cost").what
     'the first metric against training time, memory, rows through the trunk and operations per image, with the front'
     """
-    facts: FigureFacts | None = _FIGURES.facts(name)
+    facts: FigureFacts | None = registry.facts(name)
     return facts or FigureFacts((create(name).__doc__ or name).partition("\n")[0])
 
 

@@ -66,7 +66,7 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
     drawn: set[tuple[str, bool]] = set()
     baselines = 0
     for label, method in competitors.items():
-        if not (methods.trains(method.name) or methods.kind_of(method.name).joins):
+        if not (methods.trains(method.name) or methods.class_of(method.name).joins):
             found[label] = _baseline(baselines)
             baselines += 1
             continue

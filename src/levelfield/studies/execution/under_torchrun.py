@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from levelfield.distributed.ranks import joined
 from levelfield.errors import BadSpecification
-from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
+from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.several_processes import follow, send
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -16,7 +16,7 @@ from levelfield.studies.runs.spec import PlannedRun
 def leading(runs: list[PlannedRun], device: str) -> Iterator[None]:
     """Context in which this process, the first, executes runs together with the others."""
     for run in runs:
-        if names_own_code(run.spec) or data_is_own_code(run.spec):
+        if names_custom_code(run.spec) or data_is_custom_code(run.spec):
             raise BadSpecification(
                 f"'{run.label}' uses code of your own, which trains in processes of its own: use "
                 f"--processes {run.spec.conditions.processes} instead of torchrun."

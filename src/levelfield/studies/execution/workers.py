@@ -21,7 +21,7 @@ from levelfield.progress import Progress
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Agenda, Executor, Outcome, Work, do_one
-from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
+from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -51,7 +51,7 @@ def run_all(
     if not work.unfinished:
         return work.outcome
     if executor is None:
-        here = jobs == 0 and not any(names_own_code(runs[k].spec) for k in work.unfinished)
+        here = jobs == 0 and not any(names_custom_code(runs[k].spec) for k in work.unfinished)
         executor = InThisProcess() if here else WorkerProcesses(jobs)
     executor.execute(work)
     return work.outcome
@@ -140,7 +140,7 @@ class WorkerProcesses:
                     else:
                         work.progress.on_event(event)
                     if event.kind in ("done", "failed", "busy"):
-                        if data_is_own_code(runs[event.run].spec):  # user code ran in this process
+                        if data_is_custom_code(runs[event.run].spec):  # user code ran in this process
                             dismiss(pipe)
                             if agenda.waiting or held:
                                 hire()

@@ -12,7 +12,7 @@ from levelfield.batch_layout import Layout
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files.writing import expanded
 from levelfield.registry import references_in
-from levelfield.studies.runs.own_code import names_own_code
+from levelfield.studies.runs.custom_code import names_custom_code
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, owner
@@ -48,8 +48,8 @@ def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
     found = []
     for run in runs:
         spec = run.spec
-        plain = methods.kind_of(spec.method.name, spec.method.settings) is methods.Method
-        if plain and not spec.joined and not names_own_code(spec):
+        plain = methods.class_of(spec.method.name, spec.method.settings) is methods.Method
+        if plain and not spec.joined and not names_custom_code(spec):
             trainer = first.setdefault(spec.weights, spec)
             if trainer.identity != spec.identity:
                 run = replace(run, spec=spec.model_copy(update={"trained_by": _as_needed(trainer)}))
@@ -96,10 +96,10 @@ def _all_seeds(
     rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
     for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
         all_seeds = methods.joins_seeds(method.name, method.settings)
-        if seed != study.seeds[0] and (all_seeds or not methods.kind_of(method.name).seeded):
+        if seed != study.seeds[0] and (all_seeds or not methods.class_of(method.name).seeded):
             continue
         fixed = {*method.conditions, *{"batch", "lr"} & method.settings.keys()}
-        if not methods.trains(method.name) and not methods.kind_of(method.name).joins:
+        if not methods.trains(method.name) and not methods.class_of(method.name).joins:
             fixed.add("batch")  # it has none
         common = study.conditions.model_copy(update={key: getattr(unvaried, key) for key in fixed})
         spec = RunSpec(
@@ -116,7 +116,7 @@ def _all_seeds(
         )
         varied = tuple((key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed)
         concerned = _own(varied, needed_labels(study.methods, method.label), list(made))
-        seeded = methods.kind_of(method.name).seeded and not all_seeds
+        seeded = methods.class_of(method.name).seeded and not all_seeds
         runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
         made[method.label][seed] = runs[-1]
         yield from runs
@@ -130,7 +130,7 @@ def _of_its_backbone(conditions: Conditions) -> Conditions:
 def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
     """The runs of a method at one seed: itself, or its folds and members, then the run that joins them."""
     name, settings = spec.method.name, spec.method.settings
-    if methods.kind_of(name).joins:
+    if methods.class_of(name).joins:
         return [spec.model_copy(update={"joined": True})]
     members = methods.members(name, settings)
     parts = [
@@ -165,7 +165,7 @@ def _needs(
 
 def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
     """All seeds, or those that the method names."""
-    named = methods.kind_of(method.name).joined_seeds(method.settings)
+    named = methods.class_of(method.name).joined_seeds(method.settings)
     chosen = list(runs) if isinstance(named, str) else list(named)
     for seed in chosen:
         if seed not in runs:

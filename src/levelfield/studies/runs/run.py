@@ -24,6 +24,7 @@ from levelfield.files.reading import checksum
 from levelfield.files.writing import write_whole
 from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
+from levelfield.studies.runs.custom_code import trains_custom_code
 from levelfield.studies.runs.delivered import delivered
 from levelfield.studies.runs.evaluation import measure
 from levelfield.studies.runs.folder import spectra
@@ -33,7 +34,6 @@ from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.machine import bits, machine
-from levelfield.studies.runs.own_code import trains_own_code
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.several_processes import trained_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
@@ -86,7 +86,7 @@ def _trained(
         return nullcontext(trained_before(spec, inputs, folder, before, tested=tested))
     if spec.conditions.processes > 1 and trains(spec.method.name):
         return trained_together(spec, inputs, folder, metrics, options, progress, tested=tested)
-    if trains_own_code(spec, folder):
+    if trains_custom_code(spec, folder):
         return trained_apart(spec, folder, metrics, options, progress, tested=tested)
     return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested))
 

@@ -18,9 +18,9 @@ from levelfield.objectives._buffers import buffers_of
 from levelfield.objectives._start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
+from levelfield.studies.runs.custom_code import is_custom_method
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures
-from levelfield.studies.runs.own_code import is_own
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.audit import Audit, check_process, process_settings
@@ -54,7 +54,8 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
         own = method.head(features, setting)
-        own_start = own is not None and (not _start_own(own, spec, inputs, features) or is_own(spec.method.name))
+        custom = is_custom_method(spec.method.name)
+        own_start = own is not None and (not _start_own(own, spec, inputs, features) or custom)
     common = _start_head(method, conditions, inputs, features, spec.draws)
     embedder = Embedder(
         inputs.new_trunk(), common if own is None else own, codes=conditions.codes, precision=conditions.precision

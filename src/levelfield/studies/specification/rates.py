@@ -45,7 +45,7 @@ def _objectives_of(method: MethodSpec, conditions: Conditions) -> dict[str, tupl
         return {}
     if method.name in objectives.names():
         return {"": (method.name, method.settings)}
-    return methods.kind_of(method.name).wrapped(method.settings)
+    return methods.class_of(method.name).wrapped(method.settings)
 
 
 def _head_lr(method: MethodSpec, conditions: Conditions) -> float:

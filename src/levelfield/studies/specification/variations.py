@@ -31,7 +31,7 @@ def check_methods(study: Study) -> None:
             try:
                 own = method.under(varied.conditions)
                 made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
-                if method.conditions and methods.kind_of(method.name).joins:
+                if method.conditions and methods.class_of(method.name).joins:
                     raise BadSpecification(
                         "It joins finished runs and trains nothing, so it cannot have its own conditions."
                     )

@@ -25,9 +25,9 @@ from levelfield.errors import BadSpecification
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import write_whole
 from levelfield.progress import SILENT_STAGE, Progress, Stage
+from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.given import Given, give, given_for
 from levelfield.studies.runs.inputs import RunInputs, forget_inputs, inputs_for
-from levelfield.studies.runs.own_code import data_is_own_code, names_own_code
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -57,7 +57,7 @@ class Shipment:
 def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
     """Refuse runs that need images."""
     for run in runs:
-        if names_own_code(run.spec) or data_is_own_code(run.spec):
+        if names_custom_code(run.spec) or data_is_custom_code(run.spec):
             raise BadSpecification(
                 f"--ship-features: '{run.label}' is code of your own, which trains in a process that reads the images. "
                 "Make the images available on every node instead."

@@ -27,8 +27,8 @@ from levelfield.studies.execution.cluster.task import UNREACHABLE, Order, work_o
 from levelfield.studies.execution.corruptions import record_all
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
+from levelfield.studies.runs.custom_code import data_is_custom_code
 from levelfield.studies.runs.folder.store import is_finished
-from levelfield.studies.runs.own_code import data_is_own_code
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
 
@@ -212,7 +212,7 @@ class _Dispatch:
                 found = needed_folder(folder, need)
                 extra.append(self._sent((str(Path(*found.parts[-2:])), pack(found))))
         # user code may have run in the process that lists its data: Ray must not use that process again
-        calls = {"max_calls": 1} if data_is_own_code(run.spec) else {}
+        calls = {"max_calls": 1} if data_is_custom_code(run.spec) else {}
         task = self.ray.remote(num_returns="streaming", max_retries=0, **calls)(work_on)
         self.active[task.options(**wanted).remote(order, *extra)] = attempt
 
