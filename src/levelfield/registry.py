@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
@@ -106,7 +106,8 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         """Whether `name` is registered; plugins are loaded only if levelfield itself does not have it."""
-        for search in (lambda: self._import_indexed(name), self.import_home, load_plugins):
+        searches: tuple[Callable[[], None], ...] = (partial(self._import_indexed, name), self.import_home, load_plugins)
+        for search in searches:
             if name in self._entries:
                 return True
             search()
