@@ -76,11 +76,11 @@ bench: $(INSTALLED)  ## speed ratios of the training loop, the loader, the cache
 	$(BIN)/python benchmarks/scale.py
 
 tables: $(INSTALLED)  ## regenerate the tables of docs/, the names for type checkers and outdated pictures from the code
-	$(BIN)/python docs/typed.py
-	$(BIN)/python docs/draw.py
-	$(BIN)/python docs/generate.py
-	$(BIN)/python docs/fidelity.py
-	$(BIN)/python docs/pml.py
+	$(BIN)/python tools/typed.py
+	$(BIN)/python tools/draw.py
+	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/fidelity.py
+	$(BIN)/python tools/pml.py
 
 docs: tables  ## make tables, then build the documentation site into site/ (open site/index.html)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

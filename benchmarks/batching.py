@@ -8,7 +8,7 @@ against a training step of the demo. Prints a table and writes results/batching.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures import Figure, save, table
-from interleaved import Sample, between, clocks, interleave, ratio, typical
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
+from harness.straightforward import StraightD2, StraightDDM, StraightFRD, StraightGC
 from rich.console import Console
-from straightforward import StraightD2, StraightDDM, StraightFRD, StraightGC
 
 from levelfield.batching import (
     Batching,
@@ -103,7 +103,7 @@ class Benchmark:
 
     def spc(self) -> Iterator[Figure]:
         """A batch of SPC-2 against a training step of the demo, and an epoch as large as that of SOP."""
-        from lanes import Ours
+        from harness.lanes import Ours
 
         from levelfield.studies import parse_study, plan, read_study
 

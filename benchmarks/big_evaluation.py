@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  # isort: skip  (before torch and numpy)
 
 import argparse
 import ctypes

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from enough import check_needed
-from leaderboards import METHODS, NOISES, Scenario, draw
-from peers import classes_only, oracle, percentile_bootstrap, percentile_interval, sign_flips
-from real_runs import against_itself, shuffled_labels
+from harness.enough import check_needed
+from harness.leaderboards import METHODS, NOISES, Scenario, draw
+from harness.peers import classes_only, oracle, percentile_bootstrap, percentile_interval, sign_flips
+from harness.real_runs import against_itself, shuffled_labels
+from harness.thresholds import measure_rate, rate_scenarios
 from scipy.special import stdtrit
-from thresholds import measure_rate, rate_scenarios
 
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Table, chances, figure_intervals, holm
 

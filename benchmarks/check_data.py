@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cub_sample import draw_sample
-from shortened import network, shortened
-from typed_commands import Ended, in_new_process, killed_when
+from harness.cub_sample import draw_sample
+from harness.shortened import network, shortened
+from harness.typed_commands import Ended, in_new_process, killed_when
 
 from levelfield import library
 from levelfield.papers import published

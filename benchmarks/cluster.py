@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--mtbf", type=float, default=24 * 30.0, help="hours between the failures of one node")
     given = parser.parse_args()
     if given.measure:
-        from cluster_pieces import measure_pieces
+        from harness.cluster_pieces import measure_pieces
 
         pieces, measured = measure_pieces()
         STORED.write_text(json.dumps({"pieces": asdict(pieces), "measured": measured}, indent=2) + "\n")

@@ -8,15 +8,15 @@ rows by cosine. `--peers` also runs openTSNE (pip install openTSNE). Prints a ta
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from figures import Figure, save, table
-from interleaved import between, clocks
+from harness.figures import Figure, save, table
+from harness.interleaved import between, clocks
 from rich.console import Console
 from sklearn.manifold import TSNE, trustworthiness
 

@@ -9,21 +9,21 @@ Peak memory comes from a fresh process per measurement. Prints a table, writes r
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import first_call
 import torch
-from contenders import CALLS, METRICS, pml_missing, share, warm_up
-from figures import Figure, save, table
-from interleaved import Sample, best, between, clocks
+from harness import first_call
+from harness.contenders import CALLS, METRICS, pml_missing, share, warm_up
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample, best, between, clocks
+from harness.samples import QUICK, SHAPES
 from peak import in_a_fresh_process
 from rich.console import Console
-from samples import QUICK, SHAPES
 
 from levelfield.evaluation import evaluate
 

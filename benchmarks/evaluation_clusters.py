@@ -8,7 +8,7 @@ last assignment are 21 passes if nothing is skipped. Prints a table, writes resu
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from contenders import HEIGHT, WIDTH
-from figures import Figure, save, table
-from interleaved import Sample as Taken
-from interleaved import best, between, clocks
+from harness.contenders import HEIGHT, WIDTH
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample as Taken
+from harness.interleaved import best, between, clocks
+from harness.samples import QUICK, SHAPES, Array, Sample
 from rich.console import Console
-from samples import QUICK, SHAPES, Array, Sample
 
 from levelfield.evaluation.metrics import clustering, kmeans
 from levelfield.evaluation.metrics.kmeans import STEPS

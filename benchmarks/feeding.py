@@ -10,7 +10,7 @@ each figure are images per second of wall time, which it does disturb.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 import resource
 import tempfile
@@ -24,8 +24,8 @@ from unittest import mock
 
 import numpy as np
 import torch
-from figures import Figure, save, table
-from interleaved import Sample, between, interleave, ratio, typical
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample, between, interleave, ratio, typical
 from PIL import Image
 from rich.console import Console
 from torch.utils.data import DataLoader, Dataset

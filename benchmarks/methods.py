@@ -10,19 +10,19 @@ embeddings against ranking them once. Prints a table and writes results/methods.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
-import memory  # isort: skip  (before torch)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import memory  # isort: skip  (before torch)
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import method_products as of
 import numpy as np
 import torch
-from figures import Figure, save, table
-from interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns
+from harness import method_products as of
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns
 from rich.console import Console
 from torch import Tensor, nn
 

@@ -10,20 +10,20 @@ entries that were not measured this time are kept there.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
-import memory  # isort: skip  (before torch)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import memory  # isort: skip  (before torch)
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pml
-import targets as at
 import torch
-from contests import CONTESTS, PROXY_CONTESTS, Contest, ProxyContest
-from figures import Figure, save, table
-from interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns, typical
+from harness import pml
+from harness import targets as at
+from harness.contests import CONTESTS, PROXY_CONTESTS, Contest, ProxyContest
+from harness.figures import Figure, save, table
+from harness.interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns, typical
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F

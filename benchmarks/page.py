@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from figures import Figure, save, table
+from harness.figures import Figure, save, table
 from PIL import Image
 from rich.console import Console
 

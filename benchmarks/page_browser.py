@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from figures import Figure, save, table
+from harness.figures import Figure, save, table
 from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 from rich.console import Console

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import ctypes
 import gc
 import json
@@ -22,8 +22,8 @@ def in_a_fresh_process(who: str, name: str, *, quick: bool) -> int:
 
 def measured(who: str, name: str, *, quick: bool) -> int:
     """The same in this process, which should be fresh. Linux only."""
-    from contenders import CALLS, warm_up
-    from samples import QUICK, SHAPES
+    from harness.contenders import CALLS, warm_up
+    from harness.samples import QUICK, SHAPES
 
     torch.set_num_threads(1)
     sample = (QUICK if quick else SHAPES)[name].sample()

@@ -8,16 +8,16 @@ at least two cores.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
-from figures import Figure, save, table
-from ray_lanes import killed, on_one_machine, on_running_ray
+from harness.figures import Figure, save, table
+from harness.ray_lanes import killed, on_one_machine, on_running_ray
+from harness.scale_processes import accumulation, gathering, memory, million_classes, one_run
 from rich.console import Console
-from scale_processes import accumulation, gathering, memory, million_classes, one_run
 
 HERE = Path(__file__).parent
 Part = Callable[[bool], Iterator[Figure]]

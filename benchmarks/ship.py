@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: skip
+from harness import one_thread  # noqa: F401  # isort: skip
 
 import argparse
 import itertools
@@ -24,7 +24,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from interleaved import Sample, between, clocks, interleave, ratio, typical
+from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
 from PIL import Image
 from startup import PASS, TORCH, seconds
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from interleaved import Sample, interleave
-from made_study import make_study
+from harness.interleaved import Sample, interleave
+from harness.made_study import make_study
 
 ROWS, SEEDS, FEW = 300, 5, 10
 PASS, TORCH, BARE = "python -c pass", "import torch", "bare first step"

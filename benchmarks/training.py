@@ -9,16 +9,16 @@ are computed first if they are missing. One thread per process. Part `photos` us
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
+from harness import one_thread  # noqa: F401  isort: skip  (before torch and numpy)
 import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from figures import Figure, save, table
-from parts import FULL, QUICK, Parts
-from photographs import Photographs, draw_photographs
+from harness.figures import Figure, save, table
+from harness.parts import FULL, QUICK, Parts
+from harness.photographs import Photographs, draw_photographs
 from rich.console import Console
 
 from levelfield.studies import parse_study, read_study

@@ -78,7 +78,7 @@ def test_every_room_of_the_front_door_is_in_the_table() -> None:
 
 
 def test_the_index_and_the_imports_for_type_checkers_are_those_that_make_tables_writes() -> None:
-    path = Path(__file__).parents[1] / "docs" / "typed.py"
+    path = Path(__file__).parents[1] / "tools" / "typed.py"
     spec = importlib.util.spec_from_file_location("typed", path)
     assert spec is not None
     assert spec.loader is not None

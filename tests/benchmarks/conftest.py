@@ -28,8 +28,8 @@ def script() -> Callable[..., str]:
             for key, value in {"COLUMNS": str(columns), **environment}.items():
                 patch.setenv(key, value)
             # how many threads a process starts with was settled when it began, and how it keeps memory is for all tests
-            patch.setitem(sys.modules, "one_thread", ModuleType("one_thread"))
-            patch.setattr("interleaved.keep_freed_memory", lambda: None)
+            patch.setitem(sys.modules, "harness.one_thread", ModuleType("one_thread"))
+            patch.setattr("harness.interleaved.keep_freed_memory", lambda: None)
             patch.setattr(sys, "argv", [f"{name}.py", *words])
             runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
         torch.set_num_threads(threads)

@@ -71,7 +71,7 @@ def test_every_figure_has_its_target_and_a_verdict(measured: tuple[str, list[dic
 
 def test_a_yardstick_that_chooses_other_batches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    script, straight = importlib.import_module("batching"), importlib.import_module("straightforward")
+    script, straight = importlib.import_module("batching"), importlib.import_module("harness.straightforward")
     assert doctest.testmod(straight).failed == 0
     labels = np.arange(200) % 20
     memory = script.embeddings(labels, 6)

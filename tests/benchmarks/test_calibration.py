@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 from calibration import RESULTS, faults, limit, measure, one_board, table_of
-from enough import check_needed
-from leaderboards import Scenario
-from peers import percentile_bootstrap, percentile_interval
-from thresholds import RateScenario, measure_rate
+from harness.enough import check_needed
+from harness.leaderboards import Scenario
+from harness.peers import percentile_bootstrap, percentile_interval
+from harness.thresholds import RateScenario, measure_rate
 
 from levelfield.evaluation.statistics import ALPHA, chances, figure_intervals, holm
 

@@ -45,7 +45,7 @@ def check(checking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
 
 
 def test_its_examples_hold(checking: Any) -> None:
-    failed, tried = doctest.testmod(importlib.import_module("shortened"))
+    failed, tried = doctest.testmod(importlib.import_module("harness.shortened"))
     assert tried
     assert not failed
 
@@ -75,7 +75,7 @@ def test_what_fails_is_told_with_the_command(check: Any, checking: Any) -> None:
 
 
 def test_a_command_is_killed_with_all_its_processes(checking: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    typed = importlib.import_module("typed_commands")
+    typed = importlib.import_module("harness.typed_commands")
     there = tmp_path / "there"
     waits = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
     monkeypatch.setattr(typed, "_typed", lambda words: [typed.sys.executable, "-c", waits, *words])

@@ -36,7 +36,7 @@ def test_every_figure_has_its_target(measured: tuple[str, list[dict[str, Any]]])
 
 def test_synthetic_sets_have_the_sizes_of_the_real_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    shape = importlib.import_module("samples").Shape(3_000, 560, 2.2, sizes=(2, 12), dim=4)
+    shape = importlib.import_module("harness.samples").Shape(3_000, 560, 2.2, sizes=(2, 12), dim=4)
     sample = shape.sample()
     sizes = np.bincount(sample.labels)
     assert (len(sample.query), len(sizes)) == (3_000, 560)

@@ -38,7 +38,7 @@ def test_every_figure_has_its_target_and_a_verdict(measured: tuple[str, list[dic
 
 def test_products_are_counted_as_their_equations_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
-    products = importlib.import_module("method_products")
+    products = importlib.import_module("harness.method_products")
     assert doctest.testmod(products).failed == 0
     b, d, c, h, present = 112, 512, 11_318, 512, 28
     expected = 6 * (2 * b * d * c + b * present * b + b * d * h + b * b * h + b * h * c + b * b * h)

@@ -73,13 +73,13 @@ def test_pml_is_measured_in_the_same_run_or_its_absence_said(measured: tuple[str
 
 
 def test_every_objective_is_in_a_contest(module: Any) -> None:
-    contests = module("contests")
+    contests = module("harness.contests")
     entered = {contest.objective for contest in [*contests.CONTESTS, *contests.PROXY_CONTESTS]}
     assert set(objectives.names()) == entered | set(contests.ELSEWHERE)
 
 
 def test_no_contest_asks_pml_for_more_memory_than_there_is(module: Any) -> None:
-    contests = module("contests")
+    contests = module("harness.contests")
     largest = {
         contest.name: max(layout.batch for layout in contest.faster) for contest in contests.CONTESTS if contest.faster
     }
@@ -101,14 +101,14 @@ def test_batches_stay_within_the_classes_and_lie_anywhere_among_them(module: Any
 def test_the_peak_of_memory_is_what_lay_there_at_once(module: Any) -> None:
     import torch
 
-    peak = module("memory").peak_bytes
+    peak = module("harness.memory").peak_bytes
     rows = torch.ones(256, 1024)
     assert peak(lambda: (rows + 1).sum()) == pytest.approx(rows.nbytes, rel=0.01)
     assert peak(lambda: (rows + 1) + (rows + 2)) == pytest.approx(3 * rows.nbytes, rel=0.01)
 
 
 def test_figures_that_were_not_measured_again_are_kept(module: Any, tmp_path: Path) -> None:
-    figures = module("figures")
+    figures = module("harness.figures")
     path = tmp_path / "figures.json"
     for value in (1.0, 2.0):
         figures.save(
@@ -118,6 +118,6 @@ def test_figures_that_were_not_measured_again_are_kept(module: Any, tmp_path: Pa
     assert saved == {"batch 0": (2.0, False), "batch 1": (1.0, True)}
 
 
-@pytest.mark.parametrize("name", ["figures", "interleaved"])
+@pytest.mark.parametrize("name", ["harness.figures", "harness.interleaved"])
 def test_examples_of_the_shared_files_work(module: Any, name: str) -> None:
     assert doctest.testmod(module(name)).failed == 0

@@ -39,7 +39,7 @@ def test_the_made_study_is_whole_and_its_rows_differ(tmp_path: Path) -> None:
     from levelfield.studies.leaderboard.board import gather
     from levelfield.studies.runs.folder.store import read_plan
 
-    made = importlib.import_module("made_study")
+    made = importlib.import_module("harness.made_study")
     folder = made.make_study(tmp_path / "made", rows=3, seeds=2)
     board = gather("made", read_plan(folder), folder, made.METRICS)
     assert not board.missing

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import photographs
 import pytest
+from harness import photographs
 from PIL import Image
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "training.py"

@@ -48,8 +48,8 @@ def blocks(page: Path) -> list[Block]:
 
 
 def script(name: str) -> ModuleType:
-    """The script `docs/NAME.py`, which writes a part of a page."""
-    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    """The script `tools/NAME.py`, which writes a part of a page."""
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pages
 import pytest
 
-COPIED = ("src", "tests", "docs", "benchmarks", "CONTRIBUTING.md", "pyproject.toml")
+COPIED = ("src", "tests", "docs", "tools", "benchmarks", "CONTRIBUTING.md", "pyproject.toml")
 NAMES = {
     "objectives": "nearest_centre",
     "miners": "easy_positive",
@@ -41,8 +41,8 @@ WALKS = (
 BESIDES = ("tables_are", "small_picture", "contest", "same_way", "exports", "type_checkers")
 RUN = """
 import runpy, sys, pytest
-sys.path.insert(0, "docs")
-for words in (["docs/draw.py", "nearest_centre"], ["docs/typed.py"], ["docs/generate.py"]):
+sys.path.insert(0, "tools")
+for words in (["tools/draw.py", "nearest_centre"], ["tools/typed.py"], ["tools/generate.py"]):
     sys.argv = words
     runpy.run_path(words[0], run_name="__main__")
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", CHOSEN, *FILES]))

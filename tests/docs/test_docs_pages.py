@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
-from types import ModuleType
 
 import pages
 import pytest
@@ -17,24 +15,15 @@ from levelfield import objectives
 VERBS = ["install", "demo", "check", "test", "fuzz", "lint", "bench", "tables", "docs", "page", "wheel", "clean"]
 
 
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, pages.ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_tables_are_those_the_code_gives() -> None:
-    made = script("generate").pages()
+    made = pages.script("generate").pages()
     stale = [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text]
     assert not stale, f"run `make docs`: {', '.join(stale)}"
     assert len(made) >= 3
 
 
 def test_every_objective_has_a_small_picture_that_shows_what_it_does() -> None:
-    draw = script("draw")
+    draw = pages.script("draw")
     assert not [name for name in objectives.names() if not draw.fits(name)], "run `make docs`"
     found = {path.stem: path.stat().st_size for path in draw.PICTURES.iterdir()}
     assert set(found) == set(objectives.names())

@@ -23,7 +23,7 @@ def test_every_row_of_a_study_stands_on_the_page(study: str) -> None:
     described = read_study(name, mini=bool(mini))
     part = PAGE.partition(f"<!-- {study} -->")[2].partition(f"<!-- end of {study} -->")[0]
     rows = {line.split("|")[1].strip() for line in part.splitlines() if re.match(r"\| .* \| 0\.\d", line)}
-    assert rows == {run.row for run in plan(described)}, "run the study, then `python docs/experiments.py`"
+    assert rows == {run.row for run in plan(described)}, "run the study, then `python tools/experiments.py`"
     for figure in described.figures:
         assert f"(figures/{study}-{figure}.png)" in part
         assert (pages.ROOT / "docs" / "figures" / f"{study}-{figure}.png").stat().st_size < 200_000

@@ -65,7 +65,7 @@ def test_what_verifies_a_row_exists(paper: str, row: str, cells: dict[str, str])
 
 def test_every_condition_is_in_a_row_or_does_not_change_what_is_trained() -> None:
     shown = {key.rstrip("?") for keys in script.ROWS.values() for key in keys.split()}
-    assert set(Conditions.model_fields) <= shown | script.OTHERS, "add the new condition to ROWS in docs/fidelity.py"
+    assert set(Conditions.model_fields) <= shown | script.OTHERS, "add the new condition to ROWS in tools/fidelity.py"
 
 
 def test_the_column_here_follows_the_study_and_names_the_rows_with_their_own_conditions() -> None:
@@ -88,7 +88,7 @@ def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, An
 
 
 def test_the_script_is_run_by_make_tables() -> None:
-    assert "python docs/fidelity.py" in (pages.ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "python tools/fidelity.py" in (pages.ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_a_trajectory_is_named_for_each_release_that_was_run() -> None:

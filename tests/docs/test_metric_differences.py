@@ -24,11 +24,11 @@ def test_every_difference_stands_on_the_page_as_measured(script: ModuleType) -> 
     shown = PAGE.partition("<!-- differences -->")[2].partition("<!-- end of differences -->")[0].strip().splitlines()
     measured = script.table().splitlines()
     assert [FIGURE.sub("#", line) for line in shown] == [FIGURE.sub("#", line) for line in measured], (
-        "run `python docs/differences.py`"
+        "run `python tools/differences.py`"
     )
     for one, other in zip(shown, measured, strict=True):
         figures = [[float(number) for number in FIGURE.findall(line)] for line in (one, other)]
-        assert figures[0] == pytest.approx(figures[1], abs=SLACK), "run `python docs/differences.py`"
+        assert figures[0] == pytest.approx(figures[1], abs=SLACK), "run `python tools/differences.py`"
 
 
 def test_what_is_called_a_difference_is_one(script: ModuleType) -> None:

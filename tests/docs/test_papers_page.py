@@ -21,7 +21,7 @@ def script() -> ModuleType:
 def test_the_page_is_made_from_the_logs(script: ModuleType) -> None:
     for name, text in script.parts().items():
         part = PAGE.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
-        assert part == text, f"{name}: run `python docs/verdicts.py`"
+        assert part == text, f"{name}: run `python tools/verdicts.py`"
 
 
 @pytest.mark.parametrize("form", ["mini", "small"])
@@ -30,7 +30,7 @@ def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(scri
         claims = read_study(study, **{form: True}).claims
         judged = [(one["claim"], one["metric"], one["source"]) for one in log["claims"]]
         assert judged == [(one.claim, one.metric, one.source) for one in claims], (
-            f"run {study} with --{form}, then `python docs/verdicts.py RUNS`"
+            f"run {study} with --{form}, then `python tools/verdicts.py RUNS`"
         )
         assert {one["verdict"] for one in log["claims"]} <= set(VERDICTS)
         assert {row["label"] for row in log["rows"]} >= {part for one in claims for part in one.parts[::2]}

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from samples import Sample, Shape
 
+from harness.samples import Sample, Shape
 from levelfield.evaluation import evaluate
 
 METRICS = ("recall@1", "recall@2", "recall@10", "recall@100", "recall@1000", "r_precision", "map@r", "map", "mrr")

@@ -1,6 +1,6 @@
 """Write the fidelity tables of the papers into papers.md: `make tables`.
 
-What the text and the released code of a paper say is data: docs/fidelity.yaml. What levelfield does is read from the
+What the text and the released code of a paper say is data: tools/fidelity.yaml. What levelfield does is read from the
 studies, so that it is never out of date. `levelfield.papers.text` lists where text and code of objectives differ.
 """
 
@@ -25,8 +25,8 @@ from levelfield.studies.specification.choices import MethodSpec
 from levelfield.training import Conditions
 from levelfield.training.optimisers import build
 
-PAGE = Path(__file__).with_name("papers.md")
-FACTS: dict[str, Any] = yaml.safe_load(PAGE.with_name("fidelity.yaml").read_text(encoding="utf-8"))
+PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
+FACTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("fidelity.yaml").read_text(encoding="utf-8"))
 # The conditions of each row of a table. "?": only where the value is not the default.
 ROWS = {
     "network": "backbone cut taps?",

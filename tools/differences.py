@@ -1,4 +1,4 @@
-"""Measure how other libraries' metrics (and a loss) differ from ours, for metrics.md: `python docs/differences.py`
+"""Measure how other libraries' metrics (and a loss) differ from ours, for metrics.md: `python tools/differences.py`
 
 Every line is recomputed: theirs by their own code where it can be installed, by the released line of code where it
 cannot, or read from the golden cases, which hold the results of the released code.
@@ -20,7 +20,7 @@ from levelfield.evaluation import evaluate, spectral_decay
 from levelfield.evaluation.metrics.clustering import nmi, tabulate
 from levelfield.randomness import numpy_stream
 
-PAGE = Path(__file__).with_name("metrics.md")
+PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "metrics"
 Array = np.ndarray[Any, np.dtype[Any]]
 _PLACE = re.compile(r"(<!-- differences -->\n).*?(<!-- end of differences -->)", re.DOTALL)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from figures import Figure
 
+from harness.figures import Figure
 from levelfield.studies import PlannedRun, Study, parse_study, prepare, read_study
 from levelfield.studies.execution.cluster.on_ray import OnRay, on_ray
 from levelfield.studies.execution.events import Event, RunsProgress

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from leaderboards import Scenario, draw
 
+from harness.leaderboards import Scenario, draw
 from levelfield.evaluation.statistics import ALPHA, Comparison, Differences, Table, chances, holm, joint
 from levelfield.evaluation.statistics.crossed import Variance
 from levelfield.evaluation.statistics.needed import Needed, needed

@@ -1,4 +1,4 @@
-"""Write the verdicts of the papers' mini and small studies into their page: `python docs/verdicts.py [RUNS]`.
+"""Write the verdicts of the papers' mini and small studies into their page: `python tools/verdicts.py [RUNS]`.
 
 RUNS is the folder that `levelfield compare roth2020/table4 --mini` or `--small` and the like wrote into. For every
 finished study there the script writes a log, such as `docs/logs/papers/mini/roth2020-table4.json`: claims with all
@@ -26,9 +26,9 @@ from levelfield.studies import read_study
 from levelfield.studies.runs.inputs import open_catalog
 from levelfield.wording import plural
 
-HERE = Path(__file__).parent
-PAGE = HERE / "papers.md"
-LOGS = HERE / "logs" / "papers"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "papers.md"
+LOGS = DOCS / "logs" / "papers"
 FORMS = ("mini", "small")
 HEADINGS = {
     "mini": "`--mini`: hold / do not / cannot be told",

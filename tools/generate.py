@@ -31,14 +31,14 @@ from levelfield.testing import LAWS
 from levelfield.training import Conditions
 from levelfield.training.ledger import own_starts
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> dict[Path, str]:
     """The up-to-date text of every page with a table."""
     found = {}
-    for path in [HERE.parent / "CONTRIBUTING.md", *sorted(HERE.glob("*.md"))]:
+    for path in [DOCS.parent / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         if _PLACE.search(text):
             found[path] = _PLACE.sub(lambda place: f"{place[1]}{TABLES[place[2]]()}\n{place[3]}", text)
@@ -78,7 +78,7 @@ def starts() -> str:
 
 def scale() -> str:
     """What `benchmarks/scale.py` measured last."""
-    path = HERE.parent / "benchmarks" / "results" / "scale.json"
+    path = DOCS.parent / "benchmarks" / "results" / "scale.json"
     rows = []
     for one in json.loads(path.read_text(encoding="utf-8"))["figures"]:
         shown = "{:.0f}" if one["unit"] == "losses" else "{:.2f} x"
@@ -90,7 +90,7 @@ def scale() -> str:
 
 def beyond_memory() -> str:
     """What `benchmarks/big_evaluation.py` measured last."""
-    path = HERE.parent / "benchmarks" / "results" / "big_evaluation.json"
+    path = DOCS.parent / "benchmarks" / "results" / "big_evaluation.json"
     rows = []
     for name, one in json.loads(path.read_text(encoding="utf-8")).items():
         own = one["jobs"] == 0  # with more processes, time and memory of the first alone say little
@@ -329,7 +329,7 @@ def figure_facts() -> str:
 
 def own_photos() -> str:
     """benchmarks/own_photos.py: a row for each subset of photos."""
-    log = json.loads((HERE.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
+    log = json.loads((DOCS.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
     rows = []
     for one in log["subsets"]:
         trained = {label: row[log["metric"]] for label, row in one["trained"].items()}
@@ -350,8 +350,8 @@ def own_photos() -> str:
 
 
 def own_photos_tuned() -> str:
-    """docs/own_photos.py: a row for each subset, without and with a search."""
-    log = json.loads((HERE / "logs" / "own_photos" / "tuned.json").read_text(encoding="utf-8"))
+    """tools/own_photos.py: a row for each subset, without and with a search."""
+    log = json.loads((DOCS / "logs" / "own_photos" / "tuned.json").read_text(encoding="utf-8"))
 
     def best(rows: dict[str, Any]) -> str:
         score, label = max((row["recall@1"], label) for label, row in rows.items() if row["trained"])
@@ -475,7 +475,7 @@ def calibration_runs() -> str:
 
 
 def _calibrated() -> dict[str, Any]:
-    path = HERE.parent / "benchmarks" / "results" / "calibration.json"
+    path = DOCS.parent / "benchmarks" / "results" / "calibration.json"
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return result
 
@@ -558,4 +558,4 @@ def _bounds(metadata: Sequence[Any]) -> str:
 if __name__ == "__main__":
     for page, text in pages().items():
         page.write_text(text, encoding="utf-8")
-        print(f"wrote {page.relative_to(HERE.parent)}")
+        print(f"wrote {page.relative_to(DOCS.parent)}")

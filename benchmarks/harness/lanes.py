@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from interleaved import Sample, between, clocks
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harness.interleaved import Sample, between, clocks
 from levelfield.data.decoders import decoding
 from levelfield.embedder import Trunk
 from levelfield.embedder.trunk.depthwise import QuickDepthwise

@@ -1,4 +1,4 @@
-"""Draw a picture of every objective into pictures/: `python docs/draw.py [NAME ...]`.
+"""Draw a picture of every objective into pictures/: `python tools/draw.py [NAME ...]`.
 
 Without a name, draw missing and outdated pictures; `make docs` does the same.
 
@@ -24,7 +24,7 @@ from levelfield import objectives
 from levelfield.objectives import Objective
 from levelfield.randomness import stream
 
-PICTURES = Path(__file__).parent / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 ANGLES = ((65.0, 90.0, 120.0), (185.0, 205.0, 220.0, 240.0), (300.0, 320.0, 335.0, 350.0))  # degrees, by class
 MIDDLES = (90.0, 212.0, 327.0)
 # The plane lies in space so that the coordinates of every point sum to 0: variances are squared lengths there and

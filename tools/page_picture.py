@@ -1,4 +1,4 @@
-"""Draw the pictures of the page, figures/page.png for the README and figures/page-*.png: `python docs/page_picture.py`.
+"""Draw the pictures of the page (figures/page.png, figures/page-*.png): `python tools/page_picture.py`.
 
 It needs Chromium and the extra `demo`. It draws shapes, compares the demo's methods on them (a real study of 144
 classes), and takes pictures of the page of that study. So the picture shows nobody's photographs, and what it says was
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests" / "page"))
 from browsers import launched  # noqa: E402
 from drawn_images import drawing, names  # noqa: E402
 
-FIGURES = Path(__file__).parent / "figures"
+FIGURES = ROOT / "docs" / "figures"
 SECTIONS = ("search", "map", "mistakes", "same", "why")  # those of look.md, one picture each
 GAP, BACKGROUND = 24, (231, 234, 232)
 MOST = 300_000  # bytes

@@ -30,8 +30,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from interleaved import Sample, between, clocks
 from torch import Tensor
+
+from harness.interleaved import Sample, between, clocks
 
 
 class Product(NamedTuple):

@@ -10,11 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from figures import Figure
-from interleaved import Sample, between, clocks, interleave, ratio, typical
-from jobs import timed
-from lanes import Bare, Ours, check_same_work, with_torchs_gradients
-
+from harness.figures import Figure
+from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
+from harness.jobs import timed
+from harness.lanes import Bare, Ours, check_same_work, with_torchs_gradients
 from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, TrainingState
 from levelfield.training.state import Checkpointer

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from peers import percentile_rate
 
+from harness.peers import percentile_rate
 from levelfield.evaluation.statistics import PairRate
 
 CLASSES, RATES, SETS, BEFORE = (5, 10, 20, 50, 200), (0.2, 0.05, 0.01, 0.001), 600, 60

@@ -12,7 +12,7 @@ from torch import nn
 from levelfield.randomness import isolated
 from levelfield.testing import CLASSES, DIM, LAWS, Verdict, verdicts
 
-PAGE = Path(__file__).with_name("own-loss.md")
+PAGE = Path(__file__).parents[1] / "docs" / "own-loss.md"
 _PLACE = re.compile(r"(<!-- laws of pml -->\n).*?(<!-- end of laws -->)", re.DOTALL)
 # Settings without a default, or which the tiny batches of the laws need.
 SETTINGS: dict[str, dict[str, Any]] = {"RankedListLoss": {"margin": 0.4, "Tn": 10}, "HistogramLoss": {"n_bins": 10}}

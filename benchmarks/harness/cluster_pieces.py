@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 from cluster import Pieces
-from ray_lanes import Watch, three_nodes, tiny
 from torch.utils.flop_counter import FlopCounterMode
 
+from harness.ray_lanes import Watch, three_nodes, tiny
 from levelfield.studies import PlannedRun, Study, prepare
 from levelfield.studies.execution.cluster.on_ray import OnRay
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack

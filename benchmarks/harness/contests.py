@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import targets as at
-from targets import Bound, Classes, Layout
-
+from harness import targets as at
+from harness.targets import Bound, Classes, Layout
 from levelfield import objectives
 
 

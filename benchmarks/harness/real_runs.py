@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers import percentile_bootstrap
 
+from harness.peers import percentile_bootstrap
 from levelfield import evaluate
 from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
 from levelfield.studies.leaderboard.entries import Entry, finished_entries

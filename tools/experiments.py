@@ -1,4 +1,4 @@
-"""Write the results of the studies into the page about experiments: `python docs/experiments.py [RUNS]`.
+"""Write the results of the studies into the page about experiments: `python tools/experiments.py [RUNS]`.
 
 RUNS is the folder that `levelfield compare` wrote into. For every finished study there, the script draws its figures
 into `figures/` and writes a log, `docs/logs/experiments/STUDY.json`: rows with their scores, and claims. The page is
@@ -22,9 +22,9 @@ from levelfield.reports.leaderboard.tables import claims
 from levelfield.studies import gather, read_study
 from levelfield.studies.runs.folder.store import read_plan
 
-HERE = Path(__file__).parent
-PAGE = HERE / "experiments.md"
-LOGS = HERE / "logs" / "experiments"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "experiments.md"
+LOGS = DOCS / "logs" / "experiments"
 OWN_DATA = ("birds", "hist-parts", "drml-parts", "bird-curves", "characters")
 CURVES = "seidenschwarz2021-fig7-mini"
 OF_PAPERS = ("roth2020-fig8-mini", "roth2020-fig13-mini", CURVES)
@@ -43,7 +43,7 @@ def collect(runs: Path) -> None:
         board = gather(study, planned, folder, described.metrics, claims=described.claims)
         figures = []
         for path in draw_figures(figures_of(described), board, planned, folder):
-            (HERE / "figures" / f"{study}-{path.name}").write_bytes(path.read_bytes())
+            (DOCS / "figures" / f"{study}-{path.name}").write_bytes(path.read_bytes())
             figures.append(path.stem)
         rows = [logged(row, board.metrics[:2]) for row in drawn(board, planned, folder)]
         log = {"figures": figures, "metrics": board.metrics[:2], "rows": rows, "claims": claims(board)}

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures import Figure
-from interleaved import Sample, between, clocks, interleave, ratio, typical
-from lanes import Bare, Ours
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
+from harness.figures import Figure
+from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
+from harness.lanes import Bare, Ours
 from levelfield import library
 from levelfield.data.files.images import read_image
 from levelfield.studies import parse_study, plan

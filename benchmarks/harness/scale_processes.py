@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from figures import Figure
-from interleaved import Sample, between, clocks, interleave, ratio, typical
 from torch import Tensor, distributed, nn
 
+from harness.figures import Figure
+from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
 from levelfield import batching, methods, objectives
 from levelfield.distributed.ranks import ALONE, Ranks, current
 from levelfield.embedder import Embedder, Head, Trunk, backbones, start_random

@@ -1,8 +1,8 @@
-"""Write the log of own photos with and without a search: `python docs/own_photos.py RUNS`.
+"""Write the log of own photos with and without a search: `python tools/own_photos.py RUNS`.
 
 RUNS has, for each subset of CUB-200-2011, the studies `plain-SIZE` (`levelfield compare --data SUBSET`) and
 `timed-SIZE-tuned` (the same with `--time` and `--trials`). The log is `docs/logs/own_photos/tuned.json`, from which
-`docs/generate.py` makes the table of the page. Trains nothing.
+`tools/generate.py` makes the table of the page. Trains nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from levelfield.reports.leaderboard.answer import answer
 from levelfield.studies import read_study
 from levelfield.studies.runs.folder.store import read_plan
 
-LOG = Path(__file__).parent / "logs" / "own_photos" / "tuned.json"
+LOG = Path(__file__).parents[1] / "docs" / "logs" / "own_photos" / "tuned.json"
 SIZES = {"50x20": "50 x 20", "100x30": "100 x 30", "200": "200, all photos"}
 METRICS = ("recall@1", "map@r")
 

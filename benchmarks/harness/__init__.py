@@ -1,0 +1,1 @@
+"""What the benchmarks share: interleaved timing, peers, samples and result files."""
