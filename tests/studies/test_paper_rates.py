@@ -9,6 +9,7 @@ import pytest
 
 from levelfield import library, methods
 from levelfield.methods import Method
+from levelfield.papers.presets import DATASETS, METHODS, PAPERS
 from levelfield.papers.published import hyperparameters
 from levelfield.studies.specification import yaml_file as reading
 from levelfield.studies.specification.choices import MethodSpec
@@ -96,3 +97,27 @@ def test_hist_is_rescaled_to_the_rate_of_the_head_by_its_rule(name: str) -> None
             slower = min(1.0, published(preset, "lr") / study.conditions.lr)
             objective: Any = made(method).objective
             assert objective.tau == pytest.approx(published(preset, "tau") * slower, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in library.names() if "/" in name])
+def test_rates_that_were_published_with_an_eps_of_adam_are_used_with_it(name: str) -> None:
+    """With Proxy NCA++'s eps of 1 a rate of 400 is small, and without it far too large."""
+    for study in forms(name)[:-1]:
+        for method in study.methods:
+            paper, _, place = str(method.settings.get("preset")).partition("/")
+            params = next(
+                (
+                    entry.params
+                    for entry in hyperparameters()
+                    if entry.paper in PAPERS.get(paper, ())
+                    and METHODS.get(entry.method, (entry.method,))[0] == method.name
+                    and DATASETS.get(entry.dataset, place) == place
+                ),
+                {},
+            )
+            if {"adam_eps", "lr", "proxy_lr"} <= params.keys():
+                conditions = method.under(study.conditions)
+                assert (conditions.optimiser, conditions.eps) in (("adam", params["adam_eps"]), ("radam", 0.01))
+                if conditions.eps == 1:
+                    assert rates(study, method)["proxies"] == pytest.approx(params["proxy_lr"])
+                    assert conditions.trunk_lr == params["lr"]

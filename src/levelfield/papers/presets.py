@@ -343,12 +343,12 @@ def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[s
         found["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
     rate = _base_rate(params, paper)
     if rate and "proxy_lr_multiplier" not in params and "proxy_lr" in params:
-        found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 6)
+        found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 12)
     if rate and "beta_lr" in params:
-        found["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 6)
+        found["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 12)
     for group in ("distribution", "hgnn") if objective == "hist" and rate else ():
         theirs = params["lr_hgnn" if group == "hgnn" else "lr_distributions"]
-        found[f"{group}_lr_multiplier"] = round(theirs / rate, 6)
+        found[f"{group}_lr_multiplier"] = round(theirs / rate, 12)
     return found
 
 
