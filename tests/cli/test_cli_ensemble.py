@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from cli_room import Levelfield, make_photos
 
-from levelfield.cli import ensemble as command
 from levelfield.evaluation import evaluate
+from levelfield.reports.ensembles import EnsembleScores
 
 
 @pytest.fixture
@@ -68,8 +68,9 @@ def test_an_ensemble_is_used_as_any_run(levelfield: Levelfield, runs: list[Path]
     levelfield("-q", "embed", "both", "photos", "--raw", "--out", "e.npy")
     np.testing.assert_array_equal(np.load("e.npy")[-len(stored) :], stored)
     assert "photos/class" in levelfield("search", "both", "--gallery", "photos", "photos/class 00/0.png").printed
-    asked = ["--metrics", "recall@1", "--signatures", "--threshold", "--choose-on", "training"]
+    asked = ["--metrics", "recall@1", "--signatures"]
     assert "dim:16|bits:32|norm:unit|ensemble:2" in levelfield("evaluate", "both", *asked).printed
+    assert levelfield("threshold", "both", "--choose-on", "training").code == 0
     found = json.loads(levelfield("ensemble", "both", runs[2], "--out", "outer", "--json").printed)
     assert [each["run"] for each in found["members"]] == ["both", "lda, seed 0"]
 
@@ -94,7 +95,7 @@ def test_figures_are_saved_before_they_are_printed_and_a_cut_off_command_goes_on
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(command, "_table", interrupted)
+        patch.setattr(EnsembleScores, "show", interrupted)
         assert levelfield("ensemble", *runs[:2], "--out", "both").code == 130
     Path("both/metrics.json").unlink()  # as if it had ended earlier
     assert levelfield("ensemble", *runs[:2], "--out", "both").code == 0

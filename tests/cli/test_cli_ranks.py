@@ -9,8 +9,8 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.cli.ranks import _sentences
 from levelfield.evaluation.statistics.ranks import rank
+from levelfield.reports.dataset_ranks import verdict
 
 
 def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfield, compared: Path) -> None:
@@ -42,11 +42,11 @@ def test_too_little_to_rank_is_said(levelfield: Levelfield, compared: Path) -> N
 
 def test_who_is_told_apart_is_said_only_if_the_methods_differ() -> None:
     clear = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(12)})
-    assert _sentences(clear)[1:] == [
+    assert verdict(clear)[1:] == [
         "Nemenyi: critical difference of mean ranks 0.96, 5% over all pairs.",
         "- a: better than b, c.",
         "- b: better than c.",
     ]
-    assert _sentences(rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 1, "b": 2, "c": 3}}))[-1] == (
+    assert verdict(rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 1, "b": 2, "c": 3}}))[-1] == (
         "The methods do not differ significantly at 5%."
     )

@@ -1,0 +1,137 @@
+"""Finished runs joined into one model: its scores, beside those of its members."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from levelfield.errors import BadInput
+from levelfield.evaluation.metrics.registry import parse_all
+from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.files.writing import write_json
+from levelfield.progress import SILENT, Progress
+from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.joined.join import free, join
+from levelfield.studies.runs.joined.members import Member, checked
+from levelfield.studies.runs.joined.separated import Figure, Separated, separate
+from levelfield.table import Column, Table, numbers
+
+
+@dataclass(frozen=True)
+class EnsembleScores:
+    """Scores of the members, their mean, and of the concatenated embeddings in `folder`."""
+
+    folder: Path
+    members: list[Member]
+    scores: Separated
+    seconds: float
+
+    @property
+    def dim(self) -> int:
+        return sum(member.dim for member in self.members)
+
+    def as_data(self) -> dict[str, Any]:
+        members = [
+            {
+                "run": member.title,
+                "folder": str(member.folder),
+                "dim": member.dim,
+                "refined": member.refined or "none",
+                "metrics": _plain(figures),
+            }
+            for member, figures in zip(self.members, self.scores.members, strict=True)
+        ]
+        return {
+            "members": members,
+            "separated": {"metrics": _plain(self.scores.separated)},
+            "concatenated": {"dim": self.dim, "seconds": self.seconds, "metrics": _plain(self.scores.joined)},
+        }
+
+    def show(self, console: Console) -> None:
+        """Print the table and sentences about it."""
+        self._table().show(console)
+        intervals = "Intervals: 95 %, over test classes, for these networks."
+        if all(figure.low is None for figure in self.scores.joined.values()):
+            intervals = (
+                f"No intervals: they need at least {MIN_CLASSES} test classes and a metric with a value per query."
+            )
+        sentences = [f"{len(self.members[0].items):,} test images. {intervals}"]
+        if refined := [f"{member.title} ({member.refined})" for member in self.members if member.refined]:
+            sentences.append(
+                f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other "
+                "test images. The joined model does not refine."
+            )
+        sentences.append(f"Written: {self.folder} (one model, {self.dim} dimensions)")
+        for sentence in sentences:
+            console.print(sentence, soft_wrap=True)
+
+    def _table(self) -> Table:
+        metrics = list(self.scores.joined)
+        alone = zip(self.members, self.scores.members, strict=True)
+        figures = [(member.title, str(member.dim), own) for member, own in alone]
+        figures.append(("separated (mean)", "", self.scores.separated))
+        figures.append(("concatenated", str(self.dim), self.scores.joined))
+        rows = [[title, dim, *(_cell(own[metric]) for metric in metrics)] for title, dim, own in figures]
+        columns = [Column(metric, right=True, group=metric) for metric in metrics]
+        return Table(["run", *numbers("dim"), *columns], rows, keys=2, ruled=[len(self.members) - 1])
+
+
+def join_runs(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    metrics: str | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> EnsembleScores:
+    """Concatenate the embeddings of finished runs into the run folder `out`, and evaluate them. Nothing is trained.
+
+    Args:
+        runs: folders of two runs or more.
+        out: folder of the ensemble, a normal run folder; also gets summary.json.
+        metrics: comma-separated; None: those that all runs have.
+        force: replace an ensemble in `out`.
+        progress: gets a stage for joining and one for evaluating the members.
+    """
+    if len(runs) < 2:
+        raise BadInput("An ensemble needs two runs or more.")
+    members = checked(runs)
+    if not members[0].items:
+        raise BadInput(
+            f"{members[0].folder} was trained on every class: no test classes are left to evaluate the ensemble on."
+        )
+    names = _shared_metrics(members)
+    if metrics is not None:
+        names = tuple(metric.name for metric in parse_all(metrics, k=(1, 2, 4, 8)))
+    if not names:
+        raise BadInput("These runs have no metric in common: choose metrics, e.g. --metrics recall@1,map@r.")
+    free(out, members, force=force)
+    join(runs, out, names, progress=progress)
+    together = read_result(out)
+    assert together is not None
+    scores = separate(members, together, names, progress=progress)
+    ensemble = EnsembleScores(out, members, scores, together.summary["seconds"])
+    write_json(out / "summary.json", ensemble.as_data())
+    return ensemble
+
+
+def _shared_metrics(members: Sequence[Member]) -> tuple[str, ...]:
+    first = members[0].result.values
+    return tuple(name for name in first if all(name in member.result.values for member in members))
+
+
+def _cell(figure: Figure) -> str:
+    return f"{figure.value:.4f}" + ("" if figure.low is None else f"\n{figure.low:.3f}-{figure.high:.3f}")
+
+
+def _plain(figures: dict[str, Figure]) -> dict[str, dict[str, float | None]]:
+    """Figures as plain data, with None for NaN."""
+    return {
+        name: {key: value if value is not None and math.isfinite(value) else None for key, value in asdict(one).items()}
+        for name, one in figures.items()
+    }
