@@ -19,7 +19,7 @@ COMMANDS = (
     "search index PHOTO",
     "export RUN --out exported --to safetensors",
     "maps RUN --image PHOTO",
-    "evaluate RUN --corrupt gaussian_blur",
+    "corrupt RUN --only gaussian_blur",
     "report STUDY",
     "compare STUDY/study.yaml --dry-run",
 )
@@ -62,6 +62,7 @@ def test_a_command_computes_on_the_device(command: str, study: Path, monkeypatch
         return computes(trunk, tensor, *args, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Trunk, "_run", watched)
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(study.parent / "cache"))
     monkeypatch.chdir(study.parent)
     monkeypatch.setattr("sys.argv", ["levelfield", *command.split()])
     with pytest.raises(SystemExit) as ended:
