@@ -18,10 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from levelfield.studies import gather, parse_study, run_study
+from levelfield.studies import execute_study, gather, parse_study, resolve
 from levelfield.studies.planning.own_photos import fit_to
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.run import Options
 
 SIZES = ("14x20", "20x20", "50x20", "100x30")
 RESULTS = Path(__file__).parent / "results" / "own_photos.json"
@@ -68,7 +67,9 @@ def measured(photos: Path, out: Path, *, steps: int | None = None) -> dict[str, 
     content, _, _ = fit_to(photos)
     content["conditions"] |= {} if steps is None else {"steps": steps}
     study = parse_study(content | {"metrics": [METRIC], "figures": []})
-    runs = run_study(study, out / study.name, jobs=0, options=Options())
+    resolved = resolve(study, here=True)
+    execute_study(resolved, out / study.name, jobs=0)
+    runs = resolved.runs
     board = gather(study.name, runs, out / study.name, study.metrics)
     steps: dict[str, list[int]] = {}
     for run in runs:

@@ -24,12 +24,12 @@ def in_this_process(*arguments: Any, jobs: int, **settings: Any) -> Outcome:
 def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Let commands train here, without a page."""
     pages_only_if_asked(patch)
-    patch.setattr("levelfield.studies.pipeline.run_all", in_this_process)
+    patch.setattr("levelfield.studies.execution.study.run_all", in_this_process)
     patch.setattr("levelfield.tuning.search.run_all", in_this_process)
     patch.setattr("levelfield.distributed.processes.warm_up", lambda: None)  # nothing is started
-    for command in ("compare", "tune"):  # nor with --ray
-        patch.setattr(f"levelfield.cli.compare.{command}.get_ready", lambda *_, **__: None)
-        patch.setattr(f"levelfield.cli.compare.{command}.executor_on", lambda *_, **__: nullcontext())
+    for module in ("comparing", "searching"):  # nor with --ray
+        patch.setattr(f"levelfield.cli.compare.{module}.get_ready", lambda *_, **__: None)
+        patch.setattr(f"levelfield.cli.compare.{module}.executor_on", lambda *_, **__: nullcontext())
     make_networks_once(patch)
 
 

@@ -36,8 +36,8 @@ NAMES = {
     "levelfield.methods": """Assembly Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names
         option register wider_head""",
     "levelfield.training": "Conditions Divided Observer Pace TrainingState train",
-    "levelfield.studies": """Leaderboard PlannedRun RunSpec Study gather parse_study plan prepare read_study
-        run_study""",
+    "levelfield.studies": """Leaderboard PlannedRun ResolvedStudy RunSpec Study execute_study gather parse_study plan
+        read_study resolve""",
     "levelfield.reports": "Report as_csv as_markdown compare finish show with_published write_all",
     "levelfield.shipping": "Exported Index OnnxModel add_to_index build_index export load remembered",
     "levelfield.library": "FOLDER Facts content copy describe name_of names path",

@@ -17,7 +17,7 @@ from cluster import Pieces
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness.ray_lanes import Watch, three_nodes, tiny
-from levelfield.studies import PlannedRun, Study, prepare
+from levelfield.studies import PlannedRun, Study, resolve
 from levelfield.studies.execution.cluster.on_ray import OnRay
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.events import Event
@@ -61,7 +61,7 @@ def measure_pieces() -> tuple[Pieces, dict[str, Any]]:
         home = Path(folder)
         (home / "waits.py").write_text(WAITING)
         study = tiny(home, [f"{home / 'waits.py'}:Waits"], seeds=6, steps=16)
-        runs, times, seconds, tasks, starts = prepare(study), {}, [], [], []
+        runs, times, seconds, tasks, starts = resolve(study).runs, {}, [], [], []
         bandwidth = notice = 0.0
         for count in (1, 2, 3):
             with three_nodes(count) as (cluster, nodes):

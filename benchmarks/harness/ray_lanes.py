@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from harness.figures import Figure
-from levelfield.studies import PlannedRun, Study, parse_study, prepare, read_study
+from levelfield.studies import PlannedRun, Study, parse_study, read_study, resolve
 from levelfield.studies.execution.cluster.on_ray import OnRay, on_ray
 from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.execution.workers import run_all
@@ -129,7 +129,7 @@ def killed_nodes(home: Path, kills: int = KILLS, *, shared: bool | None = None, 
 
     home.mkdir()
     study = tiny(home, ["margin", "normalized_softmax", "triplet"], seeds=2, cut="last-1", steps=150)
-    runs, often = prepare(study), Options(pace=Pace(save_every_steps=10))
+    runs, often = resolve(study).runs, Options(pace=Pace(save_every_steps=10))
     quiet = run_all(runs, home / "quiet", study.metrics, jobs=2, options=often)
     assert not quiet.failed, quiet.failed
     random, done = np.random.default_rng(seed), 0
@@ -190,7 +190,7 @@ def short_of_memory(home: Path) -> int:
     (home / "greedy.py").write_text(GREEDY)
     (home / "seen").touch()
     study = tiny(home, [f"{home / 'greedy.py'}:Greedy"], seeds=1, steps=100)
-    runs, often = prepare(study), Options(pace=Pace(save_every_steps=10))
+    runs, often = resolve(study).runs, Options(pace=Pace(save_every_steps=10))
     assert not run_all(runs, home / "quiet", study.metrics, jobs=0, options=often).failed
     (home / "seen").unlink()
     used = psutil.virtual_memory()
@@ -243,7 +243,7 @@ def on_one_machine(quick: bool) -> Iterator[Figure]:
         what = "the whole command with --ray, two at a time"
         yield Figure("ray", what, "two worker processes", cost, 1.15, True, facts=facts)
         equal = small if quick else tiny(home, ["margin"], seeds=8, cut="last-1", steps=300)
-        runs = prepare(equal)
+        runs = resolve(equal).runs
         pairs = [
             tuple(timed(runs, equal, jobs=jobs, ray=True) for jobs in (1, 2))  # type: ignore[misc]
             for _ in range(rounds)
@@ -256,7 +256,7 @@ def on_running_ray(quick: bool) -> Iterator[Figure]:
     """The demo with a Ray whose processes are there, as those of a cluster are, against worker processes."""
     with tempfile.TemporaryDirectory() as folder:
         study = tiny(Path(folder), ["margin"], seeds=2, steps=20) if quick else read_study("demo")
-        runs = prepare(study)
+        runs = resolve(study).runs
         timed(runs[:2], study, jobs=2, ray=False)
         ours, peer = timed(runs, study, jobs=2, ray=True), timed(runs, study, jobs=2, ray=False)
         facts = {"ray_s": ours, "workers_s": peer}

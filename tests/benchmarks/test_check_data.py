@@ -27,7 +27,7 @@ def checking() -> Any:
 def check(checking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The check of one table, on a copy of its own."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("levelfield.studies.pipeline.run_all", lambda *a, jobs, **k: run_all(*a, jobs=0, **k))
+    monkeypatch.setattr("levelfield.studies.execution.study.run_all", lambda *a, jobs, **k: run_all(*a, jobs=0, **k))
     monkeypatch.setattr("levelfield.distributed.processes.warm_up", lambda: None)
     root = draw_cub(tmp_path / "birds", training=16, test=4, each=2)
     sample = checking.draw_sample(root, tmp_path / "sample")

@@ -255,7 +255,7 @@ def test_real_worker_processes_give_the_same_figures(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one test with processes of their own."""
-    monkeypatch.setattr("levelfield.studies.pipeline.run_all", run_all)
+    monkeypatch.setattr("levelfield.studies.execution.study.run_all", run_all)
     words = ["methods=[contrastive]", "seeds=1"]
     assert levelfield("compare", "small.yaml", *words, "--out", "real").code == 0
     [real] = Path("real").rglob("embeddings.npy")

@@ -45,7 +45,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     def interrupted(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("levelfield.studies.pipeline.run_all", interrupted)
+    monkeypatch.setattr("levelfield.studies.execution.study.run_all", interrupted)
     ended = levelfield("compare", "small.yaml")
     assert ended.code == 130
     assert "run the same command again to continue" in ended.err

@@ -23,7 +23,7 @@ from PIL import Image
 from levelfield.cli import main
 from levelfield.distributed import processes as levelfield_processes
 from levelfield.embedder.trunk import backbones
-from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, prepare
+from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, resolve
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.workers import Outcome, do_one, run_all
 from levelfield.studies.runs.run import Options
@@ -83,7 +83,7 @@ def carry_out(
 ) -> tuple[list[PlannedRun], Outcome]:
     """All runs of a study, one after another in this process."""
     options = options or Options()
-    runs = prepare(study, device=options.device)
+    runs = resolve(study, options=options).runs
     outcome = run_all(runs, folder, study.metrics, jobs=0, options=options, progress=progress)
     return runs, outcome
 

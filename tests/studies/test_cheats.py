@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from small_world import carry_out, small_study
 
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.runs.inputs import forget_inputs
 
 CHEATS = Path(__file__).with_name("deep_cheats.py")
@@ -91,7 +91,7 @@ def test_what_own_code_patches_or_turns_off_touches_no_other_row(photos: Path, c
     study = small_study(photos, [f"{cheats}:PatchedEvaluate", f"{cheats}:NoGradients", *honest])
     runs, outcome = carry_out(study, tmp_path / "together")
     assert outcome.failed.keys() == {1}
-    alone = prepare(small_study(photos, honest))
+    alone = resolve(small_study(photos, honest)).runs
     _, outcome = carry_out(small_study(photos, honest), tmp_path / "alone")
     assert not outcome.failed
     together = {run.label: figures(run.folder(tmp_path / "together")) for run in runs if run.label != "NoGradients"}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import prepare, small_study
+from small_world import resolve, small_study
 from test_ending import wait_for
 from test_kill_and_resume import Trial
 
@@ -30,7 +30,7 @@ class Held(SamplesPerClass):
 
 def two_trials(photos: Path, folder: Path, settings: dict[str, Any], **conditions: Any) -> tuple[Trial, Trial]:
     """The same run twice. A batch has 2 of 4 classes, an epoch 3 batches; a checkpoint is saved every second step."""
-    (run,) = prepare(small_study(photos, [{"cosface": settings}], batch="2x3", **conditions))
+    (run,) = resolve(small_study(photos, [{"cosface": settings}], batch="2x3", **conditions)).runs
     return Trial(run, folder / "whole"), Trial(run, folder / "killed")
 
 

@@ -12,7 +12,7 @@ import levelfield
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation import joined, separated
 from levelfield.methods.dreml import partition
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
@@ -50,9 +50,9 @@ def test_every_form_trains_under_any_start(photos: Path, tmp_path: Path, setting
 
 def test_too_many_meta_classes_are_refused_before_anything_trains(photos: Path) -> None:
     with pytest.raises(LevelfieldError, match="'meta_classes' of 'dreml' is 12; it must be at most 4"):
-        prepare(small_world.small_study(photos, ["dreml"]))
+        resolve(small_world.small_study(photos, ["dreml"]))
     with pytest.raises(LevelfieldError, match="partitions of 4 classes into 2 meta classes is 3"):
-        prepare(small_world.small_study(photos, [{"dreml": {"meta_classes": 2, "members": 4}}]))
+        resolve(small_world.small_study(photos, [{"dreml": {"meta_classes": 2, "members": 4}}]))
     assert len({partition(4, 2, member, seed=0).tobytes() for member in range(3)}) == 3
 
 
@@ -75,7 +75,7 @@ def test_a_wider_head_and_the_parameters_of_all_members_are_told(
 
 def test_its_cost_is_known_before(photos: Path) -> None:
     study = small_world.small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3, "proxies": "learned"}}])
-    told = estimate(study, prepare(study), options=Options(), jobs=1)
+    told = estimate(study, resolve(study).runs, options=Options(), jobs=1)
     rows = {row.label: row for row in told.rows}
     assert rows["dreml (separated)"].runs == 2
     assert rows["dreml (separated)"].deviations == ["extra parameters 9", "dim 3 (8)"]  # its first step did not fail

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_world import SMALL, one_run, prepare, processes, run_one, small_study
+from small_world import SMALL, one_run, processes, resolve, run_one, small_study
 
 import levelfield
 from levelfield.embedder.head.relation import RelationHead
@@ -70,7 +70,7 @@ def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start:
     """From components the nodes are the same for all seeds; what the common head does not have is drawn."""
     found = []
     for seed in (0, 1):
-        (run,) = prepare(small_study(photos, [DRML], overrides=(f"seeds=[{seed}]",), head_init=start))
+        (run,) = resolve(small_study(photos, [DRML], overrides=(f"seeds=[{seed}]",), head_init=start)).runs
         inputs = inputs_for(run.spec, tmp_path / "cache", "cpu")
         setup = set_up(run.spec, inputs, "cpu", SILENT)
         found.append(setup.embedder.head)
@@ -101,7 +101,7 @@ def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) 
 
 def test_killed_and_started_again_it_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
     method = {"drml": {"objective": "margin", "settings": {"miner": "distance_weighted"}}}
-    (run,) = prepare(small_study(photos, [method], cut="last-1", steps=8, dropout=0.2))
+    (run,) = resolve(small_study(photos, [method], cut="last-1", steps=8, dropout=0.2)).runs
 
     def start(folder: str, strike: tuple[str, str, int] | None = None) -> int | None:
         process = processes().Process(

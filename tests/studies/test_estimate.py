@@ -9,7 +9,7 @@ import pytest
 from small_world import carry_out, make_photos, small_study
 
 from levelfield.methods import Method
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.planning import cost_measured
 from levelfield.studies.planning.cost_measured import Estimate, estimate
 from levelfield.studies.runs.inputs import inputs_for
@@ -19,7 +19,7 @@ from levelfield.training import checkpoint
 
 def estimated(photos: Path, **protocol: Any) -> Estimate:
     study = small_study(photos, ["lda"], overrides=tuple(f"protocol.{key}={value}" for key, value in protocol.items()))
-    return estimate(study, prepare(study), options=Options(), jobs=1)
+    return estimate(study, resolve(study).runs, options=Options(), jobs=1)
 
 
 def test_folds_store_the_features_of_an_image_once(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_device_has_ended_whenever_the_clock_is_read(photos: Path, monkeypat
 
     monkeypatch.setattr(cost_measured, "clock", clock)
     study = small_study(photos, ["contrastive"])
-    [row] = estimate(study, prepare(study), options=Options(), jobs=1).rows
+    [row] = estimate(study, resolve(study).runs, options=Options(), jobs=1).rows
     assert set(devices) == {"cpu"}
     assert row.seconds > study.conditions.steps  # each timed step took one second of this clock
 
@@ -49,7 +49,7 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
     two: list[Any] = ["margin", {"label": "wide", "triplet": {"conditions": {"dim": 16}}}]
     three = [*two, {"label": "both", "ensemble": {"of": ["margin", "wide"]}}]
     plain, joined = (
-        estimate(study, prepare(study), options=Options(), jobs=1).run_bytes
+        estimate(study, resolve(study).runs, options=Options(), jobs=1).run_bytes
         for study in (small_study(photos, methods) for methods in (two, three))
     )
     assert joined - plain == 4 * 20 * (8 + 16)  # 20 test images; the weights of the members get a second name
@@ -65,20 +65,20 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
 
 def test_what_is_stored_takes_no_more_work(photos: Path, tmp_path: Path) -> None:
     study, options = small_study(photos, ["lda"]), Options(cache_folder=tmp_path / "cache")
-    before = estimate(study, prepare(study), options=options, jobs=1)
+    before = estimate(study, resolve(study).runs, options=options, jobs=1)
     assert before.feature_seconds > 0
     assert "for features)" in before.text
     carry_out(study, tmp_path / "runs", options)
-    after = estimate(study, prepare(study), options=options, jobs=1)
+    after = estimate(study, resolve(study).runs, options=options, jobs=1)
     assert (after.feature_seconds, after.feature_bytes) == (0, before.feature_bytes)
     assert "(features are already stored)" in after.text
     wider = small_study(photos, ["lda", {"label": "larger", "lda": {"conditions": {"image": 48}}}])
-    assert estimate(wider, prepare(wider), options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
+    assert estimate(wider, resolve(wider).runs, options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
 
 
 def test_methods_with_conditions_of_their_own_share_their_inputs(photos: Path) -> None:
     own = {"label": "own", "lda": {"conditions": {"optimiser": "sgd", "dim": 4}}}
-    first, second = (inputs_for(run.spec, None, "cpu") for run in prepare(small_study(photos, ["lda", own])))
+    first, second = (inputs_for(run.spec, None, "cpu") for run in resolve(small_study(photos, ["lda", own])).runs)
     assert first is second
 
 
@@ -87,7 +87,7 @@ def test_views_given_by_steps_are_estimated_once_for_all_runs_that_share_them(ph
     found = []
     for methods in (["lda"], ["lda", "contrastive"]):
         study = small_study(photos, methods, **views)
-        found.append(estimate(study, prepare(study), options=Options(), jobs=1).feature_bytes)
+        found.append(estimate(study, resolve(study).runs, options=Options(), jobs=1).feature_bytes)
     assert found[0] == found[1] > 0
 
 
@@ -105,7 +105,7 @@ def test_of_a_long_step_only_a_few_images_are_timed(
     monkeypatch.setattr(cost_measured, "LONG", long)
     photos = make_photos(tmp_path / "photos", classes=60, each=2)
     study = small_study(photos, ["contrastive"], batch="30x2")
-    [row] = estimate(study, prepare(study), options=Options(), jobs=1).rows
+    [row] = estimate(study, resolve(study).runs, options=Options(), jobs=1).rows
     assert seen == sizes
     assert row.seconds > cost_measured.OVERHEAD
 
@@ -123,6 +123,6 @@ def test_a_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path, m
     [run], outcome = carry_out(study, tmp_path)
     assert not outcome.failed
     taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
-    assert estimate(study, prepare(study), options=Options(), jobs=1).run_bytes == pytest.approx(
+    assert estimate(study, resolve(study).runs, options=Options(), jobs=1).run_bytes == pytest.approx(
         taken + sizes[-1], rel=0.1
     )

@@ -24,7 +24,7 @@ from levelfield import compare
 from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadInput
 from levelfield.files import writing
-from levelfield.studies import Study, prepare, read_study
+from levelfield.studies import Study, read_study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
@@ -112,7 +112,7 @@ def losses(tmp_path: Path) -> Path:
 
 def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard]:
     heard = Heard()
-    outcome = run_all(prepare(study), folder, study.metrics, jobs=jobs, options=Options(), progress=heard)
+    outcome = run_all(resolve(study).runs, folder, study.metrics, jobs=jobs, options=Options(), progress=heard)
     return outcome, heard
 
 
@@ -122,7 +122,7 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     study = small_study(photos, [f"{losses}:Broken", "lda", f"{losses}:Dies", f"{losses}:Killed", f"{losses}:Fine"])
     losses.with_name("broken").touch()
     outcome, heard = all_of(study, tmp_path / "out", jobs=jobs)
-    folders = [run.folder(tmp_path / "out") for run in prepare(study)]
+    folders = [run.folder(tmp_path / "out") for run in resolve(study).runs]
     assert outcome.failed.keys() == {0, 2, 3}
     assert outcome.failed[0] == "ValueError: the batch [0] is odd"
     assert outcome.failed[2] == "its process exited with code 7"
@@ -132,7 +132,7 @@ def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Pat
     assert outcome.failed[2] in (folders[2] / "error.txt").read_text()
     assert sorted(heard.of("failed")) == [0, 2, 3]
     assert sorted(heard.of("done")) == [1, 4]
-    assert board_of(study, prepare(study), tmp_path / "out").missing == [
+    assert board_of(study, resolve(study).runs, tmp_path / "out").missing == [
         "Broken, seed 0: ValueError: the batch [0] is odd",
         "Dies, seed 0: its process exited with code 7",
         f"Killed, seed 0: {outcome.failed[3]}",
@@ -368,7 +368,7 @@ def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
 
 def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"])
-    [run, *_] = prepare(study)
+    [run, *_] = resolve(study).runs
     ours, theirs = multiprocessing.Pipe()
     ours.send((0, run, run.folder(tmp_path), study.metrics, Options(cache_folder=tmp_path / "cache"), True))
     ours.close()

@@ -12,7 +12,7 @@ from small_world import run_one, small_study
 
 import levelfield
 from levelfield.progress import SILENT
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
 
@@ -40,7 +40,7 @@ def test_who_does_not_ask_for_it_keeps_the_common_head(photos: Path, tmp_path: P
 
 def test_the_linear_map_starts_where_everybodys_does_and_the_means_among_the_normed_rows(photos: Path) -> None:
     study = small_study(photos, [HIST, "normalized_softmax"], head_init="pca", proxies="class_means")
-    specs = [run.spec for run in prepare(study)]
+    specs = [run.spec for run in resolve(study).runs]
     inputs = inputs_for(specs[0], None, "cpu")
     hist, softmax = (set_up(spec, inputs, "cpu", SILENT) for spec in specs)
     assert hist.embedder.head.linear.weight.equal(softmax.embedder.head.linear.weight)

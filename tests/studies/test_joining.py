@@ -15,7 +15,7 @@ import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.files.writing import write_text, write_whole
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.finished import embed_part, how_many_models
 from levelfield.studies.runs.folder.files import read_training, write_training
@@ -185,7 +185,7 @@ def test_members_that_trained_on_other_classes_have_no_training_classes_in_commo
 
 def test_runs_without_test_images_give_a_model_without_figures(photos: Path, tmp_path: Path) -> None:
     study = small_world.small_study(photos, ["contrastive", "normalized_softmax"], overrides=("protocol=all-classes",))
-    planned = prepare(study, tested=False)
+    planned = resolve(study, tested=False).runs
     assert not run_all(planned, tmp_path / "study", METRICS, jobs=0, options=Options()).failed
     join([run.folder(tmp_path / "study") for run in planned], tmp_path / "both", METRICS)
     assert read_result(tmp_path / "both").values == {}

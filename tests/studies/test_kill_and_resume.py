@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_world import Strike, make_photos, one_run, prepare, processes, small_study
+from small_world import Strike, make_photos, one_run, processes, resolve, small_study
 
 from levelfield.studies import PlannedRun
 
@@ -86,7 +86,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> PlannedRun:
     # a batching with a memory has the most to lose: its rows, their ages and the plan made from older ones
     method = {"margin": {"beta": 0.9, "miner": "distance_weighted", "batching": {"ddm": {"pool": 8}}}}
     study = small_study(photos, [method], cut="last-1", steps=16, batch="3x2", dropout=0.2)
-    (planned,) = prepare(study)
+    (planned,) = resolve(study).runs
     return planned
 
 

@@ -19,7 +19,7 @@ from small_world import carry_out, command, processes, small_study
 from levelfield.distributed import local_ray
 from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.execution.cluster import PRELOADED, preloaded
 
 
@@ -145,5 +145,6 @@ def test_a_study_on_a_local_ray_has_the_same_bits_and_imports_nothing_from_its_d
     assert not (tmp_path / "imported").exists()
     runs, outcome = carry_out(study, tmp_path / "here")
     assert not outcome.failed
-    for one, other in zip(results(prepare(study), tmp_path / "small"), results(runs, tmp_path / "here"), strict=True):
+    small, here = results(resolve(study).runs, tmp_path / "small"), results(runs, tmp_path / "here")
+    for one, other in zip(small, here, strict=True):
         assert one | {"log.jsonl": b""} == other | {"log.jsonl": b""}

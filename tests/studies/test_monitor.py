@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import prepare, run_one, small_study
+from small_world import resolve, run_one, small_study
 
 from levelfield.progress import CallbackProgress
 from levelfield.studies.runs.monitor import sample
@@ -67,13 +67,13 @@ def test_what_does_not_train_is_not_watched(photos: Path, tmp_path: Path) -> Non
 
 
 def test_a_run_without_it_is_the_run_that_it_was(photos: Path) -> None:
-    one, two = (prepare(small_study(photos, [METHOD], monitor=monitor))[0].spec for monitor in ("none", "test"))
+    one, two = (resolve(small_study(photos, [METHOD], monitor=monitor)).runs[0].spec for monitor in ("none", "test"))
     assert one.identity != two.identity  # else nobody would look
     assert "monitor" in one.model_dump()["conditions"]
 
 
 def test_a_run_that_was_interrupted_writes_the_same_figures(photos: Path, tmp_path: Path) -> None:
-    (run,) = prepare(small_study(photos, [METHOD], monitor="test", **DEEP))
+    (run,) = resolve(small_study(photos, [METHOD], monitor="test", **DEEP)).runs
     options = Options(pace=Pace(save_every_steps=3))
 
     def interrupt(text: str, done: int, total: int) -> None:

@@ -12,7 +12,7 @@ from small_world import make_photos, small_study
 
 from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.inputs import inputs_for, open_catalog
 from levelfield.studies.specification.choices import ProtocolChoice
@@ -40,12 +40,12 @@ def spoil(path: Path, *, secretly: bool) -> None:
 def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     told: list[tuple[int, int]] = []
-    first = prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step)))
+    first = resolve(study, progress=CallbackProgress(lambda _, *step: told.append(step))).runs
     assert told == [(done, 40) for done in range(41)]
     for path in old_photos.glob("*/*"):
         spoil(path, secretly=True)
     told.clear()
-    assert prepare(study, progress=CallbackProgress(lambda _, *step: told.append(step))) == first
+    assert resolve(study, progress=CallbackProgress(lambda _, *step: told.append(step))).runs == first
     assert told == []
     assert inputs_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
 
@@ -54,18 +54,18 @@ def test_an_unknown_protocol_is_told_before_any_image_is_looked_at(old_photos: P
     told: list[tuple[int, int]] = []
     progress = CallbackProgress(lambda _, *step: told.append(step))
     with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
-        prepare(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=progress)
+        resolve(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=progress)
     assert told == []
 
 
 def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
-    [run] = prepare(study)
+    [run] = resolve(study).runs
     spoil(old_photos / "class03" / "1.png", secretly=False)
     with pytest.raises(BadInput, match="are not those that the study began with"):
         _ = inputs_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
-        prepare(study)
+        resolve(study)
 
 
 def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) ->
     study = small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3}}, "untrained"]).model_copy(
         update={"protocol": ProtocolChoice(name="mlrc")}
     )
-    all_inputs = [inputs_for(run.spec, None, "cpu") for run in prepare(study)]
+    all_inputs = [inputs_for(run.spec, None, "cpu") for run in resolve(study).runs]
     assert {inputs.fold_number for inputs in all_inputs} == {0, 1, 2, 3}
     assert len({id(inputs) for inputs in all_inputs}) == 4
     assert len({id(inputs.catalog) for inputs in all_inputs}) == 1

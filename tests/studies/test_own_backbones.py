@@ -8,7 +8,7 @@ import pytest
 from small_world import make_photos
 
 from levelfield.errors import BadSpecification, UnknownName
-from levelfield.studies import parse_study, prepare
+from levelfield.studies import parse_study, resolve
 from levelfield.studies.planning.own_backbones import named_backbones, with_backbones
 from levelfield.studies.planning.own_photos import fit_to, photos_content
 from levelfield.studies.specification.study import Study
@@ -39,7 +39,7 @@ def test_every_network_has_five_rows_and_the_narrowest_decides_the_dimension(pho
     assert "64 dimensions, like the narrowest features" in said
     assert (study.conditions.select, study.conditions.patience, study.conditions.validate_every) == ("map@r", 6, 20)
     assert study.figures == ("cost", "curves")
-    runs = prepare(study)
+    runs = resolve(study).runs
     assert {run.row for run in runs} == {
         f"{method.label} [backbone={name}]" for name in ("test_resnet", "test_vit") for method in study.methods
     }

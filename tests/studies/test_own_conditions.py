@@ -13,7 +13,7 @@ import levelfield
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.progress import SILENT
-from levelfield.studies import gather, prepare
+from levelfield.studies import gather, resolve
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.folder.store import read_result, read_spec
 from levelfield.studies.runs.inputs import inputs_for
@@ -100,13 +100,13 @@ def test_bits_are_what_is_compared_and_what_the_model_gives(done: tuple[Any, Pat
 
 def test_the_plan_says_it_too(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["margin", BITS])
-    rows = estimate(study, prepare(study), options=Options(cache_folder=tmp_path), jobs=1).rows
+    rows = estimate(study, resolve(study).runs, options=Options(cache_folder=tmp_path), jobs=1).rows
     assert rows[1].deviations[:3] == ["dim 64 (8)", "codes binary (float32)", "optimiser rmsprop (adamw)"]
 
 
 def test_a_condition_that_is_the_common_one_is_nothing(photos: Path) -> None:
     plain, own, other = (
-        prepare(small_study(photos, [{"margin": {"conditions": conditions}}]))[0].spec
+        resolve(small_study(photos, [{"margin": {"conditions": conditions}}])).runs[0].spec
         for conditions in ({}, {"dim": 8}, {"dim": 16})
     )
     assert own.identity == plain.identity
@@ -116,16 +116,16 @@ def test_a_condition_that_is_the_common_one_is_nothing(photos: Path) -> None:
 
 def test_another_common_value_is_another_run(photos: Path) -> None:
     """The weights would be the same, and what stands beside the figure would not."""
-    first, second = (prepare(small_study(photos, ["margin", BITS], dim=dim))[1].spec for dim in (8, 16))
+    first, second = (resolve(small_study(photos, ["margin", BITS], dim=dim)).runs[1].spec for dim in (8, 16))
     assert first.conditions == second.conditions
     assert first.identity != second.identity
 
 
 def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
     study = small_study(photos, ["margin"], overrides=("methods.margin.conditions.dim=4",))
-    assert prepare(study)[0].spec.conditions.dim == 4
+    assert resolve(study).runs[0].spec.conditions.dim == 4
     varied = small_study(photos, ["margin"], overrides=("vary={methods.margin.conditions.dim: [4, 6]}",))
-    assert [run.spec.conditions.dim for run in prepare(varied)] == [4, 6]
+    assert [run.spec.conditions.dim for run in resolve(varied).runs] == [4, 6]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_wrong_batching_of_all_is_refused(photos: Path, batching: Any, said: s
 )
 def test_conditions_that_would_change_nothing_are_refused(photos: Path, methods: list[Any], said: str) -> None:
     with pytest.raises(BadSpecification, match=said):
-        prepare(small_study(photos, ["margin", *methods]))
+        resolve(small_study(photos, ["margin", *methods]))
 
 
 def test_what_an_untrained_row_did_stands_against_what_all_have(photos: Path, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_what_an_untrained_row_did_stands_against_what_all_have(photos: Path, tm
 
 def test_proxies_start_at_means_of_numbers_and_not_of_bits(photos: Path) -> None:
     def started(codes: str) -> np.ndarray:
-        [run] = prepare(small_study(photos, ["proxy_anchor"], proxies="class_means", head_init="pca", codes=codes))
+        [run] = resolve(small_study(photos, ["proxy_anchor"], proxies="class_means", head_init="pca", codes=codes)).runs
         inputs = inputs_for(run.spec, None, "cpu")
         proxies = set_up(run.spec, inputs, "cpu", SILENT).method.proxies
         return proxies.detach().numpy()

@@ -8,8 +8,8 @@ import pytest
 from small_world import NETWORK, carry_out, make_photos
 
 from levelfield.errors import BadSpecification
-from levelfield.studies import parse_study, prepare
-from levelfield.studies.planning.all_classes import chosen_steps
+from levelfield.studies import parse_study, resolve
+from levelfield.studies.planning.one_method import chosen_steps
 from levelfield.studies.planning.own_photos import fit_to, photos_content
 from levelfield.studies.specification.study import Study
 
@@ -99,7 +99,7 @@ def test_the_start_is_chosen_where_training_harms(photos: Path, tmp_path: Path) 
     study, _ = fitted(photos, *overrides, "methods=[start, contrastive]", "seeds=1", "metrics=[recall@1]")
     runs, outcome = carry_out(study, tmp_path)
     assert not outcome.failed
-    start, trained = (run.folder(tmp_path) for run in prepare(study))
+    start, trained = (run.folder(tmp_path) for run in resolve(study).runs)
     assert (start / "embeddings.npy").read_bytes() == (trained / "embeddings.npy").read_bytes()
     assert len(runs) == 2
 

@@ -12,7 +12,7 @@ from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.study import parse_study
-from levelfield.studies.specification.variations import check_methods
+from levelfield.studies.specification.variations import build_method
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}
@@ -227,5 +227,6 @@ def test_an_unknown_varied_key_names_the_nearest(vary: dict[str, Any], said: str
     [("margn", "Did you mean 'margin'"), ({"margin": {"bet": 1}}, "Method 'margin'.*Did you mean 'beta'")],
 )
 def test_methods_are_built_once_before_anything_trains(method: Any, said: str) -> None:
+    study = parse_study({**PLAIN, "methods": [method]})
     with pytest.raises(LevelfieldError, match=said):
-        check_methods(parse_study({**PLAIN, "methods": [method]}))
+        build_method(study.methods[0], study.conditions)

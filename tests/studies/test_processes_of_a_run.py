@@ -19,7 +19,7 @@ from levelfield.cli import app
 from levelfield.distributed.ranks import Ranks
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
 from levelfield.files.writing import is_alive
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.execution.under_torchrun import leading
 from levelfield.studies.runs import several_processes
 from levelfield.studies.runs.folder.method_file import load_method
@@ -92,7 +92,7 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
 ) -> None:
     (tmp_path / "own.py").write_text(ENDLESS, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Endless": {}, "label": "own"}
-    (run,) = prepare(small_study(photos, [own], steps=100_000, processes=2))
+    (run,) = resolve(small_study(photos, [own], steps=100_000, processes=2)).runs
     where = (tmp_path / "run", tmp_path / "cache")
     driver = processes().Process(target=one_run, args=(run, *where, ("recall@1",), None))
     driver.start()
@@ -109,7 +109,8 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
 
 def test_one_process_is_no_part_of_an_identity(photos: Path) -> None:
     plain, one, two = (
-        prepare(small_study(photos, ["triplet"], **more))[0].spec for more in ({}, {"processes": 1}, {"processes": 2})
+        resolve(small_study(photos, ["triplet"], **more)).runs[0].spec
+        for more in ({}, {"processes": 1}, {"processes": 2})
     )
     assert plain.identity == one.identity != two.identity
 
@@ -123,7 +124,7 @@ def test_a_method_that_trains_nothing_needs_one_process(photos: Path, tmp_path: 
 def test_own_code_under_torchrun_is_refused_with_the_other_way(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": "mark"}, "label": "own"}
-    runs = prepare(small_study(photos, [own], processes=2))
+    runs = resolve(small_study(photos, [own], processes=2)).runs
     with pytest.raises(BadSpecification, match=r"'own' uses code of your own.*--processes 2 instead of torchrun"):
         leading(runs, "cpu").__enter__()
 
@@ -183,4 +184,4 @@ def test_one_gpu_is_refused_for_several_processes(photos: Path, device: str, ins
     with pytest.raises(
         BadSpecification, match=f"--device {device} is one GPU, but each of 2 .* Use --device {instead}"
     ):
-        prepare(small_study(photos, ["contrastive"], processes=2), device=device)
+        resolve(small_study(photos, ["contrastive"], processes=2), options=Options(device=device))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import prepare, run_one, small_study
+from small_world import resolve, run_one, small_study
 
 from levelfield.progress import SILENT
 from levelfield.studies.planning.own_photos import photos_content
@@ -19,7 +19,7 @@ from levelfield.tuning.space import own_values, space_of
 
 
 def rates_of(photos: Path, method: Any, **conditions: Any) -> dict[str, float]:
-    run = prepare(small_study(photos, [method], overrides=("seeds=1",), **conditions))[0]
+    run = resolve(small_study(photos, [method], overrides=("seeds=1",), **conditions)).runs[0]
     setup = set_up(run.spec, inputs_for(run.spec, None, "cpu"), "cpu", SILENT)
     return {group["name"]: group["base_lr"] for each in setup.optimisers for group in each.param_groups}
 
@@ -57,7 +57,7 @@ def test_the_ledger_prints_the_multiple_and_where_it_comes_from(photos: Path, tm
 
 def test_a_run_is_identified_by_the_rates_it_had(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def identity() -> str:
-        return prepare(small_study(photos, ["proxy_anchor"], rates="published"))[0].spec.identity
+        return resolve(small_study(photos, ["proxy_anchor"], rates="published")).runs[0].spec.identity
 
     now = identity()
     assert identity() == now

@@ -18,7 +18,7 @@ from small_world import Heard, carry_out, command, make_photos, processes, small
 
 from levelfield.cli import main
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.studies import PlannedRun, Study, prepare
+from levelfield.studies import PlannedRun, Study, resolve
 from levelfield.studies.execution.cluster import on_ray
 from levelfield.studies.execution.cluster.claims import claimed_study
 from levelfield.studies.execution.cluster.features import packed
@@ -68,7 +68,7 @@ def expected(long: Study, tmp_path_factory: pytest.TempPathFactory) -> list[dict
 def there(
     study: Study, folder: Path, heard: Heard, *, shared: bool | None = None, ship: bool = False
 ) -> tuple[list[PlannedRun], Outcome]:
-    runs = prepare(study)
+    runs = resolve(study).runs
     executor = OnRay(ray, shared=shared, ship_features=ship)
     outcome = run_all(runs, folder, study.metrics, jobs=1, options=OFTEN, progress=heard, executor=executor)
     return runs, outcome
@@ -208,7 +208,7 @@ def test_a_driver_that_is_stopped_or_killed_continues_when_started_again(
     last.join(200)
     assert last.exitcode == 0, log.read_text()
     assert not list((tmp_path / "long").glob(".cluster*"))
-    found = results(prepare(long), tmp_path / "long")
+    found = results(resolve(long).runs, tmp_path / "long")
     for one, other in zip(found, expected, strict=True):  # the command writes its log less often
         assert one | {"log.jsonl": b""} == other | {"log.jsonl": b""}
 
@@ -250,7 +250,7 @@ def test_a_second_driver_of_a_study_is_refused(world: World, tmp_path: Path, mon
 
 
 def test_a_run_asks_for_its_threads_and_its_estimated_memory(world: World, long: Study, tmp_path: Path) -> None:
-    runs = prepare(long)
+    runs = resolve(long).runs
     demand = Demands(Options()).of(runs[0])
     assert demand.cpus == 1
     assert demand.gpus == 0

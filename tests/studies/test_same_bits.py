@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 from small_world import run_one, small_study
 
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.runs.run import Options
 
@@ -31,7 +31,7 @@ def figures(folder: Path) -> dict[str, float]:
 @pytest.mark.usefixtures("quick_processes")
 def test_the_number_of_jobs_changes_no_bit(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["margin", "normalized_softmax"], cut="last-1", overrides=("seeds=2",))
-    runs = prepare(study)
+    runs = resolve(study).runs
     for jobs in (1, 2):
         options = Options(cache_folder=tmp_path / f"cache{jobs}")
         outcome = execution.run_all(runs, tmp_path / str(jobs), study.metrics, jobs=jobs, options=options)

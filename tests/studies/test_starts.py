@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from small_world import prepare, run_one, small_study
+from small_world import resolve, run_one, small_study
 
 from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.progress import SILENT
@@ -21,7 +21,7 @@ HIST = {"hist": {"hidden": 6}}
 
 def started(photos: Path, method: Any, **conditions: Any) -> tuple[Setup, StartRows]:
     """A run before its first step, and the embeddings that it starts from."""
-    run = prepare(small_study(photos, [method], overrides=("seeds=1",), **conditions))[0]
+    run = resolve(small_study(photos, [method], overrides=("seeds=1",), **conditions)).runs[0]
     inputs = inputs_for(run.spec, None, "cpu")
     setup = set_up(run.spec, inputs, "cpu", SILENT)
     rows = inputs.embed(setup.embedder.eval(), inputs.fold.train, SILENT, coded=False)

@@ -12,7 +12,7 @@ from small_world import make_photos, run_one, small_study
 from levelfield.errors import LevelfieldError
 from levelfield.objectives.n_pair import NPair
 from levelfield.objectives.prototypical import Prototypical
-from levelfield.studies import prepare
+from levelfield.studies import resolve
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,6 @@ def test_pairs_with_n_pair(photos: Path, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_batching_that_cannot_fit_is_refused_before_anything_trains(photos: Path) -> None:
     lone = [{"triplet": {"batching": {"spc": {"samples_per_class": 1}}}}]
     with pytest.raises(LevelfieldError, match=r"Method 'triplet': Batching 'spc' does not fit .* These fit"):
-        prepare(small_study(photos, lone, batch="6"))
+        resolve(small_study(photos, lone, batch="6"))
     with pytest.raises(LevelfieldError, match=r"Method 'margin': batch_size 12 is not a multiple of 1 episode"):
-        prepare(small_study(photos, [{"margin": {"batching": "episodes"}}]))
+        resolve(small_study(photos, [{"margin": {"batching": "episodes"}}]))

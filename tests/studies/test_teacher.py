@@ -208,14 +208,14 @@ def test_a_teacher_without_classes_cannot_distill(photos: Path, tmp_path: Path) 
 @pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
 def test_a_plan_knows_what_a_student_will_cost(photos: Path, form: str) -> None:
     study = small_study(photos, [TEACHER, student(form)])
-    costs = estimate(study, levelfield.studies.prepare(study), options=Options(), jobs=1).rows
+    costs = estimate(study, levelfield.studies.resolve(study).runs, options=Options(), jobs=1).rows
     assert [cost for cost in costs if any("fails" in text for text in cost.deviations)] == []
     assert any(text.startswith("teacher teacher") for text in costs[1].deviations)
 
 
 def test_a_killed_student_learns_the_same(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
     study = small_study(photos, [student("distill", teacher=str(home["teacher"]))], steps=8)
-    (run,) = levelfield.studies.prepare(study)
+    (run,) = levelfield.studies.resolve(study).runs
     strikes = {
         "whole": [None],
         "struck": [("before", "teacher.npy", 1), ("after", "checkpoint", 2), None],

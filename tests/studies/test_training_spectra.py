@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_world import carry_out, prepare, run_one, small_study
+from small_world import carry_out, resolve, run_one, small_study
 
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
@@ -35,7 +35,7 @@ def test_what_trains_nothing_has_no_spectra(photos: Path, tmp_path: Path) -> Non
 def test_a_depth_below_the_cut_is_refused_before_anything_runs(photos: Path) -> None:
     study = small_study(photos, [{"triplet": {"mixup": {"layers": ["blocks.2"]}}}])
     with pytest.raises(BadSpecification, match=r"'triplet'.*'blocks\.2' with cut 'frozen'"):
-        prepare(study)
+        resolve(study)
 
 
 def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Path) -> None:

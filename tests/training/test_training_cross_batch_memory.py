@@ -7,7 +7,7 @@ import torch
 from training_world import SMALL, execute_run, log_of, make, make_photos
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.studies import parse_study, prepare
+from levelfield.studies import parse_study, resolve
 from levelfield.training import Pace
 
 
@@ -77,4 +77,4 @@ def test_a_memory_that_cannot_be_is_refused_before_anything_runs(name, settings,
 def test_a_memory_smaller_than_the_batch_is_refused_before_anything_runs(tmp_path):
     study = {"data": str(make_photos(tmp_path / "photos")), "conditions": {**SMALL, "batch": "2x2"}, "seeds": 1}
     with pytest.raises(BadInput, match="Method 'contrastive': A memory of 3 rows got a batch of 4"):
-        prepare(parse_study({**study, "methods": [{"contrastive": {"memory": 3}}]}))
+        resolve(parse_study({**study, "methods": [{"contrastive": {"memory": 3}}]}))

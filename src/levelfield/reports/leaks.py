@@ -121,11 +121,10 @@ def leak_links(board: Leaderboard) -> list[str]:
 @trusting()
 def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
     try:
-        # read the images again: they may have changed since a run of this process
-        data = _where_it_is(spec, folder)
-        from levelfield.studies.runs.inputs import RunInputs
+        from levelfield.studies.runs.inputs import inputs_for
 
-        inputs = RunInputs(data, spec.protocol, spec.fold or 0, spec.conditions, None, "cpu", spec.data_digest)
+        located = spec.model_copy(update={"data": _where_it_is(spec, folder)})
+        inputs = inputs_for(located, None, "cpu")
         leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
         if near:  # explicitly requested

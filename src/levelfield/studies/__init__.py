@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from levelfield.index import lazy
 
 if TYPE_CHECKING:
+    from levelfield.studies.execution.study import execute_study as execute_study
     from levelfield.studies.leaderboard.board import Leaderboard as Leaderboard
     from levelfield.studies.leaderboard.board import gather as gather
-    from levelfield.studies.pipeline import prepare as prepare
-    from levelfield.studies.pipeline import run_study as run_study
     from levelfield.studies.planning.plan import plan as plan
+    from levelfield.studies.planning.resolve import ResolvedStudy as ResolvedStudy
+    from levelfield.studies.planning.resolve import resolve as resolve
     from levelfield.studies.runs.spec import PlannedRun as PlannedRun
     from levelfield.studies.runs.spec import RunSpec as RunSpec
     from levelfield.studies.specification.study import Study as Study

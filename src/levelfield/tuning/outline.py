@@ -8,8 +8,9 @@ from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.progress import SILENT, Progress
-from levelfield.studies import PlannedRun, Study, prepare
+from levelfield.studies import ResolvedStudy, Study, resolve
 from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.runs.inputs import SharedInputs
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.tuning import samplers
@@ -72,14 +73,16 @@ def outline(study: Study, how: How) -> Outline:
 
 def cost(found: Outline, *, options: Options, progress: Progress = SILENT) -> Cost:
     """Time a few steps of every method on this machine; nothing is trained or kept."""
-    trials, features = {}, 0.0
+    trials, features, shared = {}, 0.0, SharedInputs()
     stage = progress.stage("timing", len(found.spaces))
     for method in found.study.methods:
         if method.label not in found.spaces:
             continue
         trial = found.how.judge.trial_study(found.study, found.how.metric, method, seed=found.how.seed, steps=None)
-        runs = [run for run in prepared(trial, method, options, progress) if run.label == method.label]
-        one = estimate(trial, runs, options=options, jobs=1)
+        resolved = resolve_trial(trial, method, options, shared, progress)
+        runs = [run for run in resolved.runs if run.label == method.label]
+        with resolved.in_use():
+            one = estimate(trial, runs, options=options, jobs=1)
         made = sum(not run.spec.joined for run in runs)
         trials[method.label] = TrialCost(made, one.seconds - one.feature_seconds)
         features = max(features, one.feature_seconds)
@@ -87,10 +90,12 @@ def cost(found: Outline, *, options: Options, progress: Progress = SILENT) -> Co
     return Cost(trials, features)
 
 
-def prepared(trial: Study, method: MethodSpec, options: Options, progress: Progress) -> list[PlannedRun]:
-    """The runs of a trial; what is wrong with them names the method."""
+def resolve_trial(
+    trial: Study, method: MethodSpec, options: Options, shared: SharedInputs, progress: Progress
+) -> ResolvedStudy:
+    """Resolve a trial; what is wrong with it names the method."""
     try:
-        return prepare(trial, device=options.device, progress=progress)
+        return resolve(trial, options=options, shared=shared, progress=progress)
     except LevelfieldError as error:
         raise type(error)(f"Trials of '{method.label}' cannot be made: {error}") from error
 

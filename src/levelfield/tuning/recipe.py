@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from levelfield import methods
 from levelfield.progress import SILENT, Progress
-from levelfield.studies import Study, prepare
+from levelfield.studies import Study, resolve
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.run import Options
 
@@ -107,6 +107,8 @@ def _expected(study: Study, recipe: Recipe, jobs: int, options: Options) -> floa
     if not trained:
         return 0.0
     one = study.model_copy(update={"methods": (trained[0],), "seeds": study.seeds[:1]})
-    cost = estimate(one, prepare(one, device=options.device), options=options, jobs=1)
+    resolved = resolve(one, options=options)
+    with resolved.in_use():
+        cost = estimate(one, resolved.runs, options=options, jobs=1)
     runs = len(trained) * (len(study.seeds) + (recipe.trials if recipe.trials > 1 else 0))
     return (cost.feature_seconds + runs * cost.rows[0].seconds) / jobs

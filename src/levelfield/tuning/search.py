@@ -17,7 +17,7 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.studies import Study
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import run_all
-from levelfield.studies.runs.inputs import open_catalog
+from levelfield.studies.runs.inputs import SharedInputs
 from levelfield.studies.runs.run import Options
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.named_code import named_by
@@ -26,7 +26,7 @@ from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
 from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, rungs_of, with_rung
-from levelfield.tuning.outline import full_trial, is_searched, outline, prepared
+from levelfield.tuning.outline import full_trial, is_searched, outline, resolve_trial
 from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
 from levelfield.tuning.space import Space, common_space, own_values, space_of
@@ -265,13 +265,14 @@ class _Work:
 
     def check(self) -> None:
         """What is wrong with the study itself is an error before the first trial; learn what the data is."""
+        shared = SharedInputs()
         for method in self.study.methods:
             if is_searched(method):
                 trial = self.how.judge.trial_study(self.study, self.how.metric, method, seed=self.how.seed, steps=None)
-                spec = prepared(trial, method, self.options, self.progress)[-1].spec
+                spec = resolve_trial(trial, method, self.options, shared, self.progress).runs[-1].spec
                 if not self._digest:
-                    catalog = open_catalog(spec.data, check="skip_unreadable" in spec.data.settings)
-                    description = self.how.judge.told(catalog, spec.protocol.divide(catalog)[0])
+                    catalog = shared.catalog(spec.data, spec.data_digest)
+                    description = self.how.judge.told(catalog, shared.divided(catalog, spec.protocol)[0])
                     self.how = replace(self.how, judged_by=description)
                 self._digest = spec.data_digest
 

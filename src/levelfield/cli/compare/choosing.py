@@ -3,46 +3,52 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levelfield.cli.console import console, is_quiet, looking
+from levelfield.cli.compare.options import Place, Source
+from levelfield.cli.console import bar, console, is_quiet, looking
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
+from levelfield.wording import duration
 
 if TYPE_CHECKING:
     from levelfield.studies.specification.study import Study
+
+DEFAULT_SHARE = 0.25  # of the training classes, which judge trials
+_FOR_PHOTOS = "the study made for your photos"
 
 
 def choose_study(
     study: str | None,
     overrides: list[str],
-    data: Path | None,
-    skip_unreadable: bool,
-    root: Path | None = None,
+    source: Source,
     *,
-    mini: bool = False,
-    small: bool = False,
-    on: str | None = None,
     trial_share: float = 0.0,
     backbones: str | None = None,
 ) -> Study:
     """The study to run: a built-in one, a file, or six losses (or several networks) fitted to the user's photos."""
+    from levelfield.studies.specification.method_names import check_embedded, check_method_names
+
+    if study is None:
+        chosen = _photos_study(overrides, source, trial_share, backbones)
+    else:
+        chosen = _named_study(study, overrides, source)
+    check_method_names(chosen)
+    check_embedded(chosen)
+    return chosen
+
+
+def _named_study(study: str, overrides: list[str], source: Source) -> Study:
     from levelfield.studies.specification.yaml_file import read_study
 
-    if study is not None:
-        # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
-        extra = ["data=" + json.dumps({"name": str(data)}, ensure_ascii=False)] if data is not None else []
-        # after the overrides, which may name the data
-        about = root_override(root) + (["data.skip_unreadable=true"] if skip_unreadable else [])
-        return read_study(study, [*extra, *overrides, *about], mini=mini, small=small, on=on)
-    if mini or small or on:
-        raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
-    if data is None:
-        raise BadSpecification(
-            "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
-        )
-    return photos_study(data, overrides, skip_unreadable, root, trial_share, backbones)
+    # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
+    data = [] if source.data is None else ["data=" + json.dumps({"name": str(source.data)}, ensure_ascii=False)]
+    # after the overrides, which may name the data
+    after = root_override(source.root) + (["data.skip_unreadable=true"] if source.skip_unreadable else [])
+    return read_study(study, [*data, *overrides, *after], mini=source.mini, small=source.small, on=source.on)
 
 
 def check_backbones_option(study: str | None, data: Path | None, overrides: list[str], *, searched: bool) -> None:
@@ -63,48 +69,102 @@ def check_backbones_option(study: str | None, data: Path | None, overrides: list
         raise BadSpecification(f"--backbones already names the networks: leave '{named}' out.")
 
 
-def photos_study(
-    data: Path,
-    overrides: list[str],
-    skip_unreadable: bool,
-    root: Path | None,
-    trial_share: float = 0.0,
-    backbones: str | None = None,
-) -> Study:
+def _photos_study(overrides: list[str], source: Source, trial_share: float, backbones: str | None) -> Study:
     """The study fitted to the user's photos. Prints what was found and chosen."""
     from levelfield.studies.specification.study import parse_study
 
-    content, changes, _ = fit_photos(data, overrides, skip_unreadable, root, trial_share, backbones)
+    if source.mini or source.small or source.on:
+        raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
+    content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
     if not is_quiet():
         for change in changes:
             console.print(f"- {change}", highlight=False)
-    return parse_study(content, overrides, origin="the study made for your photos")
+    return parse_study(content, overrides, origin=_FOR_PHOTOS)
 
 
-def fit_photos(
-    data: Path,
-    overrides: list[str],
-    skip_unreadable: bool,
-    root: Path | None,
-    trial_share: float = 0.0,
-    backbones: str | None = None,
+def _fit_photos(
+    overrides: list[str], source: Source, trial_share: float, backbones: str | None = None
 ) -> tuple[dict[str, Any], list[str], int]:
     """The content of a study fitted to the photos, what was found and chosen, and the usual shorter side in pixels."""
+    if source.data is None:
+        raise BadSpecification(
+            "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
+        )
     from levelfield.studies.planning.own_backbones import named_backbones, with_backbones
     from levelfield.studies.planning.own_photos import fit_to, photos_content
     from levelfield.studies.specification.study import parse_study
 
     base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))
-    wished = parse_study(base | {"data": str(data)}, overrides, origin="the study made for your photos")
-    fixed = {override.partition("=")[0] for override in overrides}
+    wished = parse_study(base | {"data": str(source.data)}, overrides, origin=_FOR_PHOTOS)
     with looking() as progress:
         return fit_to(
-            data,
-            root=root,
-            skip_unreadable=skip_unreadable,
+            source.data,
+            root=source.root,
+            skip_unreadable=source.skip_unreadable,
             wished=wished,
-            fixed=fixed,
+            fixed=_keys(overrides),
             trial_share=trial_share,
             content=base,
             progress=progress,
         )
+
+
+def _keys(overrides: list[str]) -> set[str]:
+    return {override.partition("=")[0] for override in overrides}
+
+
+def fit_to_time(
+    time_limit: str,
+    study: str | None,
+    source: Source,
+    overrides: list[str],
+    trials: int | None,
+    jobs: int,
+    place: Place,
+) -> tuple[list[str], int]:
+    """Overrides and the number of trials with which the user's photos are compared within the time limit."""
+    if source.data is None or study is not None:
+        raise BadSpecification("--time chooses a recipe for photos: give --data FOLDER, and no study.")
+    from levelfield.embedder.devices import capacity, usable
+    from levelfield.studies.runs.training import Options
+    from levelfield.studies.specification.study import parse_study
+    from levelfield.tuning.budget import Budget
+    from levelfield.tuning.recipe import LADDER, fit_recipe
+
+    limit = Budget.parse(time_limit).seconds
+    if limit is None:
+        raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
+    device, fixed = usable(place.device), _keys(overrides)
+    content, _, largest = _fit_photos(overrides, source, DEFAULT_SHARE)
+    with bar("timing a few recipes") as progress:
+        fitted = fit_recipe(
+            lambda chosen: parse_study(content, [*chosen, *overrides], origin=_FOR_PHOTOS),
+            limit,
+            fixed=fixed,
+            largest=largest,
+            jobs=jobs or capacity(device),
+            options=Options(device=device, cache_folder=place.cache),
+            ladder=LADDER if trials is None else [replace(recipe, trials=trials) for recipe in LADDER],
+            progress=progress,
+        )
+    longer = "" if fitted.fits else " Even that may take longer than the limit."
+    text = f"- Within {time_limit}: {fitted.recipe.text}: about {duration(fitted.seconds)}.{longer}"
+    console.print(text, soft_wrap=True)
+    return [*fitted.recipe.overrides(fixed), *overrides], fitted.recipe.trials
+
+
+def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
+    """The study with the ranges of `--search KEY=RANGE`."""
+    if not ranges:
+        return study
+    from levelfield.files.plain_yaml import read_yaml
+    from levelfield.studies.specification.study import parse_study
+
+    given = {}
+    for written in ranges:
+        key, equals, text = written.partition("=")
+        if not equals or not text.strip():
+            raise BadSpecification(f"--search '{written}' is not a range: write it as 'hist.tau=[8, 64, log]'.")
+        given[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
+    content = study.model_dump(mode="json") | {"search": {**study.search, **given}}
+    return parse_study(content, origin="--search")

@@ -1,16 +1,19 @@
-"""Choose who executes the runs of a command: worker processes, or Ray with `--ray`."""
+"""Choose who executes the runs of a command: worker processes, Ray with `--ray`, or all processes of torchrun."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from levelfield.cli.compare.options import Parallel
 from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:
     from levelfield.studies.execution.executor import Executor
+    from levelfield.studies.runs.spec import PlannedRun
 
 _ADDRESS = re.compile(r"auto|local|ray://\S+|(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d+")
 
@@ -30,13 +33,13 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool, timed: bool = False) -> None:
+def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
     """Start what takes long before it is needed, and refuse an address where no Ray answers.
 
-    timed: steps are measured before the runs, which the start of a Ray would disturb.
+    threads: of a run. timed: steps are measured before the runs, which the start of a Ray would disturb.
     """
-    if ray is None:
-        if ship_features:
+    if parallel.ray is None:
+        if parallel.ship_features:
             raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
         from levelfield.distributed import processes
 
@@ -46,20 +49,35 @@ def get_ready(ray: str | None, *, jobs: int, threads: int, ship_features: bool, 
     from levelfield.studies.execution.cluster import preloaded
 
     import_ray()
-    address = address_of(ray)
+    address = address_of(parallel.ray)
     if address != LOCAL:
         check_address(address)
     elif not timed:
-        start_early(jobs * threads, preloaded(threads))
+        start_early((parallel.jobs or os.cpu_count() or 1) * threads, preloaded(threads))
 
 
 @contextmanager
-def executor_on(ray: str | None, *, jobs: int, threads: int, ship_features: bool = False) -> Iterator[Executor | None]:
+def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> Iterator[Executor | None]:
     """The executor that `--ray` chooses; None: worker processes."""
-    if ray is None:
+    if parallel.ray is None:
         yield None
         return
     from levelfield.studies.execution.cluster.on_ray import on_ray
 
-    with on_ray(ray, jobs=jobs, threads=threads, ship_features=ship_features) as executor:
+    with on_ray(parallel.ray, jobs=jobs, threads=threads, ship_features=parallel.ship_features) as executor:
         yield executor
+
+
+def follow(device: str) -> None:
+    """Take part in the runs of torchrun's first process."""
+    from levelfield.embedder.devices import usable
+    from levelfield.studies.execution.under_torchrun import following
+
+    following(usable(device))
+
+
+def lead(runs: list[PlannedRun], device: str) -> AbstractContextManager[None]:
+    """Context in which runs are executed together with the other processes of torchrun."""
+    from levelfield.studies.execution.under_torchrun import leading
+
+    return leading(runs, device)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from levelfield import methods
-from levelfield.cli.console import console
+from levelfield.cli.console import bar, console
 from levelfield.reports.leaderboard import cells
 from levelfield.studies.planning.cost_counted import count, missing_weights, total
-from levelfield.studies.planning.cost_measured import Estimate, size_text
+from levelfield.studies.planning.cost_measured import estimate, size_text
 from levelfield.studies.planning.foresight import foresee
 from levelfield.studies.planning.plan import left_out
-from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.planning.resolve import ResolvedStudy
+from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.specification.study import Study
 from levelfield.tuning.halving import BRACKET
 from levelfield.tuning.outline import Cost, Outline
 from levelfield.wording import duration, plural
 
 
-def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details: bool, trials: int = 1) -> None:
-    """Print the runs of a study and their cost. trials: of every method that trains, before the comparison."""
+def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: bool, trials: int = 1) -> None:
+    """Time a few steps of every method and print what the unfinished runs of a study will cost.
+
+    details: print deviations, too. trials: of every method that trains, before the comparison.
+    """
+    study, runs = resolved.study, resolved.runs
+    left = [run for run in runs if not is_finished(run.folder(folder), run.spec, study.metrics)]
+    with bar("timing a few steps of each method") as progress, resolved.in_use():
+        cost = estimate(study, left, options=resolved.options, jobs=jobs, progress=progress)
+        prospect = foresee(runs)
     if details:
         table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False)
         for name in ("method", "runs", "seconds each", "deviations (conditions)"):
@@ -36,7 +47,7 @@ def print_plan(study: Study, runs: list[PlannedRun], cost: Estimate, *, details:
         seconds = trials * sum(row.seconds for row in searched) / cost.jobs
         search = f"{trials} trials of {plural(len(searched), 'method', 'methods')}"
         console.print(f"Before it, {search}: at most about {duration(seconds)}.", highlight=False)
-    console.print(foresee(runs), highlight=False)
+    console.print(prospect, highlight=False)
 
 
 def print_search(found: Outline, known: Cost | None, jobs: int) -> None:

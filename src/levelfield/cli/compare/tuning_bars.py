@@ -13,14 +13,13 @@ from rich.text import Text
 
 from levelfield.cli.console import bars, error_console, is_quiet
 from levelfield.studies.execution.events import Event
-from levelfield.tuning import How, Trial, TuningProgress
+from levelfield.tuning import Trial, TuningProgress
 
 
 class TuningBars(TuningProgress):
     """A bar with the time left, the active runs, and the best score of each method so far."""
 
-    def __init__(self, how: How) -> None:
-        self._how = how
+    def __init__(self) -> None:
         self._progress = bars()
         self._labels: list[str] = []
         self._spent: dict[str, float] = {}

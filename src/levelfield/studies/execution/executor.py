@@ -76,11 +76,6 @@ class Outcome:
     failed: dict[int, str] = field(default_factory=dict)
     unmeasured: dict[int, str] = field(default_factory=dict)
 
-    def refuse_if_all_failed(self, runs: int) -> None:
-        """Raise if no run finished."""
-        if runs and len(self.failed) == runs:
-            raise LevelfieldError(f"All runs failed. The first error: {next(iter(self.failed.values()))}")
-
 
 @dataclass
 class Work:

@@ -182,7 +182,7 @@ def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
     conditions, competitor = run.spec.conditions, run.spec.method
     if run.spec.joined:  # its members are runs of their own
         return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
-    classes = int(inputs.train_labels.max()) + 1
+    classes = inputs.num_classes
     with isolated(run.spec.seed, "estimate"):
         method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **run.spec.settings)
         setting = setting_of(method, conditions, inputs.width, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.evaluation.statistics import MIN_CLASSES, detectable_effect
-from levelfield.studies.runs.inputs import open_catalog
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.spec import PlannedRun
 
 # recall@1 of methods on the embedded data: standard deviation of a pair's difference over classes (0.05 between two
@@ -18,9 +18,9 @@ def foresee(runs: list[PlannedRun]) -> str:
     first = runs[0].spec
     here = [run for run in runs if (run.spec.data, run.spec.protocol) == (first.data, first.protocol)]
     rows, seeds = len({run.row for run in here}), len({run.spec.seed for run in here})
-    fold = first.protocol.divide(catalog := open_catalog(first.data, check=False))[first.fold or 0]
-    tested = fold.test if fold.query is None else fold.query
-    return sentence(len(np.unique(catalog.labels[tested])), seeds, rows * (rows - 1) // 2)
+    inputs = inputs_for(first, None, "cpu")
+    tested = inputs.fold.test if inputs.fold.query is None else inputs.fold.query
+    return sentence(len(np.unique(inputs.catalog.labels[tested])), seeds, rows * (rows - 1) // 2)
 
 
 def sentence(classes: int, seeds: int, pairs: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,16 +20,23 @@ from levelfield.studies.specification.variations import Variation, variations
 from levelfield.training import Conditions
 
 
-def plan(study: Study, *, digest: Callable[[Data], str] = lambda data: "", device: str = "cpu") -> list[PlannedRun]:
+def plan(
+    study: Study,
+    varied_studies: Iterable[tuple[Study, Variation]] | None = None,
+    *,
+    digest: Callable[[Data], str] = lambda data: "",
+    device: str = "cpu",
+) -> list[PlannedRun]:
     """All runs of a study, seed by seed, so that every method has a first result early. Needed runs come first.
 
-    digest: returns the identity of the images; called once for each varied data. Without the rows of `left_out`.
+    varied_studies: the variations of the study, if they are known. digest: returns the identity of the images; called
+    once for each varied data. Without the rows of `left_out`.
     """
     planned = []
     digests: dict[str, str] = {}
     there: set[tuple[str, str, int]] = set()
     idle: set[str] = set()
-    for varied, variation in variations(study):
+    for varied, variation in variations(study) if varied_studies is None else varied_studies:
         key = varied.data.model_dump_json()
         digests[key] = digests.get(key) or digest(varied.data)
         for run in _all_seeds(varied, variation, study.conditions, digests[key], device.split(":")[0]):

@@ -1,11 +1,14 @@
-"""The inputs of a run: data, fold and untrained trunk. Built once per process and shared by runs, read-only."""
+"""The inputs of a run: data, fold and untrained trunk. Runs of a process share them, read-only."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +31,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.given import given_for
 from levelfield.studies.runs.on_device import OnDevice
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import EMBEDDED, Data, MethodSpec, ProtocolChoice
+from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, cached_view
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:  # a report reads data and needs no network: timm takes second
     from levelfield.embedder import Embedder, Trunk
     from levelfield.embedder.trunk.backbones import Backbone
     from levelfield.embedder.trunk.cost import NetworkCost
+    from levelfield.methods import Method
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
     "backbone",
@@ -55,7 +59,83 @@ _OF_THE_INPUTS = (  # conditions that determine the inputs
     "cache",
     "threads",
 )
-_SHARED = ("catalog", "_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
+_SHARED = ("_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
+_KEPT = 2  # inputs with their networks and features in memory; a study that varies its network has many
+
+
+@dataclass
+class SharedInputs:
+    """What runs of this process have in common, each made once: catalogs, folds, networks, and methods before training.
+
+    Several runs have the same inputs if they differ only in method, seed, member or optimiser.
+    """
+
+    catalogs: dict[tuple[str, str], Catalog] = field(default_factory=dict)
+    folds: dict[tuple[str, str], list[protocols.Fold]] = field(default_factory=dict)
+    methods: dict[str, Method] = field(default_factory=dict)
+    """Methods that were made to check them, by the identity of the run that will train them."""
+    _inputs: OrderedDict[tuple[Any, ...], RunInputs] = field(default_factory=OrderedDict)
+
+    def of(self, spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
+        """The inputs of a run; other folds share images and network."""
+        conditions = Conditions(**{key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS})
+        protocol, data = spec.protocol.model_dump_json(), spec.data.model_dump_json()
+        key = (data, spec.data_digest, protocol, conditions.model_dump_json(), cache_folder, device)
+        if key not in self._inputs:
+            self._inputs[key] = RunInputs(
+                spec.data, spec.protocol, 0, conditions, cache_folder, device, spec.data_digest, shared=self
+            )
+        self._inputs.move_to_end(key)
+        while len(self._inputs) > _KEPT:
+            self._inputs.popitem(last=False)
+        return self._inputs[key].with_fold(spec.fold or 0)
+
+    def open(self, choice: Data, progress: Progress) -> Catalog:
+        """The checked images of a study."""
+        key = choice.model_dump_json()
+        known = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
+        catalog = open_catalog(choice, progress=progress) if known is None else known
+        self.catalogs[key, catalog.digest] = catalog
+        return catalog
+
+    def catalog(self, choice: Data, digest: str) -> Catalog:
+        """The catalog of the plan; raises if its images have changed since."""
+        key = (choice.model_dump_json(), digest)
+        if key not in self.catalogs:
+            catalog = open_catalog(choice, check="skip_unreadable" in choice.settings)
+            if digest and catalog.digest != digest:
+                raise BadInput(
+                    f"The images of '{choice.name}' are not those that the study began with: run the command "
+                    "again, or give the right folder with --root."
+                )
+            self.catalogs[key] = catalog
+        return self.catalogs[key]
+
+    def divided(self, catalog: Catalog, protocol: ProtocolChoice) -> list[protocols.Fold]:
+        """The folds of a protocol."""
+        key = (f"{catalog.name} {catalog.digest}", protocol.model_dump_json())
+        if key not in self.folds:
+            self.folds[key] = protocol.divide(catalog)
+        return self.folds[key]
+
+    def release(self) -> None:
+        """Drop networks, features and methods; catalogs and folds are small."""
+        self._inputs.clear()
+        self.methods.clear()
+
+
+_IN_USE: ContextVar[SharedInputs] = ContextVar("shared_inputs")
+_OF_THE_PROCESS = SharedInputs()
+
+
+@contextmanager
+def sharing(shared: SharedInputs) -> Iterator[None]:
+    """Context in which `inputs_for` takes everything from `shared`."""
+    token = _IN_USE.set(shared)
+    try:
+        yield
+    finally:
+        _IN_USE.reset(token)
 
 
 @dataclass(frozen=True)
@@ -69,6 +149,7 @@ class RunInputs:
     cache_folder: Path | None
     device: str
     data_digest: str = ""
+    shared: SharedInputs = field(default_factory=SharedInputs, compare=False, repr=False)
 
     def __hash__(self) -> int:
         """Hash of texts, since conditions contain dictionaries (the steps of a view)."""
@@ -76,16 +157,8 @@ class RunInputs:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The catalog of the plan; raises if its images have changed since."""
-        if (given := given_for(self.data_digest)) is not None:
-            return given.catalog
-        catalog = open_catalog(self.data, check="skip_unreadable" in self.data.settings)
-        if self.data_digest and catalog.digest != self.data_digest:
-            raise BadInput(
-                f"The images of '{self.data.name}' are not those that the study began with: run the command "
-                "again, or give the right folder with --root."
-            )
-        return catalog
+        given = given_for(self.data_digest)
+        return self.shared.catalog(self.data, self.data_digest) if given is None else given.catalog
 
     @cached_property
     def _folds(self) -> dict[int, RunInputs]:
@@ -101,7 +174,7 @@ class RunInputs:
 
     @cached_property
     def fold(self) -> protocols.Fold:
-        return self.protocol.divide(self.catalog)[self.fold_number]
+        return self.shared.divided(self.catalog, self.protocol)[self.fold_number]
 
     def without_test(self) -> RunInputs:
         """The same inputs without the test images in the catalog, for a process that only trains."""
@@ -119,6 +192,11 @@ class RunInputs:
     def train_labels(self) -> np.ndarray:
         """Training labels, dense from 0."""
         return np.unique(self.catalog.labels[self.fold.train], return_inverse=True)[1].astype(np.int64)
+
+    @property
+    def num_classes(self) -> int:
+        """Number of training classes."""
+        return int(self.train_labels.max()) + 1
 
     @cached_property
     def cache(self) -> FeatureCache:
@@ -169,7 +247,13 @@ class RunInputs:
     def is_cached(self) -> bool:
         return self.conditions.cache and self.conditions.cut != "tuned"
 
-    def new_trunk(self) -> Trunk:
+    def checked_trunk(self) -> Trunk:
+        """A trunk on the CPU that computed its width; raises for an unknown backbone, tap, cut or weights file."""
+        trunk = self.still_trunk if self.device == "cpu" else self.new_trunk("cpu")
+        _ = trunk.width
+        return trunk
+
+    def new_trunk(self, device: str | None = None) -> Trunk:
         """A new trunk with the start weights, to be trained."""
         c = self.conditions
         return networks.Trunk(
@@ -181,7 +265,7 @@ class RunInputs:
             channels_last=c.channels_last,
             batch_norm=c.batch_norm,
             image=c.image,
-        ).to(self.device)
+        ).to(device or self.device)
 
     def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
         """Features below the cut of these images under one view, cached or computed now."""
@@ -277,42 +361,21 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def check_trunk(conditions: Conditions) -> Trunk:
-    """Build the trunk once, to find an unknown backbone, tap, cut or weights file before training."""
-    trunk = RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").still_trunk
-    _ = trunk.width
-    return trunk
-
-
-@lru_cache(maxsize=2)
-def _inputs(key: str, cache_folder: Path | None, device: str) -> RunInputs:
-    spec = RunSpec.model_validate_json(key)
-    return RunInputs(spec.data, spec.protocol, 0, spec.conditions, cache_folder, device, spec.data_digest)
+def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
+    """The inputs of a run: those of the study that this process carries out, or of the process's own."""
+    return _IN_USE.get(_OF_THE_PROCESS).of(spec, cache_folder, device)
 
 
 def forget_inputs() -> None:
-    """Drop all inputs that this process has built, with their images and features."""
-    _inputs.cache_clear()
+    """Drop all inputs that this process has built for itself, with their images and features."""
+    _OF_THE_PROCESS.catalogs.clear()
+    _OF_THE_PROCESS.folds.clear()
+    _OF_THE_PROCESS.release()
 
 
-def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
-    """The inputs of a run. Runs that differ only in method, seed, member or optimiser share them; other folds share
-    images and trunk."""
-    shared = {key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS}
-    plain = spec.model_copy(
-        update={
-            "conditions": Conditions(**shared),
-            "seed": 0,
-            "fold": None,
-            "member": None,
-            "joined": False,
-            "needs": (),
-            "trained_by": None,
-            "common": {},
-            "method": MethodSpec(name="-"),
-        }
-    )
-    return _inputs(plain.model_dump_json(), cache_folder, device).with_fold(spec.fold or 0)
+def check_trunk(conditions: Conditions) -> Trunk:
+    """Build the trunk once, to find an unknown backbone, tap, cut or weights file before training."""
+    return RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").checked_trunk()
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:

@@ -25,7 +25,7 @@ from levelfield.distributed import processes
 from levelfield.errors import LevelfieldError, RunFailed
 from levelfield.files.writing import locked
 from levelfield.progress import SELDOM, CallbackProgress, Progress
-from levelfield.studies.runs.inputs import RunInputs, forget_inputs, inputs_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
 from levelfield.trust import as_trusted
@@ -166,7 +166,6 @@ def inputs_of(spec: RunSpec, options: Options) -> RunInputs:
     inputs = inputs_for(spec, options.cache_folder, options.device)
     if spec.conditions.monitor != "test":
         inputs = inputs.without_test()
-        forget_inputs()
     return inputs
 
 

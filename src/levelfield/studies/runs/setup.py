@@ -49,7 +49,9 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     """Build everything, and refuse a method with undeclared deviations from the conditions."""
     conditions = spec.conditions
     settings = process_settings()
-    method = make_method(spec, num_classes=num_classes(inputs), ranks=ranks)
+    method = inputs.shared.methods.pop(spec.identity, None) if ranks.size == 1 else None
+    if method is None:  # not made while the study was resolved
+        method = make_method(spec, num_classes=inputs.num_classes, ranks=ranks)
     setting = setting_of(method, conditions, inputs.width, spec.draws)
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
@@ -87,10 +89,6 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
 def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
     """The training labels for the loss: classes, or this member's own labels."""
     return method.labels(inputs.train_labels, spec.member or 0, spec.seed)
-
-
-def num_classes(inputs: RunInputs) -> int:
-    return int(inputs.train_labels.max()) + 1
 
 
 def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) -> Batching:

@@ -28,9 +28,9 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method
-from levelfield.studies.runs.inputs import RunInputs, forget_inputs
+from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.monitor import watcher
-from levelfield.studies.runs.setup import Setup, num_classes, own_labels, planner, set_up, setting_of
+from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up, setting_of
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
@@ -147,7 +147,7 @@ def train_here(
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, weights, num_classes=num_classes(inputs), width=inputs.width)
+    save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
     deviations = declared(method, spec.conditions, replace(setup.setting, tested=tested))
@@ -163,11 +163,11 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path,
     stored, model = read_training(before), load(before, device=inputs.device)
     assert isinstance(model, Model)
     weights = load_method(before).state_dict()
-    method = make_method(spec, num_classes=num_classes(inputs)).to(inputs.device).eval()
+    method = make_method(spec, num_classes=inputs.num_classes).to(inputs.device).eval()
     method.load_state_dict(weights)
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, model.embedder, {**inputs.views[1].description, **about})
-    save_method(folder, weights, num_classes=num_classes(inputs), width=inputs.width)
+    save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
     if (before / _LOG).exists():
         link_whole(before / _LOG, folder / _LOG)
     setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
@@ -205,8 +205,6 @@ def _trained(
         setup = set_up(spec, inputs, options.device, progress, ranks)
         taught = teach(setup.method, spec, inputs, folder, progress)
         source = inputs.source(spec.draws, progress) if setup.method.trains else None
-    if not len(inputs.fold.test):
-        forget_inputs()  # the inputs of a teacher contain the test images
     state = TrainingState()
     if source is not None:
         state = _train(spec, setup, inputs, source, folder, metrics, options, progress, ranks)

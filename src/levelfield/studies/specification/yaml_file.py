@@ -14,7 +14,7 @@ from levelfield.files.plain_yaml import read_yaml_file
 from levelfield.files.writing import expanded
 from levelfield.studies.specification.locations import placed
 from levelfield.studies.specification.study import Study, assign, owner, parse_study
-from levelfield.studies.specification.variations import check_methods
+from levelfield.studies.specification.variations import build_method
 
 
 def read_study(
@@ -142,10 +142,10 @@ def _form(content: dict[str, Any], changes: dict[str, Any], section: str, origin
     except LevelfieldError as error:
         raise type(error)(f"{section}: {error}") from error
     study = parse_study(content, origin=origin)
-    own = [one for one in study.methods if any(key.startswith(f"methods.{one.label}.") for key in changes)]
     try:
-        if own:
-            check_methods(study.model_copy(update={"methods": tuple(own), "vary": {}}))
+        for method in study.methods:
+            if any(key.startswith(f"methods.{method.label}.") for key in changes):
+                build_method(method, method.under(study.conditions))
     except LevelfieldError as error:
         raise type(error)(f"{section}: {error}") from error
     return content, study

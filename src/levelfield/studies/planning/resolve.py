@@ -1,0 +1,170 @@
+"""Resolve a study: all that its runs share, made and checked once, before anything is trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from levelfield.batching import check_fit
+from levelfield.data import protocols
+from levelfield.distributed.ranks import backend_for, check_device
+from levelfield.embedder import Trunk
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData
+from levelfield.evaluation.metrics.registry import ranking
+from levelfield.methods import Method
+from levelfield.progress import SILENT, Progress
+from levelfield.studies.planning.cost_counted import missing_weights
+from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.folder.method_file import make_method
+from levelfield.studies.runs.inputs import SharedInputs, sharing
+from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.runs.teacher import check_code
+from levelfield.studies.runs.training import Options
+from levelfield.studies.specification.choices import Data, MethodSpec
+from levelfield.studies.specification.claims import check_claims
+from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.variations import Variation, build_method, variations
+from levelfield.training import Conditions
+from levelfield.training.checks import check_division
+from levelfield.training.precision import check_precision
+
+
+@dataclass(frozen=True)
+class ResolvedStudy:
+    """A study with its runs and what they share: catalogs, folds, networks and methods."""
+
+    study: Study
+    runs: list[PlannedRun]
+    options: Options
+    shared: SharedInputs
+
+    def in_use(self) -> AbstractContextManager[None]:
+        """Context in which runs, estimates and reports of this process take their inputs from here."""
+        return sharing(self.shared)
+
+
+def resolve(
+    study: Study,
+    *,
+    options: Options | None = None,
+    shared: SharedInputs | None = None,
+    here: bool = False,
+    tested: bool = True,
+    download: bool = True,
+    progress: Progress = SILENT,
+) -> ResolvedStudy:
+    """Open the data, plan the runs, and check all that can be checked before training.
+
+    Args:
+        study: a parsed study.
+        options: device and cache folder of the runs.
+        shared: what similar studies, such as trials, have opened before; by default all is opened now.
+        here: whether this process will train: then it keeps the networks and methods that were built for the checks.
+        tested: whether test classes are required. `train` does not need them.
+        download: let timm download weights that are not on this machine; otherwise they are missing.
+        progress: progress of the images that are checked for the first time.
+    """
+    options, kept = options or Options(), here or shared is not None
+    shared = SharedInputs() if shared is None else shared
+    ranking(study.metrics)
+    varied = list(variations(study))
+    # wrong settings, and an unknown protocol, are reported before all images are checked
+    built = {} if here else _build_methods(varied)
+    protocols.registry.get(study.protocol.name)
+    runs = plan(study, varied, digest=partial(_digest, shared, progress), device=options.device)
+    check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
+    if not download and (lacking := missing_weights(runs)):
+        raise MissingData("\n".join(lacking))
+    _check_conditions([run.spec.conditions for run in runs], options.device)
+    trunks: dict[tuple[Any, ...], Trunk] = {}
+    for run in _first_seeds(runs):
+        inputs = shared.of(run.spec, options.cache_folder, options.device)
+        if tested and not len(inputs.fold.test):
+            raise BadSpecification(
+                f"The protocol '{run.spec.protocol.name}' has no test classes, so nothing can be compared. Use it with "
+                "`levelfield train`."
+            )
+        network = _network_of(run.spec.conditions)
+        trunks[network] = trunks.get(network) or inputs.checked_trunk()
+        if here:
+            method = build_method(
+                run.spec.method, run.spec.conditions, partial(make_method, run.spec, num_classes=inputs.num_classes)
+            )
+            shared.methods[run.spec.identity] = method
+        else:
+            method = built[_built_as(run.spec.method, run.spec.conditions)]
+        _check_method(run, method, inputs.train_labels, trunks[network])
+    if not kept:
+        shared.release()
+    return ResolvedStudy(study, runs, options, shared)
+
+
+def _digest(shared: SharedInputs, progress: Progress, data: Data) -> str:
+    return shared.open(data, progress).digest
+
+
+def _build_methods(varied: Sequence[tuple[Study, Variation]]) -> dict[tuple[str, int], Method]:
+    """Every method of every variation, with two classes."""
+    built = {}
+    for study, _ in varied:
+        for method in study.methods:
+            conditions = method.under(study.conditions)
+            built[_built_as(method, conditions)] = build_method(method, conditions)
+    return built
+
+
+def _built_as(method: MethodSpec, conditions: Conditions) -> tuple[str, int]:
+    return method.model_dump_json(), conditions.dim
+
+
+def _first_seeds(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """Runs without those that differ from an earlier one only in their seed."""
+    first: dict[tuple[Any, ...], PlannedRun] = {}
+    for run in runs:
+        first.setdefault((run.row, str(run.variation), run.spec.fold, run.spec.joined), run)
+    return list(first.values())
+
+
+def _check_conditions(all_conditions: Sequence[Conditions], device: str) -> None:
+    """Refuse a device, precision or metric that this machine cannot provide."""
+    check_device(device, max((conditions.processes for conditions in all_conditions), default=1))
+    for precision, processes in {(conditions.precision, conditions.processes) for conditions in all_conditions}:
+        check_precision(precision, device)
+        if processes > 1:
+            backend_for(device, int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+    for metric in {conditions.select for conditions in all_conditions} - {"budget"}:
+        ranking([metric])
+
+
+def _network_of(conditions: Conditions) -> tuple[Any, ...]:
+    """The conditions that decide whether a trunk can be built, and where it is cut."""
+    c = conditions
+    return c.backbone, c.own_weights, c.cut, c.taps, c.pooling, c.image
+
+
+def _check_method(run: PlannedRun, method: Method, labels: np.ndarray, trunk: Trunk) -> None:
+    """Refuse a batch layout that the training classes cannot fill, or a trunk that does not suit the method."""
+    conditions = run.spec.conditions
+    if not method.trains or run.spec.joined:
+        return
+    where = "" if run.spec.fold is None else f" in fold {run.spec.fold}"
+    try:
+        check_division(method, conditions, trunk)
+        layout, drawn = conditions.batches(method)
+        batching = drawn.make(labels, layout, batches_per_epoch=conditions.batches_per_epoch)
+        check_fit(batching, method.objective)
+        method.check(trunk, batching)
+        for need in run.spec.needs:
+            if (folder := Path(need.name).expanduser()).is_dir():  # a teacher of another study
+                check_code(folder)
+        if run.spec.member is not None:
+            method.labels(labels, run.spec.member, run.spec.seed)
+    except LevelfieldError as error:
+        raise type(error)(f"Method '{run.label}'{where}: {error}") from error
