@@ -1,6 +1,7 @@
 """Count the calls of one comparison and of one evaluation: how far the program walks for a result.
 
-    python tools/walks.py    print the table of docs/architecture.md; `docs/generate.py` writes it there
+    python tools/walks.py            print the table
+    python tools/walks.py --write    write it into docs/architecture.md
 
 Calls are those of functions of levelfield after all imports, with the features of the images already stored.
 """
@@ -129,7 +130,12 @@ def _draw_images(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if sys.argv[1:] == ["--write"]:
+        page = Path(__file__).parents[1] / "docs" / "architecture.md"
+        first, begin, rest = page.read_text(encoding="utf-8").partition("<!-- walks -->\n")
+        _, end, last = rest.partition("<!-- end of walks -->")
+        page.write_text(f"{first}{begin}{table()}\n{end}{last}", encoding="utf-8")
+    elif len(sys.argv) > 1:  # the first comparison, see `_walk_of_compare`
         _compare(Path(sys.argv[1]))
         print(json.dumps([name for name in sys.modules if name.startswith("levelfield.")]))
     else:
