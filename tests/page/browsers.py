@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 from levelfield.reports.page.write import write_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")

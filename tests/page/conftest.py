@@ -9,7 +9,7 @@ from browsers import Opener, launched
 from made_page import made
 from playwright.sync_api import Browser
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from levelfield.reports.page.data import ByClass, Embedded, Explained, Intervals, Threshold, Why
+from levelfield.reports.page.content import ByClass, Embedded, Explained, Intervals, Threshold, Why
 
 DIM = 16
 

@@ -8,7 +8,7 @@ import numpy as np
 from drawn_images import COLUMNS, PER_SHEET, SIZE, names, sheets
 from made_embedded import embedded, explained
 
-from levelfield.reports.page.data import (
+from levelfield.reports.page.content import (
     Cell,
     Compared,
     Curve,

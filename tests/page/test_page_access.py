@@ -11,7 +11,7 @@ from made_page import made
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 SECTIONS = ("answer", "search", "map", "mistakes", "disagree", "same", "why", "training", "tables")

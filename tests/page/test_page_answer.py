@@ -9,7 +9,7 @@ from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 
 def methods(tab: Tab) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from browsers import Opener
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 
 def test_back_returns_from_an_image_to_the_query_before(opened: Opener, shapes: Page) -> None:

@@ -9,7 +9,7 @@ from browsers import Opener
 from made_page import enlarged, made
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Deviation, Missing, Page
+from levelfield.reports.page.content import Deviation, Missing, Page
 from levelfield.table import Table
 
 NAMES = {

@@ -19,12 +19,12 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
 import levelfield
-from levelfield.reports.page.data import Live, Page
+from levelfield.reports.page.content import Live, Page
 from levelfield.reports.page.write import page_html, policy
-from levelfield.reports.view.search import Within
+from levelfield.reports.view.finder import Within
 from levelfield.reports.view.server import Server
 from levelfield.reports.view.site import Searched, Site, TestImages
-from levelfield.reports.view.study import read_site
+from levelfield.reports.view.study_site import read_site
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
 from levelfield.studies.runs.folder.items import Items

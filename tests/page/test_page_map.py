@@ -7,7 +7,7 @@ from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 PAINTED = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
   const source = document.querySelectorAll('#map canvas')[0];

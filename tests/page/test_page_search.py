@@ -10,7 +10,7 @@ from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Embedded, Page
+from levelfield.reports.page.content import Embedded, Page
 
 
 def shown(tab: Tab) -> int:

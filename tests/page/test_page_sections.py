@@ -9,7 +9,7 @@ import numpy as np
 from browsers import Opener
 from playwright.sync_api import expect
 
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 
 
 def test_recall_of_each_class_by_each_method(opened: Opener, shapes: Page) -> None:

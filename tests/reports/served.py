@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from levelfield.reports.view.search import Within
+from levelfield.reports.view.finder import Within
 from levelfield.reports.view.server import Server
 from levelfield.reports.view.site import Searched, Site, TestImages
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training

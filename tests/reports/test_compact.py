@@ -16,7 +16,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation import compact, evaluate, paired_differences
 from levelfield.evaluation.compacting import form_names
 from levelfield.reports.compact_scores import compact_csv, compact_markdown, compact_tables, show_compact, write_compact
-from levelfield.reports.page.sections.tables import tables_of
+from levelfield.reports.page.sections.study_tables import tables_of
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.leaderboard.compact import CompactCell, CompactRow, CompactTable, check_metrics, compact_table
 from levelfield.studies.runs.folder.files import write_training

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from levelfield.evaluation.statistics import Comparison, Needed
-from levelfield.reports.leaderboard import comparisons
-from levelfield.reports.leaderboard.comparisons import how_compared, pairs_table
+from levelfield.reports.leaderboard import verdicts as comparisons
+from levelfield.reports.leaderboard.verdicts import how_compared, pairs_table
 
 SURE = Comparison("a", "b", 0.02, 0.01, 0.03, 4.0, 30.0, 0.0001, 0.0003, 50, (3, 3), True)
 TIE = Comparison("a", "c|d", -0.1, -0.2, 0.05, -1.5, 12.0, 0.4, 0.8, 50, (3, 3), True, "seeds", Needed(9, 4, None))

@@ -16,7 +16,7 @@ from PIL import Image
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.reports.figures import check_figures, draw_figures, figures_of, names, why_not
 from levelfield.reports.figures._rows import drawn
-from levelfield.reports.figures.distributions import draw
+from levelfield.reports.figures.class_distributions import draw
 from levelfield.reports.figures.rho import correlation
 from levelfield.studies.leaderboard.rows import Cell
 from levelfield.studies.runs.distributions import compared

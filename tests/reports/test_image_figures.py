@@ -16,9 +16,9 @@ from levelfield.errors import BadInput
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._images import Pictured, pictured, square
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.figures.gallery import RIGHT, WRONG, chosen_queries
 from levelfield.reports.figures.image_map import _regions, placed
-from levelfield.reports.page.images import ImageSet
+from levelfield.reports.figures.retrieved import RIGHT, WRONG, chosen_queries
+from levelfield.reports.page.image_set import ImageSet
 
 NAMES = ["<b>$x$</b>", "שלום", "🙂", "a very long name of a class " * 10, *(f"class {k}" for k in range(CLASSES))]
 
@@ -95,7 +95,7 @@ def test_queries_search_the_gallery_only() -> None:
 def test_the_gallery_has_a_marked_frame_for_every_neighbour(
     rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
-    from levelfield.reports.figures.gallery import draw_gallery
+    from levelfield.reports.figures.retrieved import draw_gallery
 
     draw_gallery(rows, "recall@1", tmp_path / "gallery.png")
     (figure,) = shown
@@ -196,7 +196,7 @@ def test_a_missing_image_is_a_grey_square(images: list[str], tmp_path: Path) -> 
 
 
 def test_figures_are_drawn_when_all_images_are_gone(rows: list[Drawn], images: list[str], tmp_path: Path) -> None:
-    from levelfield.reports.figures.gallery import draw_gallery
+    from levelfield.reports.figures.retrieved import draw_gallery
 
     shutil.rmtree(Path(images[0]).parent)
     assert draw_gallery(rows[:1], "recall@1", tmp_path / "gallery.png").is_file()

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.statistics import Needed
-from levelfield.reports.leaderboard.comparisons import verdicts
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all
+from levelfield.reports.leaderboard.verdicts import verdicts
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.claims import Verdict
 from levelfield.studies.leaderboard.rows import Cell

@@ -14,11 +14,11 @@ from levelfield.reports.compact_scores import write_compact
 from levelfield.reports.figures import draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
-from levelfield.reports.leaks import Crossing, crossings, with_leaks, write_crossings
 from levelfield.reports.published_comparison import with_published
 from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.reports.search_results import TuningTable, tuning_table, write_tuning
+from levelfield.reports.split_leaks import Crossing, crossings, with_leaks, write_crossings
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.compact import CompactTable, compact_table
 from levelfield.studies.runs.spec import PlannedRun

@@ -15,7 +15,7 @@ from PIL import Image
 
 from levelfield.reports.finish import gathered
 from levelfield.reports.page.collect import collect
-from levelfield.reports.page.data import Page
+from levelfield.reports.page.content import Page
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_plan, write_plan
@@ -90,7 +90,7 @@ def write_study_of(
 def page_of(folder: Path) -> Page:
     """The page of a study's folder, without writing it."""
     study, runs = read_study(folder / "study.yaml"), read_plan(folder)
-    return collect(study, gathered(study, runs, folder), runs, folder).page
+    return collect(study, gathered(study, runs, folder), runs, folder)
 
 
 def content_of(page: Path) -> dict[str, Any]:

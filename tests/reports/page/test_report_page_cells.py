@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from levelfield.embedder import Head
 from levelfield.embedder.trunk.pooling import join
-from levelfield.reports.page.sections.cells import Linear, enlarged, explain
+from levelfield.reports.page.sections.regions import Linear, cells_of, enlarged
 
 
 def taps(seed: int) -> list[Tensor]:
@@ -41,19 +41,19 @@ def head(pooling: str, **settings: object) -> Head:
 def test_cells_sum_to_the_cosine(pooling: str, normalize: bool, settings: dict[str, object]) -> None:
     how = Linear(pooling, normalize, head(pooling, **settings))
     first, second = row(taps(0), how), row(taps(1), how)
-    cells, own = explain(taps(0), how, second)
+    cells, own = cells_of(taps(0), how, second)
     cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
     np.testing.assert_allclose(own, first, rtol=1e-6)
     assert cells.shape == (4, 4)
     assert cells.sum() == pytest.approx(cosine, rel=1e-9)
-    back, _ = explain(taps(1), how, first)
+    back, _ = cells_of(taps(1), how, first)
     assert back.sum() == pytest.approx(cosine, rel=1e-9)
 
 
 def test_untrained_features_need_no_head() -> None:
     how = Linear("average", True, nn.Identity())
     first, second = row(taps(0), how), row(taps(1), how)
-    cells, _ = explain(taps(0), how, second)
+    cells, _ = cells_of(taps(0), how, second)
     assert cells.sum() == pytest.approx(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
 
 
@@ -61,14 +61,14 @@ def test_a_cell_of_average_pooling_is_the_embedding_of_that_cell_alone() -> None
     how = Linear("average", False, head("average"))
     maps = [taps(0)[0], taps(0)[1]]
     toward = row(taps(1), how)
-    cells, own = explain(maps, how, toward)
+    cells, own = cells_of(maps, how, toward)
     blank = [torch.zeros_like(one) for one in maps]
     blank[0][:, 1, 2] = maps[0][:, 1, 2]
     alone = row(blank, how) - row([torch.zeros_like(one) for one in maps], how)
     shared = alone @ toward / np.linalg.norm(own) / np.linalg.norm(toward)
     blank[0][:, 1, 2] = 0
-    without, _ = explain([blank[0], maps[1]], how, toward)
-    rest = explain([maps[0] * 0, maps[1]], how, toward)[0] * np.linalg.norm(row([maps[0] * 0, maps[1]], how))
+    without, _ = cells_of([blank[0], maps[1]], how, toward)
+    rest = cells_of([maps[0] * 0, maps[1]], how, toward)[0] * np.linalg.norm(row([maps[0] * 0, maps[1]], how))
     assert cells[1, 2] == pytest.approx(shared + rest[1, 2] / np.linalg.norm(own), rel=1e-6)
     assert without.shape == (4, 4)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from looked_at import array
 
-from levelfield.reports.page.data import Cell, Page, TestSet
-from levelfield.reports.page.packing import plain, to_json
+from levelfield.reports.page.content import Cell, Page, TestSet
+from levelfield.reports.page.write import plain, to_json
 
 
 def page(**changes: object) -> Page:

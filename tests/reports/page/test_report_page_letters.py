@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levelfield.reports.page.sections.letters import letter_groups
+from levelfield.reports.page.sections.standings import letter_groups
 
 ROWS = ["a", "b", "c", "d", "e", "f"]
 PAIRS = list(combinations(ROWS, 2))

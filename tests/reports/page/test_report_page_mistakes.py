@@ -11,10 +11,10 @@ from PIL import Image
 from test_report_page_search import LABELS, images
 
 from levelfield.data.checks.leaks import Leaks, Pair
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.sections import chosen
+from levelfield.reports.page import looking
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.sections.search import Found, search
+from levelfield.reports.page.sections.neighbour_lists import Found, search
 from levelfield.reports.page.thumbnails import thumbnails_of
 
 
@@ -80,13 +80,13 @@ def test_leaks_are_named_by_their_test_image() -> None:
 def test_a_large_set_keeps_wrong_queries_first(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [embeddings(LABELS, noise=1.2, seed=0), embeddings(LABELS, noise=1.2, seed=1)]
     found = [found_in(one, images()) for one in rows]
-    assert chosen.chosen_queries(found, images()) is None
+    assert looking._chosen_queries(found, images()) is None
     wrong = np.flatnonzero((found[0].first_right > 1) & (found[1].first_right > 1))
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
-    monkeypatch.setattr(chosen, "_MANY", 5)
-    monkeypatch.setattr(chosen, "FEW", len(wrong) + 1)
-    monkeypatch.setattr(chosen, "FEWEST", 1)
-    kept = chosen.chosen_queries(found, images())
+    monkeypatch.setattr(looking, "_MANY", 5)
+    monkeypatch.setattr(looking, "_FEW", len(wrong) + 1)
+    monkeypatch.setattr(looking, "_FEWEST", 1)
+    kept = looking._chosen_queries(found, images())
     assert kept is not None
     assert set(wrong) <= set(kept) <= set(some)
     assert len(kept) == len(wrong) + 1
@@ -95,17 +95,17 @@ def test_a_large_set_keeps_wrong_queries_first(monkeypatch: pytest.MonkeyPatch) 
 def test_thumbnails_of_a_large_set_are_those_that_are_needed() -> None:
     found = [found_in(embeddings(LABELS), images())]
     kept = np.array([2, 5])
-    picked = chosen.chosen_thumbnails(found, kept, images(), [27], 6)
+    picked = looking._chosen_thumbnails(found, kept, images(), [27], 6)
     assert picked is not None
     assert len(picked) == 6
     assert {27, 2, 5, int(found[0].neighbours[2, 0]), int(found[0].neighbours[5, 0])} <= set(picked.tolist())
-    assert chosen.chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
+    assert looking._chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
 
 
 def test_with_many_methods_each_keeps_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [found_in(embeddings(LABELS, seed=seed), images()) for seed in range(4)]
-    monkeypatch.setattr(chosen, "ALL_LISTS", 40)
-    monkeypatch.setattr(chosen, "FEWEST", 5)
-    kept = chosen.chosen_queries(found, images())
+    monkeypatch.setattr(looking, "_ALL_LISTS", 40)
+    monkeypatch.setattr(looking, "_FEWEST", 5)
+    kept = looking._chosen_queries(found, images())
     assert kept is not None
     assert len(kept) == 10

@@ -9,9 +9,9 @@ import pytest
 from looked_at import embeddings
 
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.sections import search as page_search
-from levelfield.reports.page.sections.search import Found, search
+from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.sections import neighbour_lists as page_search
+from levelfield.reports.page.sections.neighbour_lists import Found, search
 from levelfield.reports.tsne import nearest
 
 LABELS = np.repeat(np.arange(7), 4)

@@ -8,8 +8,8 @@ from looked_at import embeddings
 from test_report_page_search import LABELS, images
 
 from levelfield.evaluation import same_or_not
-from levelfield.reports.page.sections.search import search
-from levelfield.reports.page.sections.threshold import TEST, VALIDATION, threshold_of
+from levelfield.reports.page.sections.neighbour_lists import search
+from levelfield.reports.page.sections.same_or_not import TEST, VALIDATION, threshold_of
 
 MANY = np.repeat(np.arange(20), 5)
 

@@ -12,7 +12,7 @@ from looked_at import draw
 from PIL import Image
 
 from levelfield.reports.page import thumbnails
-from levelfield.reports.page.data import Thumbnails
+from levelfield.reports.page.content import Thumbnails
 from levelfield.reports.page.thumbnails import COLUMNS, SIZE, thumbnails_of
 
 LABELS = np.arange(10) % 3

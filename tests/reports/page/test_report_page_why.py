@@ -10,9 +10,9 @@ from looked_at import draw
 from torch import nn
 
 from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, load, save_model
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.sections.search import search
-from levelfield.reports.page.sections.why import QUERIES, Subject, why
+from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.sections.neighbour_lists import search
+from levelfield.reports.page.sections.regions import QUERIES, Subject, why
 from levelfield.studies.runs.folder.files import write_training
 
 LABELS = np.repeat(np.arange(5), 4)

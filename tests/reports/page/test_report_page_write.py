@@ -15,7 +15,7 @@ from test_report_page_data import page
 
 from levelfield.errors import BadInput
 from levelfield.reports.page import write
-from levelfield.reports.page.data import Live
+from levelfield.reports.page.content import Live
 
 NASTY = [
     "</script><script>alert(1)</script>",

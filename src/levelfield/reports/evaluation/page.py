@@ -11,7 +11,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.array_files import read_image_paths
 from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
-from levelfield.reports.page.arrays import Shown, images_of, page_of_arrays
+from levelfield.reports.page.of_arrays import Shown, images_of, page_of_arrays
 
 
 def write_page(

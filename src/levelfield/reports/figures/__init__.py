@@ -15,7 +15,7 @@ from levelfield.registry import short_name
 from levelfield.reports.figures._drawing import FORMATS, check_name, panels, plainly, save
 from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.figures.toy import draw_toy
+from levelfield.reports.figures.line_experiment import draw_toy
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.runs.spec import PlannedRun

@@ -18,7 +18,7 @@ from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.reports.figures._rows import Drawn
 
 if TYPE_CHECKING:
-    from levelfield.reports.page.images import ImageSet
+    from levelfield.reports.page.image_set import ImageSet
 
 MOST_ROWS = 4
 BEST = 3  # rows from the top of the leaderboard; the best one that trains nothing follows
@@ -59,7 +59,7 @@ class Pictured:
 
 def pictured(rows: Sequence[Drawn], metric: str, figure: str) -> Pictured:
     """The first three rows and the best one that trains nothing, of those with the first row's test images."""
-    from levelfield.reports.page.images import image_set  # here: reports without these figures load no network
+    from levelfield.reports.page.image_set import image_set  # here: reports without these figures load no network
     from levelfield.studies.runs.finished import stored_test
 
     with_runs = [row for row in rows if row.results]

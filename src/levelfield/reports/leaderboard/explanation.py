@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from levelfield.reports.leaks import leak_lines
+from levelfield.reports.split_leaks import leak_lines
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import networks_differ
 

@@ -10,10 +10,10 @@ from rich.text import Text
 from levelfield.files.writing import write_json, write_text
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.answer import answer
-from levelfield.reports.leaderboard.comparisons import pairs_table, verdicts
 from levelfield.reports.leaderboard.explanation import explanation
-from levelfield.reports.leaks import leak_links
+from levelfield.reports.leaderboard.verdicts import pairs_table, verdicts
 from levelfield.reports.published_comparison import published_table
+from levelfield.reports.split_leaks import leak_links
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row, networks_differ
 from levelfield.table import Column, Table, numbers

@@ -12,16 +12,16 @@ import levelfield
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
-from levelfield.reports.leaks import Crossing
-from levelfield.reports.page.data import Array, Page, Row, TestSet
-from levelfield.reports.page.images import ImageSet, image_set
+from levelfield.reports.page.content import Array, Page, Row, TestSet
+from levelfield.reports.page.image_set import image_set
 from levelfield.reports.page.looking import Method, look
-from levelfield.reports.page.sections import board as of_board
-from levelfield.reports.page.sections.curves import curves_of
-from levelfield.reports.page.sections.tables import tables_of
-from levelfield.reports.page.sections.validation import validation_threshold
+from levelfield.reports.page.sections import standings
+from levelfield.reports.page.sections.logged_curves import curves_of
+from levelfield.reports.page.sections.same_or_not import validation_threshold
+from levelfield.reports.page.sections.study_tables import tables_of
 from levelfield.reports.robustness import Robustness
 from levelfield.reports.search_results import TuningTable
+from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row as BoardRow
@@ -48,15 +48,6 @@ class Stored:
         return bool(row.test_set == self.test_set and same and roles)
 
 
-@dataclass(frozen=True, eq=False)
-class Collected:
-    """The page, and for each of its test sets the images and the folders of its methods, in their order."""
-
-    page: Page
-    images: list[ImageSet]
-    folders: list[list[Path]]
-
-
 def collect(
     study: Study,
     board: Leaderboard,
@@ -68,42 +59,39 @@ def collect(
     compact: CompactTable | None = None,
     crossings: Sequence[Crossing] = (),
     progress: Progress = SILENT,
-) -> Collected:
+) -> Page:
     """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
     sets, notes = stored_sets(board)
     tests = {label: number for number, one in enumerate(sets) for label in one.rows}
-    rows = of_board.rows_of(board, runs, folder, {row.label: _test(row, tests, sets) for row in board.rows})
-    images = [image_set(one.items, next(iter(one.folders.values()))) for one in sets]
+    rows = standings.rows_of(board, runs, folder, {row.label: _test(row, tests, sets) for row in board.rows})
     leaks = {one.test_set: one.leaks for one in crossings}
     looked = [
         look(
             one.test_set,
-            pictured,
+            image_set(one.items, next(iter(one.folders.values()))),
             _methods(one, rows, board),
             leaks=leaks.get(one.test_set),
             notes=notes,
             progress=progress,
         )
-        for one, pictured in zip(sets, images, strict=True)
+        for one in sets
     ] or [_nothing(board, notes)]
-    page = Page(
+    return Page(
         levelfield=levelfield.__version__,
         study=study.name,
         about=study.about,
-        answer=[*answer(board), of_board.cost_of(board)],
-        cautions=[*of_board.cautions_of(board), *_lost(looked)],
+        answer=[*answer(board), standings.cost_of(board)],
+        cautions=[*standings.cautions_of(board), *_lost(looked)],
         best=next(number for number, row in enumerate(board.rows) if row.label == board.answer.label),
-        metrics=of_board.metrics_of(board),
+        metrics=standings.metrics_of(board),
         rows=[replace(row, embedded=_place(number, looked[row.test])) for number, row in enumerate(rows)],
-        comparisons=of_board.comparisons_of(board),
-        comparison_note=of_board.comparison_note(board),
+        comparisons=standings.comparisons_of(board),
+        comparison_note=standings.comparison_note(board),
         tables=tables_of(study, board, runs, robust, tuning, compact),
         curves=curves_of(board, runs, folder),
-        missing=of_board.missing_of(board, runs),
+        missing=standings.missing_of(board, runs),
         tests=looked,
     )
-    folders = [[folder / page.rows[method.row].run for method in test.methods] for test in looked]
-    return Collected(page, images, folders)
 
 
 def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:

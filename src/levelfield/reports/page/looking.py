@@ -15,15 +15,14 @@ from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
+from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.page.data import Array, Embedded, Mistakes, TestSet, Threshold, Why
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.packing import smallest
-from levelfield.reports.page.sections import chosen
+from levelfield.reports.page.content import Array, Embedded, Mistakes, TestSet, Threshold, Why, smallest
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.sections.search import MOST_SEARCHED, Found, search
-from levelfield.reports.page.sections.threshold import threshold_of
-from levelfield.reports.page.sections.why import Subject, why
+from levelfield.reports.page.sections.neighbour_lists import MOST_SEARCHED, Found, search
+from levelfield.reports.page.sections.regions import Subject, why
+from levelfield.reports.page.sections.same_or_not import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
@@ -55,11 +54,11 @@ def look(
     """Everything that the page shows about one test set."""
     found, thresholds, left_out = _searched(methods, images, progress)
     searched = list(found.values())
-    kept = chosen.chosen_queries(searched, images)
+    kept = _chosen_queries(searched, images)
     wrong_labels = label_errors(searched, images)
     leaked = leaks_of(leaks, images)
     wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
-    pictures = chosen.chosen_thumbnails(searched, kept, images, wanted, MOST)
+    pictures = _chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
     (maps, map_notes), regions = _maps_and_regions(methods, images, found, seen_images.lost, progress)
     listed = [
@@ -190,3 +189,45 @@ def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods
     if pictures is not None:
         notes.append(f"Thumbnails of {len(pictures):,} images only: {size}.")
     return notes
+
+
+_ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
+_FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
+_MANY = 6_000  # images of a test set with a list for every query
+
+
+def _chosen_queries(found: Sequence[Found], images: ImageSet) -> Array | None:
+    """The queries whose neighbours are kept, ascending; None: all of them.
+
+    Of a large set, or with many methods: queries that no method gets right first, then those where methods disagree,
+    then others at random.
+    """
+    if not found or (len(images) <= _MANY and len(found[0].queries) * len(found) <= _ALL_LISTS):
+        return None
+    queries, most = found[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(found)))
+    wrong = sum((one.first_right > 1).astype(np.int64) for one in found)
+    order = numpy_stream(0, "page", "chosen").permutation(len(queries))
+    kind = np.where(wrong == len(found), 0, np.where(wrong > 0, 1, 2))[order]
+    return np.sort(queries[order[np.argsort(kind, kind="stable")][:most]])
+
+
+def _chosen_thumbnails(
+    found: Sequence[Found], chosen: Array | None, images: ImageSet, wanted: Sequence[int], most: int
+) -> Array | None:
+    """The images that get a thumbnail: those `wanted`, the chosen queries, then their neighbours, nearest first.
+
+    None: all images.
+    """
+    if len(images) <= most:
+        return None
+    picked = dict.fromkeys(int(image) for image in wanted)
+    queries = images.queries if chosen is None else chosen
+    picked |= dict.fromkeys(queries.tolist())
+    for rank in range(max((one.neighbours.shape[1] for one in found), default=0)):
+        for one in found:
+            if len(picked) >= most:
+                break
+            kept = slice(None) if chosen is None else np.isin(one.queries, chosen)
+            if rank < one.neighbours.shape[1]:
+                picked |= dict.fromkeys(one.neighbours[kept, rank].tolist())
+    return np.sort(np.array(list(picked)[:most], np.int64))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import levelfield
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.leaks import Crossing
 from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
 from levelfield.reports.report import Report
+from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.spec import PlannedRun
@@ -49,7 +49,7 @@ def make_page(
         compact=report.compact,
         crossings=crossings,
         progress=progress,
-    ).page
+    )
     write_data(page, paths[1])
     write_page(page, paths[0], made_of=mark)
     return paths

@@ -15,8 +15,7 @@ from levelfield.data.checks.perceptual_hash import BITS, hash_bits
 from levelfield.data.files.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.page.data import Array, Thumbnails
-from levelfield.reports.page.packing import smallest
+from levelfield.reports.page.content import Array, Thumbnails, smallest
 
 SIZE, COLUMNS, PER_SHEET = 64, 16, 256
 TINY = 16  # side of the images whose colours are compared

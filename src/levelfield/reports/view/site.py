@@ -13,7 +13,7 @@ from typing import TypeVar
 from levelfield.data.files.images import decode_image, read_image
 from levelfield.errors import UnreadableImage
 from levelfield.reports.view.addresses import Asked, Refused
-from levelfield.reports.view.search import Finder, Within
+from levelfield.reports.view.finder import Finder, Within
 
 _SIDES = 2048  # pixels: the longest side of an image that is sent
 _NEIGHBOURS, _MOST_NEIGHBOURS = 50, 1_000

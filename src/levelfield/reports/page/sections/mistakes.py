@@ -10,9 +10,9 @@ import numpy as np
 
 from levelfield.data.checks.leaks import RADIUS, Leaks
 from levelfield.data.checks.perceptual_hash import BITS
-from levelfield.reports.page.data import Array, ByClass, Duplicate, LabelError, Leak
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.sections.search import Found
+from levelfield.reports.page.content import Array, ByClass, Duplicate, LabelError, Leak
+from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.sections.neighbour_lists import Found
 from levelfield.reports.page.thumbnails import Seen
 
 MOST = 200  # pairs of classes; images of each kind of mistake

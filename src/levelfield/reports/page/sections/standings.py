@@ -1,19 +1,18 @@
-"""The leaderboard's part of the page: the answer, what speaks against it, the rows, and the tests between them."""
+"""The leaderboard of the page: what speaks against the answer, the rows, their letters, and the tests between them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from levelfield.evaluation import describe, parse
 from levelfield.evaluation.statistics import Comparison
 from levelfield.reports.figures._style import COLOURS, styles
-from levelfield.reports.leaderboard import cells
-from levelfield.reports.leaderboard.comparisons import how_compared
-from levelfield.reports.page.data import Cell, Compared, Deviation, Metric, Missing, Row
-from levelfield.reports.page.sections.letters import letter_groups
+from levelfield.reports.leaderboard.cells import letters
+from levelfield.reports.leaderboard.verdicts import how_compared
+from levelfield.reports.page.content import Cell, Compared, Deviation, Metric, Missing, Row
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.folder.store import read_result
@@ -33,7 +32,7 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     """All rows, best first. tests: the place of each row's test set, by the row's label."""
     looks = styles(runs)
     first_runs = {run.row: run for run in reversed(runs)}
-    signs = cells.letters(text for row in board.rows for text in row.deviations)
+    signs = letters(text for row in board.rows for text in row.deviations)
     groups = _groups(board)
     return [
         Row(
@@ -168,3 +167,34 @@ def _dim(row: BoardRow, metric: str) -> int:
     result = read_result(Path(row.first_run))
     shown: dict[str, Any] = {} if result is None else result.signatures[metric]["representation"]
     return int(shown.get("dim", 0))
+
+
+_MOST_SETS = 200  # sets of rows; beyond that the letters would explain nothing
+
+
+def letter_groups(rows: Sequence[str], better: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The letters of each row. better: pairs of rows that differ significantly, in any order.
+
+    Sets of rows are split at every such pair, and sets within others are dropped (Piepho 2004). Empty letters: there
+    would be more than 200 sets.
+
+    >>> letter_groups(["a", "b", "c"], [("a", "c")])
+    {'a': 'a', 'b': 'ab', 'c': 'b'}
+    >>> letter_groups(["a", "b"], [])
+    {'a': 'a', 'b': 'a'}
+    """
+    sets = [frozenset(rows)] if rows else []
+    for first, second in better:
+        split = [one for one in sets if first in one and second in one]
+        if not split:
+            continue
+        halves = {one - {name} for one in split for name in (first, second)}
+        kept = [one for one in sets if one not in split]
+        sets = kept + [half for half in halves if half and not any(half <= one for one in kept)]
+        sets = [one for one in sets if not any(one < other for other in sets)]
+        if len(sets) > _MOST_SETS:
+            return dict.fromkeys(rows, "")
+    place = {row: number for number, row in enumerate(rows)}
+    sets.sort(key=lambda one: sorted(place[row] for row in one))
+    signs = list(letters(map(str, range(len(sets)))).values())
+    return {row: "".join(sign for sign, one in zip(signs, sets, strict=True) if row in one) for row in rows}

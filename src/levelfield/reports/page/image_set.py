@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.errors import LevelfieldError
-from levelfield.reports.page.data import Array
+from levelfield.reports.page.content import Array
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for

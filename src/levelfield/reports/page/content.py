@@ -15,6 +15,15 @@ Point: TypeAlias = tuple[float, float]
 Pair: TypeAlias = tuple[int, int, float]  # two images and their similarity
 
 
+def smallest(numbers: Array) -> Array:
+    """Whole numbers from 0 in the smallest unsigned type that the page reads.
+
+    >>> smallest(np.array([3, 70_000])).dtype, smallest(np.array([3])).dtype
+    (dtype('uint32'), dtype('uint16'))
+    """
+    return numbers.astype(np.uint16 if not numbers.size or numbers.max() < 2**16 else np.uint32)
+
+
 @dataclass(frozen=True)
 class Metric:
     """A column of the leaderboard. higher: whether larger is better; False for metrics that only describe."""

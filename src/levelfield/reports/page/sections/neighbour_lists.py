@@ -16,8 +16,8 @@ from levelfield.evaluation.search.neighbours import similarities
 from levelfield.evaluation.search.torch_rows import Panels, lines
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import LANDMARKS
-from levelfield.reports.page.data import Array
-from levelfield.reports.page.images import ImageSet
+from levelfield.reports.page.content import Array
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.tsne import NEIGHBOURS, Near
 
 NEAREST = 16  # neighbours of each query
@@ -79,7 +79,7 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found 
 def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:
     """Positions and values (queries, k) of the nearest images, ranks of the first right ones (queries,), and pairs of
     the same and of other classes (2, classes, bins), bin 0 below all edges. A block of queries at a time."""
-    from levelfield.reports.page.sections.search_kernels import scan
+    from levelfield.reports.page.sections.neighbour_kernels import scan
 
     arranged = arrange(inputs, distance=distance)
     panels, columns, count = Panels(arranged), arranged.gallery_order, len(inputs.query)

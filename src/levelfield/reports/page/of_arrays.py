@@ -11,8 +11,8 @@ import numpy as np
 import levelfield
 from levelfield.evaluation import Evaluation, describe, parse
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.page.data import Array, Cell, Metric, Page, Row
-from levelfield.reports.page.images import ImageSet
+from levelfield.reports.page.content import Array, Cell, Metric, Page, Row
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.looking import Method, look
 from levelfield.table import Table
 from levelfield.wording import plural

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.files.reading import read_bytes
-from levelfield.reports.page.data import Curve, Point
+from levelfield.reports.page.content import Curve, Point
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun

@@ -11,15 +11,14 @@ from levelfield.embedder.model_files import DESCRIPTION
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.finish import gathered, tuning_of
-from levelfield.reports.leaks import crossings, with_leaks
 from levelfield.reports.page.collect import Stored, collect, stored_sets
-from levelfield.reports.page.data import Live
-from levelfield.reports.page.images import image_set
+from levelfield.reports.page.content import Live
+from levelfield.reports.page.image_set import image_set
 from levelfield.reports.page.make import made_of
-from levelfield.reports.page.packing import plain
-from levelfield.reports.page.write import FILE, data_html, is_made_of, policy, read_data
+from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
 from levelfield.reports.robustness import robustness
-from levelfield.reports.view.search import Within
+from levelfield.reports.split_leaks import crossings, with_leaks
+from levelfield.reports.view.finder import Within
 from levelfield.reports.view.site import Searched, Site, TestImages
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.store import read_plan
@@ -42,8 +41,8 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
         data = read_data(folder / FILE)
     else:
         robust, tuned = robustness(study, board, runs, folder), tuning_of(study)
-        found = collect(study, board, runs, folder, robust=robust, tuning=tuned, crossings=crossing, progress=progress)
-        data = plain(found.page)
+        page = collect(study, board, runs, folder, robust=robust, tuning=tuned, crossings=crossing, progress=progress)
+        data = plain(page)
     return site_of(data, sets, token)
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from levelfield import embedder as networks
+from levelfield.embedder.devices import requested, usable
+from levelfield.errors import LevelfieldError
+from levelfield.evaluation import same_or_not
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.statistics import PairRate
+from levelfield.progress import SILENT
 from levelfield.randomness import numpy_stream
-from levelfield.reports.page.data import Array, Intervals, Pair, Point, Threshold
-from levelfield.reports.page.images import ImageSet
-from levelfield.reports.page.sections.search import Found
+from levelfield.reports.page.content import Array, Intervals, Pair, Point, Threshold
+from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.sections.neighbour_lists import Found
+from levelfield.studies.runs.finished import how_refined
+from levelfield.studies.runs.folder.store import spec_at_its_place
+from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.joined.members import spec_of
+from levelfield.trust import trusting
 
 VALIDATION, TEST = "validation classes", "test classes (optimistic)"
 _SHOWN = 12  # pairs of one class, and of two classes, on each side of the threshold
@@ -121,3 +133,28 @@ def _round(value: float) -> float:
 
 def _rounded(values: Array) -> list[float]:
     return [_round(float(value)) for value in values]
+
+
+@trusting()
+def validation_threshold(folder: Path) -> float | None:
+    """The cosine with equal error rates on the validation classes of the run in `folder`.
+
+    None: the run has no validation classes, its images are gone, their features are not in the cache, or the run's
+    model alone cannot repeat its embeddings. The test classes choose then, and the page says so.
+    """
+    try:
+        device = usable(requested())
+        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, device)
+        chosen = inputs.fold.validation
+        if not len(chosen) or not inputs.is_cached or how_refined(folder):
+            return None
+        if inputs.missing(chosen, inputs.views[1], 0):
+            return None
+        model = networks.load(folder, device=device)
+        if not isinstance(model, networks.Model):
+            return None
+        rows = inputs.embed(model.embedder, chosen, SILENT)
+        names = np.array(inputs.catalog.class_names)[inputs.catalog.labels[chosen]]
+        return same_or_not(rows, names, ci=None).value
+    except LevelfieldError:
+        return None
