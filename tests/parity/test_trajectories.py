@@ -6,15 +6,22 @@ else is compared; docs/papers.md has the list, with the size of each difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from golden_set import Case, Outputs, folder, read, verdict
+from golden_set import OWN, Case, Outputs, folder, read, verdict
 from trajectories import repeat
 
 CASES = [pytest.param(case, id=case.name) for case in read(folder()) if case.kind == "trajectory"]
+# Mistakes of releases that levelfield does not repeat: how far they move an array, relative to its largest entry.
+KEPT = {
+    "drml-proxy-anchor-bninception-cub": {"embedding": 0.51, "loss": 0.02},  # clips in the first step only
+    "revisiting-arcface": {"embedding": 0.08, "loss": 0.06},  # clamps cosines
+    "message-passing-resnet50-cub": {"probe": 0.64, "embedding": 0.0},  # updates BatchNorm's statistics twice
+}
 
 
 def without_gradients_of_a_resting_trunk(case: Case, answer: Outputs) -> None:
@@ -29,14 +36,26 @@ def without_gradients_of_a_resting_trunk(case: Case, answer: Outputs) -> None:
     answer |= {"grad_norm": norms, "module_norms_before_clipping": of_groups}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_study_trains_as_the_release(case: Case, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        answer = repeat(case, tmp_path)
-    finally:
-        torch.set_num_threads(threads)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_study_trains_as_the_release(case: Case, tmp_path: Path) -> None:
+    answer = repeat(case, tmp_path)
     if case.what == "drml":
         without_gradients_of_a_resting_trunk(case, answer)
     assert verdict(case, answer) == []
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_difference_that_is_kept_has_the_size_in_the_docs(name: str, tmp_path: Path) -> None:
+    [case] = [case for case in read(OWN / "training") if case.name == name]
+    ours = case.right if case.status == "bug" else repeat(case, tmp_path, imitate=False)
+    for array, size in KEPT[name].items():
+        stored = case.arrays[array]
+        assert np.abs(ours[array] - stored).max() / np.abs(stored).max() == pytest.approx(size, abs=0.005)
