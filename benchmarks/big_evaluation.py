@@ -79,13 +79,13 @@ def measure_here(path: Path, rows: int, queries: int, limit: int, jobs: int) -> 
     import torch
 
     from levelfield.evaluation import evaluate
-    from levelfield.evaluation.large.counting import measure
-    from levelfield.evaluation.large.shards import Shards, in_processes
+    from levelfield.evaluation.query_blocks import block_values
+    from levelfield.evaluation.shards import Shards, in_processes
 
     torch.set_num_threads(1)
     file = np.load(path, mmap_mode="r")[:rows]
     labels = np.arange(rows) // CLASS_SIZE
-    here = Shards(lambda job, blocks: (measure(job, block) for block in blocks))
+    here = Shards(lambda job, blocks: (block_values(job, block) for block in blocks))
     evaluate(file[:2000], labels[:2000], metrics=METRICS, shards=here)  # compiled loops, the libraries' buffers
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)  # freed but retained memory would hide the call's usage

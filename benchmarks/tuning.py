@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.evaluation.statistics.expected_best import best_of
+from levelfield.evaluation.statistics.trials import best_of
 from levelfield.ranges import Range
 from levelfield.studies import read_study
 from levelfield.tuning import Budget, How, Judge, tune

@@ -23,7 +23,7 @@ from levelfield.embedder.networks._registry import networks
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.evaluation import engine
 from levelfield.evaluation.metrics import retrieval
-from levelfield.evaluation.search.ranks import EVERYWHERE
+from levelfield.evaluation.search.arrangement import EVERYWHERE
 from levelfield.index import modules_of
 from levelfield.registry import registries
 from levelfield.reports import figures

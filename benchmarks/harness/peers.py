@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from levelfield.evaluation.statistics.classes import ClassWeights
+from levelfield.evaluation.statistics.crossed import ClassWeights
 
 DRAWS = 2000  # enough for a p-value that survives 45 pairs, 2 / (draws + 1); the old test used 10,000 or more
 

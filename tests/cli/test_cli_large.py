@@ -12,12 +12,12 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield.cli.evaluate import ExtentOptions
-from levelfield.evaluation import Shards, engine, evaluate
-from levelfield.evaluation.large import shards
-from levelfield.evaluation.large.counting import measure
+from levelfield.evaluation import Shards, evaluate, shards
+from levelfield.evaluation.query_blocks import block_values
+from levelfield.evaluation.search.memory import InMemory
 
 ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
-HERE = Shards(lambda job, blocks: (measure(job, block) for block in blocks), workers=2)
+HERE = Shards(lambda job, blocks: (block_values(job, block) for block in blocks), workers=2)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
 ) -> None:
     words = [*ARRAYS, "--memory", "60MB"]
     whole = json.loads(levelfield("evaluate", *words, "--json").printed)
-    monkeypatch.setattr(engine, "fits", lambda *_, **__: False)
+    monkeypatch.setattr(InMemory, "fits", lambda *_: False)
     parts = json.loads(levelfield("evaluate", *words, "--json").printed)
     assert parts.pop("divided")["memory"] == 60_000_000
     assert parts == whole

@@ -9,7 +9,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.evaluation.statistics.ranks import rank
+from levelfield.evaluation.statistics.friedman import rank
 from levelfield.reports.dataset_ranks import verdict
 
 

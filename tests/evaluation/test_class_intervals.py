@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from levelfield import evaluate
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.class_intervals import intervals
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.result import class_means, mean_of
+from levelfield.evaluation.result import class_intervals, class_means, mean_of
 from levelfield.evaluation.statistics import class_interval
 
 
@@ -26,7 +25,7 @@ def drawn(seed: int, *, classes: int, spread: float) -> tuple[Array, Array]:
 
 
 def one(values: Array, codes: Array, **settings: object):
-    return intervals({"m": values}, codes, np.ones(len(codes), dtype=bool), **settings)["m"]
+    return class_intervals({"m": values}, codes, np.ones(len(codes), dtype=bool), **settings)["m"]
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
@@ -77,8 +76,8 @@ def test_an_interval_depends_on_its_metric_alone() -> None:
     _, codes = drawn(2, classes=20, spread=0.3)
     counted = np.ones(len(codes), dtype=bool)
     values = np.random.default_rng(2).random(len(codes))
-    alone = intervals({"a": values}, codes, counted)["a"]
-    beside = intervals({"b": 1 - values / 2, "a": values}, codes, counted)["a"]
+    alone = class_intervals({"a": values}, codes, counted)["a"]
+    beside = class_intervals({"b": 1 - values / 2, "a": values}, codes, counted)["a"]
     np.testing.assert_allclose([alone.low, alone.high], [beside.low, beside.high], rtol=1e-14)
 
 
@@ -88,7 +87,7 @@ def test_lone_queries_count_only_as_misses() -> None:
     extra = np.concatenate([rows, 9 + random.normal(size=(20, 4))])  # twenty classes of one
     names = np.concatenate([labels, 100 + np.arange(20)])
     out, missed = (evaluate(extra, names, metrics=["map"], lone=lone, ci=0.95) for lone in ("exclude", "miss"))
-    kept = intervals({"map": out.per_query["map"][:40]}, labels, np.ones(40, dtype=bool))["map"]
+    kept = class_intervals({"map": out.per_query["map"][:40]}, labels, np.ones(40, dtype=bool))["map"]
     assert kept == out.intervals["map"]
     for each in (out, missed):
         assert each.intervals["map"].low < each["map"] < each.intervals["map"].high

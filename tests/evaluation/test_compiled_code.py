@@ -9,7 +9,7 @@ from pathlib import Path
 
 CODE = """
 import numpy as np
-from levelfield.evaluation.search.cpu_kernels import sum_steps
+from levelfield.evaluation.search.blocked_kernels import sum_steps
 counts = np.zeros(1, np.int32)
 sum_steps(np.array([0, 1]), np.ones(1, np.int64), counts, counts)
 """

@@ -8,9 +8,8 @@ import torch
 
 from levelfield.evaluation import evaluate, names
 from levelfield.evaluation.inputs import check_inputs
-from levelfield.evaluation.search.arrangement import arrange
-from levelfield.evaluation.search.cpu_blocks import Size, walk
-from levelfield.evaluation.search.ranks import EVERYWHERE
+from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
+from levelfield.evaluation.search.blocked import Size, blocked_counts
 
 ALL = [
     "recall@1",
@@ -65,7 +64,7 @@ def test_block_size_changes_no_bit(sample, size, searched):
     other = {} if searched == "self" else {"gallery": points[:200], "gallery_labels": labels[:200]}
     arranged = arrange(check_inputs(points, labels, **other), distance="euclidean")
     reach = np.full(len(points), EVERYWHERE)
-    one, other = (walk(arranged, reach, 0, len(points), size=chosen) for chosen in (None, size))
+    one, other = (blocked_counts(arranged, reach, 0, len(points), size=chosen) for chosen in (None, size))
     for name in ("starts", "near", "above", "level", "active"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 

@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.inputs import check_inputs
-from levelfield.evaluation.search import cpu_blocks as walk_module
-from levelfield.evaluation.search import cpu_kernels as counting
-from levelfield.evaluation.search import ranking as search_module
-from levelfield.evaluation.search.arrangement import arrange
-from levelfield.evaluation.search.budget import pairs_within
-from levelfield.evaluation.search.cpu_blocks import Size, walk
-from levelfield.evaluation.search.cpu_kernels import SEARCH
-from levelfield.evaluation.search.ranking import WAYS, batches, search
-from levelfield.evaluation.search.ranks import EVERYWHERE
+from levelfield.evaluation.search import blocked, ranking
+from levelfield.evaluation.search import blocked_kernels as kernels
+from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
+from levelfield.evaluation.search.blocked import Size, blocked_counts
+from levelfield.evaluation.search.blocked_kernels import SEARCH
+from levelfield.evaluation.search.memory import InMemory
+from levelfield.evaluation.search.ranking import SEARCHES, batches, count_ranks
 from levelfield.progress import CallbackProgress
 
 ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]
@@ -73,28 +71,28 @@ def as_lists(arranged, all_counts):
     return found
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("distance", ["euclidean", "dot"])
-def test_counts_equal_those_of_a_full_sort(way, kind, distance):
+def test_counts_equal_those_of_a_full_sort(search, kind, distance):
     random = np.random.default_rng(0)
     labels = LABELS[kind](random)
     inputs = check_inputs(grid(random, len(labels)), labels)
     arranged = arrange(inputs, distance=distance)
-    counted = search(arranged, np.full(len(labels), EVERYWHERE), pairs=10**9, way=way)
+    counted = count_ranks(arranged, np.full(len(labels), EVERYWHERE), pairs=10**9, search=search)
     assert as_lists(arranged, counted) == slowly(inputs, distance)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("kind", LABELS)
-def test_counts_in_a_gallery_with_ids(way, kind):
+def test_counts_in_a_gallery_with_ids(search, kind):
     random = np.random.default_rng(1)
     labels = LABELS[kind](random)
     gallery, theirs = grid(random, len(labels)), random.permutation(labels)
     ids = np.where(random.random(150) < 0.5, random.integers(0, len(gallery), 150), -1)
     inputs = check_inputs(grid(random, 150), labels[:150], gallery=gallery, gallery_labels=theirs, query_ids=ids)
     arranged = arrange(inputs, distance="euclidean")
-    counted = search(arranged, np.full(150, EVERYWHERE), pairs=10**9, way=way)
+    counted = count_ranks(arranged, np.full(150, EVERYWHERE), pairs=10**9, search=search)
     assert as_lists(arranged, counted) == slowly(inputs)
 
 
@@ -112,22 +110,22 @@ def test_both_ways_agree_on_any_rows(data):
     distance = data.draw(st.sampled_from(["cosine", "euclidean", "dot", "hamming"]))
     ties = data.draw(st.sampled_from(["expected", "pessimistic", "optimistic"]))
     found = []
-    for way in WAYS:
+    for search in SEARCHES:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("levelfield.evaluation.engine.best_way", lambda *_, way=way: way)
+            patch.setattr("levelfield.evaluation.engine.best_search", lambda *_, search=search: search)
             found.append(evaluate(points, labels, metrics=ALL, distance=distance, ties=ties))
     for name in ALL:
         np.testing.assert_array_equal(found[0].per_query[name], found[1].per_query[name], err_msg=name)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_equal_rows_are_level_for_every_query_wherever_they_stand(way):
+@pytest.mark.parametrize("search", SEARCHES)
+def test_equal_rows_are_level_for_every_query_wherever_they_stand(search):
     random = np.random.default_rng(2)
     points = random.normal(size=(1500, 37)).astype(np.float32)
     labels = np.repeat(np.arange(500), 3)
     points[1400:1500] = points[:100]  # copies in other classes, blocks away
     arranged = arrange(check_inputs(points, labels), distance="cosine")
-    counted = search(arranged, np.full(1500, EVERYWHERE), pairs=10**9, way=way)
+    counted = count_ranks(arranged, np.full(1500, EVERYWHERE), pairs=10**9, search=search)
     found = as_lists(arranged, counted)
     for query in range(100):
         positives = [row for row in range(query // 3 * 3, query // 3 * 3 + 3) if row != query and row < 100]
@@ -141,9 +139,9 @@ def test_two_threads_count_what_one_counts(kind, size, monkeypatch):
     labels = LABELS[kind](random)
     arranged = arrange(check_inputs(grid(random, len(labels), dim=8), labels), distance="cosine")
     reach = np.full(len(labels), EVERYWHERE)
-    monkeypatch.setattr(walk_module, "_WORTH", 1)  # two threads however little there is to do
+    monkeypatch.setattr(blocked, "_WORTH", 1)  # two threads however little there is to do
     before = torch.get_num_threads()
-    one, two = (walk(arranged, reach, 0, len(labels), threads=threads, size=size) for threads in (1, 2))
+    one, two = (blocked_counts(arranged, reach, 0, len(labels), threads=threads, size=size) for threads in (1, 2))
     assert torch.get_num_threads() == before
     for name in ("near", "above", "level", "active"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -163,13 +161,14 @@ def test_what_is_left_out_when_little_is_asked_for_changes_nothing(kind, metric)
     np.testing.assert_array_equal(alone.per_query[metric], among.per_query[metric])
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_rounds_of_few_queries_count_the_same(way):
+@pytest.mark.parametrize("search", SEARCHES)
+def test_rounds_of_few_queries_count_the_same(search):
     random = np.random.default_rng(5)
     labels = LABELS["one huge class"](random)
     arranged = arrange(check_inputs(grid(random, len(labels)), labels), distance="euclidean")
     reach = np.full(len(labels), EVERYWHERE)
-    whole, rounds = (as_lists(arranged, search(arranged, reach, pairs=pairs, way=way)) for pairs in (10**9, 1000))
+    counted = (count_ranks(arranged, reach, pairs=pairs, search=search) for pairs in (10**9, 1000))
+    whole, rounds = (as_lists(arranged, counts) for counts in counted)
     assert len(batches(arranged, 1000)) > 5
     assert whole == rounds
 
@@ -207,12 +206,12 @@ def test_memory_too_small_says_what_is_needed():
         evaluate(points, labels, memory="1MB")
     least = str(error.value).split("'")[-2]
     inputs = check_inputs(points, labels)
-    pairs = pairs_within(least, inputs, metrics=8, threads=1, way="walk")
+    pairs = InMemory.of(inputs, metrics=8, threads=1, search="blocked").pairs(least, inputs)
     assert len(batches(arrange(inputs, distance="dot"), pairs)) >= 1
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
 
 
-def test_a_long_gallery_needs_more_memory_for_its_panels():
+def test_a_long_gallery_needs_more_memory_for_whole_rows():
     few, many = (
         check_inputs(
             np.zeros((4, 1), np.float32),
@@ -223,13 +222,13 @@ def test_a_long_gallery_needs_more_memory_for_its_panels():
         for rows in (1000, 400_000)
     )
     room = {
-        (size, way): pairs_within("500MB", inputs, metrics=1, threads=1, way=way)
+        (size, search): InMemory.of(inputs, metrics=1, threads=1, search=search).pairs("500MB", inputs)
         for size, inputs in (("few", few), ("many", many))
-        for way in WAYS
+        for search in SEARCHES
     }
-    assert 0 < room["few", "panels"] < room["few", "walk"]
-    bytes_of_panels = 12 * (room["many", "walk"] - room["many", "panels"])
-    assert bytes_of_panels >= 48 * 400_000 * 4  # one tile of whole lists
+    assert 0 < room["few", "dense"] < room["few", "blocked"]
+    bytes_of_rows = 12 * (room["many", "blocked"] - room["many", "dense"])
+    assert bytes_of_rows >= 48 * 400_000 * 4  # one tile of whole lists
 
 
 @pytest.mark.parametrize("metrics", [["nmi"], ["uniformity"]])
@@ -242,13 +241,13 @@ def test_memory_too_small_for_a_copy_is_refused(metrics):
 
 def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
     inputs = check_inputs(np.eye(4), [0, 0, 1, 1])
-    assert search_module.best_way(inputs) == "walk"
-    assert search_module.best_way(replace(inputs, device=torch.device("cuda"))) == "panels"
+    assert ranking.best_search(inputs) == "blocked"
+    assert ranking.best_search(replace(inputs, device=torch.device("cuda"))) == "dense"
     with monkeypatch.context() as patch:
-        patch.setattr(search_module, "steady", lambda *_: False)
-        assert search_module.best_way(inputs) == "panels"
+        patch.setattr(ranking, "steady", lambda *_: False)
+        assert ranking.best_search(inputs) == "dense"
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it fails
-    assert search_module.best_way(inputs) == "panels"
+    assert ranking.best_search(inputs) == "dense"
 
 
 def test_a_file_mapped_to_memory_is_read_and_not_changed(tmp_path):
@@ -266,8 +265,8 @@ def test_loops_that_cannot_be_kept_are_compiled_anew(monkeypatch):
             raise RuntimeError("cannot cache function")
         return lambda function: ("compiled", function)
 
-    monkeypatch.setattr(counting, "njit", refuse)
-    assert counting.compiled(len) == ("compiled", len)
+    monkeypatch.setattr(kernels, "njit", refuse)
+    assert kernels.compiled(len) == ("compiled", len)
 
 
 def test_an_error_of_a_thread_is_raised():

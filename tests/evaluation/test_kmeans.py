@@ -10,8 +10,7 @@ import torch
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
-from levelfield.evaluation.metrics.kmeans import clusterings
-from levelfield.evaluation.metrics.nearest_centre import nearest
+from levelfield.evaluation.metrics.kmeans import clusterings, nearest
 from levelfield.evaluation.search.distances import half_squares
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.products import product

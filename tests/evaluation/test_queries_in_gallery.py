@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from levelfield import evaluate
-from levelfield.evaluation.itself import QueriesInGallery
+from levelfield.evaluation.queries import QueriesInGallery
 
 ROWS = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
 LABELS = np.arange(80) % 8

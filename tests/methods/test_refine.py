@@ -102,7 +102,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before, objective = reciprocal_groups(rows, k=6, size=5), made()
     refined = refine(objective, rows + 0.5, k=6, size=5)
     monkeypatch.setattr(_reciprocal, "_ENTRIES", 1)
-    monkeypatch.setattr("levelfield.evaluation.search.torch_rows._ENTRIES", 1)
+    monkeypatch.setattr("levelfield.evaluation.search.dense._ENTRIES", 1)
     monkeypatch.setattr(room, "_ENTRIES", 200)
     for one, other in zip(before, reciprocal_groups(rows, k=6, size=5), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -10,7 +10,7 @@ import pytest
 from made_runs import class_means, planned, write_run
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.ranks import Ranking, rank
+from levelfield.evaluation.statistics.friedman import Ranking, rank
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures.critical_difference import draw_critical_difference
 from levelfield.studies.leaderboard.board import Leaderboard, gather

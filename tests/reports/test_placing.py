@@ -13,7 +13,7 @@ import pytest
 from made_runs import class_means, gathered, planned, watched, write_run
 from matplotlib.text import Text
 
-from levelfield.evaluation.statistics.ranks import rank
+from levelfield.evaluation.statistics.friedman import rank
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._drawing import shortened
 from levelfield.reports.figures._placing import Box

@@ -12,7 +12,7 @@ import yaml
 from scipy.stats import friedmanchisquare
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.ranks import alike, critical_difference, friedman, rank, ranks, told_apart
+from levelfield.evaluation.statistics.friedman import alike, critical_difference, friedman, rank, ranks, told_apart
 from levelfield.studies.leaderboard.across import across
 from levelfield.studies.runs.folder.store import write_plan
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from levelfield.evaluation.class_intervals import paired_differences
 from levelfield.evaluation.compacting import Compacted, compact
 from levelfield.evaluation.engine import evaluate
-from levelfield.evaluation.extent import Division, Sample
 from levelfield.evaluation.joining import joined, separated
-from levelfield.evaluation.large.shards import Shards, in_processes, on_ray
 from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.metrics.error_rates import Rate, Rates
 from levelfield.evaluation.metrics.kmeans import kmeans
@@ -15,7 +12,9 @@ from levelfield.evaluation.metrics.registry import Facts, create, describe, name
 from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
 from levelfield.evaluation.metrics.threshold import Threshold, same_or_not
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
-from levelfield.evaluation.result import ClassMeans, Evaluation
+from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
+from levelfield.evaluation.search.memory import Division
+from levelfield.evaluation.shards import Shards, in_processes, on_ray
 from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
 from levelfield.evaluation.statistics import Interval
 

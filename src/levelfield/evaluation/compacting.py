@@ -1,16 +1,21 @@
-"""Compact embeddings: the same rows stored in fewer bytes, to compare their size with their score."""
+"""Compact embeddings: the same rows stored in fewer bytes, and the score of each form beside that of float32."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.engine import evaluate
 from levelfield.evaluation.inputs import Array, Arrays, check_dim, finite_rows
+from levelfield.evaluation.result import Evaluation, paired_differences
 from levelfield.evaluation.search.distances import Distance, unit_rows
+from levelfield.evaluation.statistics import Interval
+from levelfield.progress import SILENT, Progress
 
 LEAST = 16  # the smallest k that is tried by default
 _BLOCK = 4096  # rows converted at a time
@@ -44,10 +49,11 @@ class Compacted:
 
     def stored(self, rows: Arrays) -> Array:
         """(n, ...): what one would write to disk for other embeddings of the same network, `bytes` for each row."""
-        given = finite_rows(rows, "rows", None)
-        if given.shape[1] != self.source.shape[1]:
-            raise BadInput(f"rows has {given.shape[1]} columns; expected {self.source.shape[1]}, as in the test rows.")
-        return _in_blocks(self.encode, given)
+        checked = finite_rows(rows, "rows", None)
+        columns, expected = checked.shape[1], self.source.shape[1]
+        if columns != expected:
+            raise BadInput(f"rows has {columns} columns; expected {expected}, as in the test rows.")
+        return _in_blocks(self.encode, checked)
 
     def of(self, rows: Arrays) -> Array:
         """(n, dim): the rows to compare of other embeddings, such as a gallery."""
@@ -98,21 +104,21 @@ def compact(
     dim = test.shape[1]
     for k in dims or ():
         check_dim(k, dim, "test_rows")
-    ready = _unit if distance == "cosine" else _as_float64
+    ready = partial(_in_float64, unit=distance == "cosine")
     form = partial(_form, source=test, ready=ready, distance=distance)
-    found = [
+    forms = [
         form("float32", dim, 32, lambda part: part.astype(np.float32)),
         form("float16", dim, 16, lambda part: part.clip(-_HIGHEST, _HIGHEST).astype(np.float16)),
     ]
     smaller = _smaller(dim, dims)
     first = [form(f"first {k}", k, 32, partial(_first, k=k)) for k in smaller]
     if train_rows is None:
-        return {one.name: one for one in [*found, *first]}
+        return {one.name: one for one in [*forms, *first]}
     train = finite_rows(train_rows, "train_rows", None)
     if train.shape[1] != dim:
         raise BadInput(f"train_rows has {train.shape[1]} columns but test_rows has {dim}; both need the same number.")
     fitted = _Fitted.of(train, ready)
-    found += [
+    forms += [
         form("int8", dim, 8, partial(_to_int8, scale=fitted.scale), partial(_from_int8, scale=fitted.scale)),
         form("bits", dim, 1, partial(_to_bits, mean=fitted.mean), partial(_from_bits, dim=dim), distance="hamming"),
     ]
@@ -121,7 +127,7 @@ def compact(
         for k in ([dim, *smaller] if dims is None else smaller)
         if k <= len(fitted.weight)
     ]
-    return {one.name: one for one in [*found, *first, *white]}
+    return {one.name: one for one in [*forms, *first, *white]}
 
 
 def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
@@ -133,6 +139,56 @@ def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
     smaller = _smaller(dim, dims)
     white = [dim, *smaller] if dims is None else smaller
     return ["float32", "float16", "int8", "bits", *(f"first {k}" for k in smaller), *(f"whitened {k}" for k in white)]
+
+
+@dataclass(frozen=True)
+class CompactScore:
+    """A compact form, its evaluation, and its paired differences from float32 (none for float32 itself)."""
+
+    form: Compacted
+    result: Evaluation
+    differences: dict[str, Interval]
+
+
+def compact_scores(
+    train: Array | None,
+    arrays: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    *,
+    dims: Sequence[int] | None = None,
+    distance: Distance = "cosine",
+    progress: Progress = SILENT,
+) -> Iterator[CompactScore]:
+    """Evaluate every compact form, float32 first. Only one form's rows are in memory at a time.
+
+    Args:
+        train: (m, dim) embeddings of training classes; None: only forms that need none.
+        arrays: the arrays to evaluate, as arguments of `evaluate`.
+        settings: other arguments of `evaluate`; its metrics must be retrieval metrics.
+        dims: each k of `first k` and `whitened k`, as in `compact`.
+        distance: compares rows, except bits.
+        progress: gets a stage for each form.
+    """
+    gallery, whole = arrays.get("gallery"), None
+    for form in compact(train, arrays["embeddings"], dims=dims, distance=distance).values():
+        compacted = {**arrays, "embeddings": form.rows}
+        if gallery is not None:
+            compacted["gallery"] = form.of(gallery)
+        result = evaluate(**{**compacted, **settings}, distance=form.distance, progress=progress)
+        result = replace(result, search=None)  # which would keep the rows of every form
+        level = settings.get("ci") or 0.95
+        yield CompactScore(form, result, {} if whole is None else paired_differences(result, whole, level=level))
+        whole = whole or result
+
+
+def undetermined(determined: Collection[str], dim: int, dims: Sequence[int] | None = None) -> str:
+    """A sentence on whitened forms that are not among the determined ones; empty if there are none.
+
+    >>> undetermined(["float32", "whitened 16"], 32)
+    'whitened 32: the training embeddings vary in fewer dimensions.'
+    """
+    lacking = [name for name in form_names(dim, dims) if name.startswith("whitened ") and name not in determined]
+    return f"{', '.join(lacking)}: the training embeddings vary in fewer dimensions." if lacking else ""
 
 
 @dataclass(frozen=True)
@@ -186,19 +242,14 @@ def _form(
 
 
 def _smaller(dim: int, dims: Sequence[int] | None) -> list[int]:
-    return _halves(dim) if dims is None else list(dict.fromkeys(dims))
+    """The given dims once each; None: dim/2, dim/4, ... down to 16.
 
-
-def _halves(dim: int) -> list[int]:
-    """dim/2, dim/4, ... down to 16.
-
-    >>> _halves(128), _halves(100), _halves(31)
+    >>> _smaller(128, None), _smaller(100, None), _smaller(31, None)
     ([64, 32, 16], [50, 25], [])
     """
-    found = []
-    while (dim := dim // 2) >= LEAST:
-        found.append(dim)
-    return found
+    if dims is not None:
+        return list(dict.fromkeys(dims))
+    return [dim >> step for step in range(1, dim.bit_length()) if dim >> step >= LEAST]
 
 
 def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
@@ -210,12 +261,9 @@ def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
     return result
 
 
-def _unit(part: Array) -> Array:
-    return unit_rows(part.astype(np.float64))
-
-
-def _as_float64(part: Array) -> Array:
-    return part.astype(np.float64)
+def _in_float64(part: Array, *, unit: bool) -> Array:
+    part = part.astype(np.float64)
+    return unit_rows(part) if unit else part
 
 
 def _first(part: Array, *, k: int) -> Array:

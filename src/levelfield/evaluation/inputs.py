@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,14 @@ class Inputs:
     self_search: bool
     bits: int  # per value of the input, before float16 is converted to float32
     device: torch.device  # device of the embeddings, used for the search
+
+    @cached_property
+    def positives(self) -> Array:
+        """Number of gallery rows of each query's class, without the query itself."""
+        sizes = np.bincount(self.gallery_codes, minlength=len(self.classes))
+        itself = (self.query_ids >= 0) & (self.gallery_codes[self.query_ids] == self.query_codes)
+        positives: Array = sizes[self.query_codes] - itself
+        return positives
 
 
 def check_inputs(

@@ -1,4 +1,8 @@
-"""Result of an evaluation: scores, values per query and per class, intervals."""
+"""Result of an evaluation: scores, values per query and per class, and intervals over other classes of the same kind.
+
+Queries of one class are correlated, and a query's neighbours are other queries. Queries are therefore not independent,
+and an interval over them would be too narrow. Intervals are computed over classes.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from levelfield.errors import BadSpecification, unknown
-from levelfield.evaluation.extent import Division, Sample
+from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search.neighbours import Neighbours
+from levelfield.evaluation.search.dense import Neighbours
+from levelfield.evaluation.search.memory import Division
 from levelfield.evaluation.signature import Signature
-from levelfield.evaluation.statistics import Interval
+from levelfield.evaluation.statistics import Interval, crossed, figure_intervals
+from levelfield.evaluation.statistics.intervals import check_level, paired_interval
 from levelfield.notebook import frame
 from levelfield.table import Table, numbers
 
@@ -23,6 +28,19 @@ Lone = Literal["exclude", "miss"]
 AVERAGES: tuple[Average, ...] = get_args(Average)
 LONE: tuple[Lone, ...] = get_args(Lone)
 TABLES = ("metrics", "queries", "classes")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sampled queries: their rows, and the number of all queries. intervals: of the scores of all queries."""
+
+    rows: Array = field(repr=False)
+    of: int
+    seed: int
+    intervals: dict[str, Interval] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{len(self.rows)}of{self.of}-seed{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -91,8 +109,8 @@ class Evaluation(Mapping[str, float]):
         """Class means of a per-query metric, used to compare methods."""
         if self._known(name) not in self.per_query:
             raise BadSpecification(f"Metric '{name}' is computed over the whole set and has no value per class.")
-        found, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
-        return ClassMeans(self.classes[found], means, queries)
+        codes, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
+        return ClassMeans(self.classes[codes], means, queries)
 
     def neighbours(self, k: int) -> Neighbours:
         """Compute the k nearest gallery rows of each query: `positions` and `similarities`, both `[queries, k]`.
@@ -129,7 +147,7 @@ class Evaluation(Mapping[str, float]):
         if of == "classes":
             per_class = {name: self.per_class(name) for name in self.per_query}
             first = next(iter(per_class.values()), ClassMeans(*(np.zeros(0),) * 3))
-            means = {name: found.means for name, found in per_class.items()}
+            means = {name: one.means for name, one in per_class.items()}
             return frame({"class": first.classes, "queries": first.queries, **means}, index="class")
         columns: dict[str, list[Any]] = {"metric": list(self), "value": list(self.values())}
         if self.intervals:
@@ -138,8 +156,8 @@ class Evaluation(Mapping[str, float]):
         return frame(columns, index="metric")
 
     def _ends(self, name: str) -> tuple[float, float]:
-        found = self.intervals.get(name)
-        return (math.nan, math.nan) if found is None else (found.low, found.high)
+        interval = self.intervals.get(name)
+        return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
 
     @property
     def _about(self) -> str:
@@ -172,6 +190,67 @@ def class_means(values: Array, codes: Array, counted: Array) -> tuple[Array, Arr
     """
     values, codes = values[counted], codes[counted]
     order = np.lexsort((values, codes))
-    found, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    present, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
     sums = np.add.reduceat(values[order], starts) if len(values) else np.zeros(0)
-    return found, sums / counts, counts
+    return present, sums / counts, counts
+
+
+def class_intervals(
+    per_query: Mapping[str, Array],
+    codes: Array,
+    counted: Array,
+    *,
+    average: str = "query",
+    level: float = 0.95,
+) -> dict[str, Interval]:
+    """Intervals of the mean of each metric over the counted queries (or over their class means): Student's t over
+    classes on the logit. Both ends are NaN below 5 classes.
+
+    >>> values, codes = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]), np.repeat(np.arange(5), 2)
+    >>> recall = class_intervals({"recall@1": values}, codes, np.ones(10, dtype=bool))["recall@1"]
+    >>> round(recall.low, 3), recall.mean, round(recall.high, 3)
+    (0.275, 0.8, 0.977)
+    """
+    result = {
+        name: Interval(mean_of(values, codes, counted, average=average), math.nan, math.nan, level)
+        for name, values in per_query.items()
+    }
+    if not per_query or not counted.any():
+        return result
+    queries = class_means(next(iter(per_query.values())), codes, counted)[2]
+    means = {name: class_means(values, codes, counted)[1] for name, values in per_query.items()}
+    table = crossed.Table.of(means, queries if average == "query" else np.ones(len(queries)), fixed=list(means))
+    known = zip(result, figure_intervals(table, level=level), strict=True)
+    return result | {name: interval for name, interval in known if interval is not None}
+
+
+def paired_differences(first: Evaluation, second: Evaluation, *, level: float = 0.95) -> dict[str, Interval]:
+    """First minus second for every retrieval metric of both, with its interval over classes: Student's t over the
+    differences of each class, since both were searched with the same queries. Both ends are NaN below 5 classes, and if
+    the difference is the same in every class.
+
+    >>> from levelfield.evaluation import evaluate
+    >>> rows, labels = np.random.default_rng(0).normal(size=(40, 10)), np.repeat(np.arange(10), 4)
+    >>> rows += 2 * np.eye(10)[labels]
+    >>> whole, half = (evaluate(rows, labels, metrics=["map@r"], dim=dim) for dim in (10, 5))
+    >>> lost = paired_differences(half, whole)["map@r"]
+    >>> round(lost.low, 3), round(lost.mean, 3), round(lost.high, 3)
+    (-0.223, -0.04, 0.143)
+    """
+    check_level(level)
+    names, others = (one.classes[one.query_codes] for one in (first, second))
+    if not np.array_equal(names, others) or not np.array_equal(first.counted, second.counted):
+        raise BadInput("The two evaluations have different queries: a paired difference needs the same ones.")
+    result = {}
+    for name in first.per_query:
+        if name not in second.per_query:
+            continue
+        average = first.signature(name).definition.average
+        if second.signature(name).definition.average != average:
+            raise BadInput(f"The two evaluations average '{name}' over queries and over classes: use one of them.")
+        result[name] = Interval(first[name] - second[name], math.nan, math.nan, level)
+        one, other = first.per_class(name), second.per_class(name)
+        if len(one.means):
+            weights = one.queries if average == "query" else np.ones(len(one.means))
+            result[name] = paired_interval(result[name].mean, one.means, other.means, weights, level=level)
+    return result

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from levelfield.evaluation.statistics.ranks import ALPHA, Ranking, rank, told_apart
+from levelfield.evaluation.statistics.friedman import ALPHA, Ranking, rank, told_apart
 from levelfield.files.writing import write_json
 from levelfield.studies.leaderboard.across import Across, across
 from levelfield.table import Column, Table, numbers

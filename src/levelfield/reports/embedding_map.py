@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, check_inputs, finite_rows
+from levelfield.evaluation.search.dense import neighbours
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.evaluation.search.neighbours import neighbours
 from levelfield.evaluation.search.threads import one_thread, share
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from levelfield.evaluation.statistics.expected_best import BestOf, best_of, winning
-from levelfield.evaluation.statistics.importance import importances
+from levelfield.evaluation.statistics.trials import BestOf, best_of, importances, winning
 from levelfield.files.writing import write_text
 from levelfield.ranges import Range
 from levelfield.reports.figures._axes import limits

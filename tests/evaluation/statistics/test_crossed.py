@@ -10,8 +10,7 @@ from scipy import stats
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics import Table, compare_all
-from levelfield.evaluation.statistics.classes import ClassWeights
-from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY
+from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights
 
 
 def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: int = 0) -> dict[str, np.ndarray]:

@@ -102,10 +102,10 @@ class Points:
         return float(sum(np.square(part - centre).sum() for part in self.parts(positions)))
 
 
-def measure(
+def geometry_scores(
     rows: Array,
     codes: Array,
-    wanted: Sequence[Metric],
+    metrics: Sequence[Metric],
     *,
     distance: str,
     stage: Stage = SILENT_STAGE,
@@ -113,19 +113,19 @@ def measure(
     """Geometry metrics of rows as `distance` compares them: unit length under cosine, bits under hamming.
 
     >>> from levelfield.evaluation import parse
-    >>> measure(np.eye(2), np.array([0, 1]), [parse("rho"), parse("inter_distance")], distance="cosine")
+    >>> geometry_scores(np.eye(2), np.array([0, 1]), [parse("rho"), parse("inter_distance")], distance="cosine")
     {'rho': 0.0, 'inter_distance': 1.0}
     """
-    found: dict[bool, Points] = {}
+    points: dict[bool, Points] = {}
     result = {}
-    for metric in wanted:
+    for metric in metrics:
         facts = metric.facts
         unit = facts.norm == "unit" or distance == "cosine"
-        if unit not in found:
-            found[unit] = Points((rows[:] > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
+        if unit not in points:
+            points[unit] = Points((rows[:] > 0).astype(np.float32) if distance == "hamming" else rows, codes, unit)
         before = stage.done
         counted = {"stage": stage} if facts.all_pairs else {}
-        result[metric.name] = float(metric.compute(found[unit], form=metric.form, **metric.numbers, **counted))
+        result[metric.name] = float(metric.compute(points[unit], form=metric.form, **metric.numbers, **counted))
         if facts.all_pairs:
             stage.reach(before + pairs_of(len(rows)))
     return result

@@ -15,7 +15,7 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search.distances import Chosen, prepare
+from levelfield.evaluation.search.distances import Selection, prepare
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import product
 from levelfield.progress import SILENT, Progress
@@ -107,7 +107,7 @@ def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embedding
             "At least one class with two images is needed."
         )
     order = np.lexsort((row_numbers(rows), codes))
-    chosen = Chosen(rows, order)
+    chosen = Selection(rows, order)
     ready = prepare(chosen, chosen, distance=distance)
     grid = _grid(ready.query, ready.offset, distance)
     return PairSet(ready.query, ready.offset, ready.scale, codes[order], grid)

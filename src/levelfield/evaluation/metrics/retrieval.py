@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.registry import Facts, Metric, register
-from levelfield.evaluation.search.ranks import EVERYWHERE, TieGroups
+from levelfield.evaluation.search.arrangement import EVERYWHERE, Counts, TieGroups, tie_groups
 
 
 def _nearest(positives: Array, k: int | None) -> int:
@@ -108,19 +108,27 @@ def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> 
     return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
 
 
-def reach(wanted: Iterable[Metric], positives: Array) -> Array:
+def reach(metrics: Iterable[Metric], positives: Array) -> Array:
     """The last rank that the metrics read, for queries with the given numbers of positives; at least the nearest.
 
     >>> from levelfield.evaluation.metrics.registry import parse
     >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
     array([2, 7])
     """
-    found = np.zeros(len(positives), np.int64)
-    for metric in wanted:
-        own = metric.facts.reach
-        last = np.int64(EVERYWHERE) if own is None else own(positives, metric.k)
-        np.maximum(found, last, out=found)
-    return found
+    last = np.zeros(len(positives), np.int64)
+    for metric in metrics:
+        of_metric = metric.facts.reach
+        np.maximum(last, EVERYWHERE if of_metric is None else of_metric(positives, metric.k), out=last)
+    return last
+
+
+def metric_values(metrics: Sequence[Metric], counts: Counts, gallery: int, *, ties: str) -> Array:
+    """`[metrics, queries]`: the values of all queries that were counted."""
+    values = np.zeros((len(metrics), counts.end - counts.begin))
+    for queries, groups in tie_groups(counts, gallery, ties=ties):
+        for row, metric in zip(values, metrics, strict=True):
+            row[queries] = metric.compute(groups, k=metric.k, form=metric.form)
+    return values
 
 
 def hits_within(groups: TieGroups, cut: int | Array) -> Array:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput, unknown
-from levelfield.evaluation.class_intervals import check_level
 from levelfield.evaluation.inputs import Array, Arrays, class_names, finite_rows
 from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
 from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
+from levelfield.evaluation.statistics.intervals import check_level
 from levelfield.progress import SILENT, Progress
 
 _SAMPLE = 4096  # rows used to locate the threshold roughly

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.class_intervals import check_level
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
-from levelfield.evaluation.search.neighbours import panels_of, similarities
+from levelfield.evaluation.search.dense import similarities, similarity_blocks
 from levelfield.evaluation.statistics import PairRate
+from levelfield.evaluation.statistics.intervals import check_level
 from levelfield.progress import SILENT, Progress
 
 
@@ -119,7 +119,7 @@ def _two_nearest_classes(inputs: Inputs, distance: str, progress: Progress) -> t
     positions = np.zeros((len(inputs.query), 2), np.int64)
     absent = np.zeros(positions.shape, bool)
     stage = progress.stage("searching without the own class", len(inputs.query))
-    for queries, values in panels_of(inputs, distance=distance):
+    for queries, values in similarity_blocks(inputs, distance=distance):
         gone = torch.from_numpy(inputs.query_codes[queries]).to(inputs.device)
         for place in range(2):
             best = values.masked_fill_(gone[:, None] == codes, -torch.inf).max(dim=1)

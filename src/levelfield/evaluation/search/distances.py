@@ -46,7 +46,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Selection:
     """Rows in a given order (None: unchanged), padded with zeros to a given number."""
 
     rows: Array
@@ -68,17 +68,17 @@ class Chosen:
         return self.rows[slice(start, stop) if self.order is None else self.order[start:stop]].astype(np.float64)
 
 
-def prepare(query: Chosen, gallery: Chosen, *, distance: str) -> Prepared:
+def prepare(query: Selection, gallery: Selection, *, distance: str) -> Prepared:
     """Prepare rows for `distance` as new arrays. The result does not depend on the caller's order.
 
-    >>> rows = Chosen(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    >>> rows = Selection(np.array([[3.0, 4.0], [0.0, 0.0]]))
     >>> prepare(rows, rows, distance="cosine").query
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
     change = change_for(query, gallery, distance=distance)
-    ready = query.change(change, change.kind)
-    other = ready if query is gallery else gallery.change(change, change.kind)
+    ready = query.change(change, change.dtype)
+    other = ready if query is gallery else gallery.change(change, change.dtype)
     return Prepared(ready, other, change.offset(other), change.scale)
 
 
@@ -91,7 +91,7 @@ class Change:
     shift: Array | None = None
 
     @property
-    def kind(self) -> type[np.generic] | None:
+    def dtype(self) -> type[np.generic] | None:
         """Dtype of the changed rows; None: that of the rows."""
         return np.float32 if self.distance == "hamming" else None
 
@@ -110,7 +110,7 @@ class Change:
         return half_squares(gallery) if self.distance in ("hamming", "euclidean") else None
 
 
-def change_for(query: Chosen, gallery: Chosen, *, distance: str) -> Change:
+def change_for(query: Selection, gallery: Selection, *, distance: str) -> Change:
     """The change of a distance, which depends on the numbers in the rows if their lengths matter."""
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
@@ -129,7 +129,7 @@ def change_for(query: Chosen, gallery: Chosen, *, distance: str) -> Change:
 
 def unit_rows(rows: Array) -> Array:
     """Rows of length 1 (zero rows stay zero); safe for norms far outside the range of float32."""
-    return Chosen(rows).change(_unit)
+    return Selection(rows).change(_unit)
 
 
 def _unit(part: Array) -> Array:
@@ -153,7 +153,7 @@ def half_squares(rows: Array) -> Array:
     return result
 
 
-def _moments(chosen: Chosen, scale: float) -> tuple[Array, Array]:
+def _moments(chosen: Selection, scale: float) -> tuple[Array, Array]:
     """Mean and standard deviation of each column, in units of `scale`."""
     count = len(chosen.rows)
     starts = range(0, count, _CHUNK)

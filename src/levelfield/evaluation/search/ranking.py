@@ -1,4 +1,4 @@
-"""One search for all retrieval metrics, in bounded memory, with the fastest available implementation."""
+"""One search for all retrieval metrics, in bounded memory: blocked or dense."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.search.arrangement import Arrangement
+from levelfield.evaluation.search.arrangement import Arrangement, Counts
+from levelfield.evaluation.search.dense import dense_counts
 from levelfield.evaluation.search.products import TILE, steady
-from levelfield.evaluation.search.ranks import Counts
-from levelfield.evaluation.search.torch_rows import search_panels
 from levelfield.progress import SILENT_STAGE, Stage
 
-WAYS = ("walk", "panels")
+SEARCHES = ("blocked", "dense")
 
 
-def best_way(inputs: Inputs) -> str:
-    """Choose `walk` on a CPU with numba if the matrix library is steady, otherwise `panels`."""
-    kinds = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
-    able = inputs.device.type == "cpu" and all(steady(kind, inputs.query.shape[1]) for kind in kinds)
-    return "walk" if able and _has_numba() else "panels"
+def best_search(inputs: Inputs) -> str:
+    """`blocked` on a CPU with numba if the matrix library is steady, otherwise `dense`."""
+    dtypes = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
+    if inputs.device.type != "cpu" or not _has_numba():
+        return "dense"
+    return "blocked" if all(steady(dtype, inputs.query.shape[1]) for dtype in dtypes) else "dense"
 
 
 def _has_numba() -> bool:
@@ -34,12 +34,12 @@ def _has_numba() -> bool:
     return True
 
 
-def search(
+def count_ranks(
     arranged: Arrangement,
     reach: Array,
     *,
     pairs: int,
-    way: str,
+    search: str,
     device: torch.device | None = None,
     stage: Stage = SILENT_STAGE,
 ) -> Iterator[Counts]:
@@ -48,12 +48,12 @@ def search(
     The steps of `stage` are entries of the similarity matrix.
     """
     for begin, end in batches(arranged, pairs):
-        if way == "walk":
-            from levelfield.evaluation.search.cpu_blocks import walk  # import numba only if it is used
+        if search == "blocked":
+            from levelfield.evaluation.search.blocked import blocked_counts  # import numba only if it is used
 
-            yield walk(arranged, reach, begin, end, threads=torch.get_num_threads(), stage=stage)
+            yield blocked_counts(arranged, reach, begin, end, threads=torch.get_num_threads(), stage=stage)
         else:
-            yield search_panels(arranged, reach, begin, end, device=device, stage=stage)
+            yield dense_counts(arranged, reach, begin, end, device=device, stage=stage)
 
 
 def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:

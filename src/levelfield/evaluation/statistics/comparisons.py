@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.evaluation.statistics.classes import Floats
-from levelfield.evaluation.statistics.crossed import Differences, Table
+from levelfield.evaluation.statistics.crossed import Differences, Floats, Table
 from levelfield.evaluation.statistics.needed import Needed, needed
 
 ALPHA = 0.05

@@ -24,17 +24,60 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.classes import ClassWeights, Floats
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 MIN_CLASSES = 5  # with fewer, tests do not keep their level and intervals not their coverage
 PRIOR = 4.0  # weight, in degrees of freedom, of the pooled variance over seeds
 UNLIKELY = 0.1  # probability that a variance over seeds exceeds the bound used for degrees of freedom
 _ROUNDING = 1e-12  # a variance below this share of the squared scores is rounding
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """Shares of the classes in a score, which is the mean over queries.
+
+    `influence @ (values - score) ** 2` estimates the variance of the score over other draws of classes: each class is
+    weighted by its share and corrected for the part of its deviation that subtracting the score removes. The estimate
+    is unbiased if all classes vary equally (Bell and McCaffrey 2002). `freedom` is its degrees of freedom: C - 1 for
+    classes of equal size, fewer if some classes are much larger than others.
+
+    >>> weights = ClassWeights.of([5, 5, 5, 5])
+    >>> weights.shares.tolist(), round(weights.freedom, 6)
+    ([0.25, 0.25, 0.25, 0.25], 3.0)
+    >>> round(ClassWeights.of([50, 5, 5, 5]).freedom, 2)
+    1.03
+    """
+
+    shares: Floats
+    influence: Floats
+    freedom: float
+
+    @classmethod
+    def of(cls, queries: npt.ArrayLike) -> ClassWeights:
+        """Create from the number of queries of each class."""
+        counts = np.asarray(queries, dtype=np.float64)
+        if counts.ndim != 1 or not len(counts) or not (counts > 0).all() or not np.isfinite(counts).all():
+            raise BadInput(f"weights has shape {counts.shape}; expected one positive number of queries per class.")
+        shares = counts / counts.sum()
+        squares = float(shares @ shares)
+        if len(shares) == 1:
+            return cls(shares, np.zeros(1), 0.0)
+        influence = shares**2 / (1 - 2 * shares + squares)
+        return cls(shares, influence, _quadratic_freedom(shares, influence))
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    @property
+    def concentration(self) -> float:
+        """Sum of the squared shares: 1 / C for classes of equal size."""
+        return float(self.shares @ self.shares)
 
 
 @dataclass(frozen=True)
@@ -203,6 +246,15 @@ def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
     figures = values @ weights.shares
     moved = values - values.mean(axis=0) - (figures - figures.mean())[:, None]
     return float(figures.var(ddof=1)), float((moved**2 @ weights.influence).sum() / (len(values) - 1))
+
+
+def _quadratic_freedom(w: Floats, g: Floats) -> float:
+    """Satterthwaite's degrees of freedom of the quadratic form, tr(B)^2 / tr(B^2) with B = (I - w1') G (I - 1w')."""
+    total, ww, wg, gg = float(g.sum()), float(w @ w), float(w @ g), float(g @ g)
+    trace = total - 2 * wg + ww * total
+    mixed = -2 * float((g * g) @ w) + total * float(g @ (w * w))
+    outer = 2 * wg**2 + 2 * ww * gg - 4 * total * ww * wg + (total * ww) ** 2
+    return trace**2 / (gg + 2 * mixed + outer)
 
 
 def degrees_of_freedom(

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.classes import Floats
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Table
+from levelfield.errors import BadInput, BadSpecification
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Floats, Table
 
 UNSEEN = 1.0  # classes not drawn, which may differ as much as a score in [0, 1] allows
 
@@ -112,3 +111,23 @@ def t_interval(values: Sequence[float] | Floats, *, level: float = 0.95) -> Inte
     half = float(stdtrit(len(runs) - 1, (1 + level) / 2)) * float(runs.std(ddof=1)) / math.sqrt(len(runs))
     mean = float(runs.mean())
     return Interval(mean, mean - half, mean + half, level)
+
+
+def paired_interval(
+    difference: float, first: npt.ArrayLike, second: npt.ArrayLike, queries: npt.ArrayLike, *, level: float = 0.95
+) -> Interval:
+    """The difference of two scores with Student's interval over the differences of each class; both ends are NaN if
+    there is none. first, second: the two scores of each class, `[classes]` or `[seeds, classes]`."""
+    from scipy.special import stdtrit
+
+    pair = Table.of({"first": first, "second": second}, queries, fixed=("first", "second")).differences()
+    if not pair.tested[0]:
+        return Interval(difference, math.nan, math.nan, level)
+    half = float(stdtrit(pair.variance.freedom[0], (1 + level) / 2) * np.sqrt(pair.variance.total[0]))
+    return Interval(difference, difference - half, difference + half, level)
+
+
+def check_level(level: float | None) -> None:
+    """Refuse a confidence level outside 0 to 1; None: no interval is wanted."""
+    if level is not None and not 0 < level < 1:
+        raise BadSpecification(f"ci={level}: the confidence level must be between 0 and 1, e.g. 0.95.")

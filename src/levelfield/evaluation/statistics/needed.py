@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from levelfield.evaluation.statistics.classes import Floats
-from levelfield.evaluation.statistics.crossed import Differences, degrees_of_freedom
+from levelfield.evaluation.statistics.crossed import Differences, Floats, degrees_of_freedom
 
 POWER = 0.8
 MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # larger numbers are not practical

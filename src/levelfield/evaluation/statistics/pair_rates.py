@@ -19,8 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from levelfield.evaluation.statistics.classes import ClassWeights, Floats
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, ClassWeights, Floats
 from levelfield.evaluation.statistics.intervals import Interval, largest_share
 
 UNSEEN = 3.0  # rule of three: a property of 3 in C classes may be absent from a sample of C

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.search.neighbours import largest, panels_of
+from levelfield.evaluation.search.dense import largest, similarity_blocks
 from levelfield.randomness import numpy_stream
 
 
@@ -48,7 +48,7 @@ def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
     """
     found = np.empty((len(rows), k), np.int64)
     inputs = searched(rows, gallery)
-    for queries, values in panels_of(inputs, distance="euclidean") if k else ():
+    for queries, values in similarity_blocks(inputs, distance="euclidean") if k else ():
         if gallery is None:
             values[torch.arange(len(queries)), torch.from_numpy(queries)] = -torch.inf
         found[queries] = largest(values, k).numpy()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search.neighbours import largest, panels_of
+from levelfield.evaluation.search.dense import largest, similarity_blocks
 from levelfield.methods.refine.groups import Groups, nearest_lists, searched
 from levelfield.settings import number, one_of, whole
 
@@ -69,7 +69,7 @@ def reciprocal_groups(
     alone = gallery is None
     members, expanded_size = np.empty((len(rows), size), np.int64), np.empty(len(rows), np.int64)
     members[:, 0] = np.arange(len(rows))
-    for queries, values in panels_of(searched(rows, gallery), distance="euclidean"):
+    for queries, values in similarity_blocks(searched(rows, gallery), distance="euclidean"):
         asked = torch.from_numpy(queries)
         union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
         expanded_size[queries] = union.sum(1).numpy()

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import Interval
-from levelfield.evaluation.compact_scores import compact_scores, undetermined
+from levelfield.evaluation.compacting import compact_scores, undetermined
 from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import Distance
 from levelfield.progress import SILENT, Progress

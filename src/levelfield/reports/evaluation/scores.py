@@ -216,7 +216,7 @@ def _memory_sentences(result: Evaluation) -> Iterator[str]:
         limit = f"{memory / 10**9:.3g} GB" if memory >= 10**9 else f"{memory / 10**6:.3g} MB"
         yield (
             f"Memory limit {limit} (beyond the program itself): at most {divided.queries:,} queries "
-            f"and {divided.panel:,} gallery rows at a time{workers}."
+            f"and {divided.gallery:,} gallery rows at a time{workers}."
         )
 
 

@@ -14,7 +14,7 @@ from levelfield import methods
 from levelfield.data import read_image
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation.inputs import check_inputs
-from levelfield.evaluation.search.neighbours import neighbours
+from levelfield.evaluation.search.dense import neighbours
 from levelfield.reports.figures._rows import Drawn
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from levelfield.evaluation.statistics.ranks import Ranking
+from levelfield.evaluation.statistics.friedman import Ranking
 from levelfield.reports.figures._drawing import panels, plainly, save, shortened
 
 ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars

@@ -121,7 +121,7 @@ class _Table:
 
 
 def _similarities(rows: np.ndarray, asked: np.ndarray, distance: str) -> np.ndarray:
-    """Larger is nearer, as in `evaluation.search.neighbours`; the inner product for "cosine"."""
+    """Larger is nearer, as in `evaluation.search.dense`; the inner product for "cosine"."""
     if distance == "hamming":
         found: np.ndarray = -((rows > 0) != (asked > 0)).sum(axis=1).astype(np.float64)
     elif distance == "euclidean":

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.evaluation.class_intervals import paired_interval
-from levelfield.evaluation.compact_scores import CompactScore, compact_scores, undetermined
+from levelfield.evaluation.compacting import CompactScore, compact_scores, undetermined
 from levelfield.evaluation.metrics.registry import parse
-from levelfield.evaluation.statistics.intervals import class_interval
+from levelfield.evaluation.statistics.intervals import class_interval, paired_interval
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.entries import Entry, finished_entries

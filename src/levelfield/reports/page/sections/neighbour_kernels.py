@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search.cpu_kernels import compiled
+from levelfield.evaluation.search.blocked_kernels import compiled
 
 
 @compiled

@@ -11,9 +11,8 @@ import numpy as np
 
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.arrangement import arrange
+from levelfield.evaluation.search.dense import DenseSimilarities, queries_at_once, similarities
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.evaluation.search.neighbours import similarities
-from levelfield.evaluation.search.torch_rows import Panels, lines
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import LANDMARKS
 from levelfield.reports.page.content import Array
@@ -82,18 +81,19 @@ def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[A
     from levelfield.reports.page.sections.neighbour_kernels import scan
 
     arranged = arrange(inputs, distance=distance)
-    panels, columns, count = Panels(arranged), arranged.gallery_order, len(inputs.query)
+    similarity, columns, count = DenseSimilarities(arranged), arranged.gallery_order, len(inputs.query)
     positions, values = np.zeros((count, k), np.int64), np.zeros((count, k), np.float32)
     first_right = np.zeros(count, np.int64)
     counts = np.zeros((2, len(inputs.classes), 0 if edges is None else EDGES + 1), np.int64)
     low, width = (0.0, 1.0) if edges is None else (float(edges[0]), float(edges[1] - edges[0]))
-    for top in range(0, count, lines(panels.columns)):
-        part = slice(top, min(top + lines(panels.columns), count))
-        near = panels.of(part.start, part.stop).numpy()
+    step = queries_at_once(similarity.columns)
+    for top in range(0, count, step):
+        part = slice(top, min(top + step, count))
+        near = similarity.rows(part.start, part.stop).numpy()
         block, kind = arranged.query_order[part], near.dtype.type
         found, best = np.empty((len(block), k), np.int64), np.empty((len(block), k), near.dtype)
         ranks, codes = np.empty(len(block), np.int64), inputs.query_codes[block]
-        of_lines = arranged.first[part], arranged.last[part], arranged.own[part], codes
+        of_lines = arranged.first[part], arranged.last[part], arranged.itself[part], codes
         scan(near, *of_lines, columns, kind(low), kind(width), found, best, ranks, *counts)
         positions[block], values[block], first_right[block] = found, best, ranks
     counts[1] -= counts[0]  # of all pairs, those of other classes

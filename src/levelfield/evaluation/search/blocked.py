@@ -1,4 +1,4 @@
-"""CPU search: visit the blocks of the similarity matrix and count ranks with compiled loops.
+"""Blocked search on a CPU: visit the blocks of the similarity matrix and count ranks with compiled loops.
 
 If queries and gallery are the same set, only the blocks on and above the diagonal are computed; each is counted for its
 rows and, transposed, for its columns. The full matrix is never stored.
@@ -15,14 +15,13 @@ import numpy as np
 import torch
 
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search import cpu_kernels as counting
-from levelfield.evaluation.search.arrangement import Arrangement
+from levelfield.evaluation.search import blocked_kernels as kernels
+from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
 from levelfield.evaluation.search.products import TILE, in_tiles
-from levelfield.evaluation.search.ranks import Counts, empty_counts
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
-_WORTH = 2**20  # entries that make one more thread worthwhile
+_WORTH = 2**21  # entries that make one more thread worthwhile
 LINES = 2 * TILE  # queries whose positives are computed at a time
 _STEP = 4 * TILE  # smaller blocks on the diagonal, where half of the entries are redundant
 
@@ -47,7 +46,8 @@ class Block:
 
     @property
     def entries(self) -> int:
-        return (self.bottom - self.top) * (self.right - self.left)
+        """Entries of the similarity matrix that the block counts."""
+        return (self.bottom - self.top) * (self.right - self.left) * (1 + self.both)
 
 
 def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[Block]:
@@ -72,7 +72,7 @@ def strips(whole: Block, size: Size) -> Iterator[Block]:
         yield replace(whole, left=left, right=min(left + size.width, whole.right))
 
 
-def walk(
+def blocked_counts(
     arranged: Arrangement,
     reach: Array,
     begin: int,
@@ -84,16 +84,13 @@ def walk(
 ) -> Counts:
     """Counts of the queries from `begin` (a multiple of TILE) to `end`; `reach[q]`: the last rank that matters."""
     size = size or Size()
-    search = BlockSearch(arranged, reach, empty_counts(arranged, begin, end, reach), size)
-    total, done = sum(block.entries for block in blocks(arranged, begin, end, size)), 0
-    threads = min(threads, 1 + total // _WORTH)
+    counts = empty_counts(arranged.positives[begin:end], reach[begin:end], arranged.query.dtype, begin)
+    search = BlockSearch(arranged, reach, counts, size)
+    threads = min(threads, 1 + (end - begin) * len(arranged.gallery_order) // _WORTH)
     deque(share(range(begin, end, LINES), search.find_positives, threads), maxlen=0)
-    before, entries = stage.done, (end - begin) * len(arranged.gallery_order)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
-        done += block.entries
-        stage.reach(before + entries * done // total)
-    counts = search.counts
-    counting.sum_steps(counts.starts, counts.active, counts.above, counts.level)
+        stage.advance(block.entries)
+    kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts
 
 
@@ -106,7 +103,7 @@ class BlockSearch:
         self.query, self.gallery = torch.from_numpy(arranged.query), torch.from_numpy(arranged.gallery)
         self.offset = np.empty(0, arranged.query.dtype) if arranged.offset is None else arranged.offset
         part = slice(counts.begin, counts.end)
-        self.positives = arranged.first[part], arranged.last[part], arranged.own[part], self.offset
+        self.positives = arranged.first[part], arranged.last[part], arranged.itself[part], self.offset
         self.found = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
         self.buffers = threading.local()
@@ -127,7 +124,7 @@ class BlockSearch:
         right = min(arranged.last[top:bottom].max(), len(arranged.gallery_order))
         for block in strips(Block(top, bottom, int(left), int(right)), self.size):
             values = self._product(block, buffer)
-            counting.gather(
+            kernels.gather(
                 values,
                 bottom - top,
                 block.right - block.left,
@@ -141,8 +138,8 @@ class BlockSearch:
     def sort(self, top: int) -> None:
         """Sort the similarities of some queries, nearest first."""
         counts, bottom = self.counts, min(top + LINES, self.counts.end)
-        counting.sort_short(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
-        counting.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
+        kernels.sort_short(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
+        kernels.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""
@@ -150,14 +147,14 @@ class BlockSearch:
         values = self._product(block, buffer)
         rows, columns = block.bottom - block.top, block.right - block.left
         if block.both:
-            counting.turn(values, rows, columns, turned)
+            kernels.turn(values, rows, columns, turned)
         begin, height = self.counts.begin, self.size.height
         with self.locks[(block.top - begin) // height]:
-            counting.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
+            kernels.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
         if block.both:
             for left in range(block.left, block.right, height):  # one strip of the columns
                 with self.locks[(left - begin) // height]:
-                    counting.count(
+                    kernels.count(
                         turned[left - block.left :],
                         min(height, block.right - left),
                         rows,

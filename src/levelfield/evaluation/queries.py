@@ -1,30 +1,71 @@
-"""A random sample of the queries, searched in the whole gallery, and what it tells about all queries."""
+"""Queries of an evaluation: a warning if each finds itself in the gallery, and a random sample of them."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.extent import Sample
+from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric
+from levelfield.evaluation.result import Sample
+from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.statistics import Interval
 from levelfield.evaluation.statistics.intervals import largest_share
 from levelfield.randomness import numpy_stream
 
+_CHECKED = 64  # queries that are looked up before all others
 
-def refuse_with_sample(wanted: Iterable[Metric], average: str) -> None:
-    """Refuse scores of whole sets: those of a sample would be other figures."""
+
+class QueriesInGallery(UserWarning):
+    """Queries find themselves in the gallery, because `query_ids` does not exclude them."""
+
+
+def warn_of_queries_in_gallery(inputs: Inputs) -> None:
+    """Warn if every query has an identical row in the gallery and is not excluded by id.
+
+    A few copies do not trigger the warning: a gallery may contain a photo twice. Some queries are checked first, so
+    that the check is cheap.
+    """
+    unknown = inputs.query_ids < 0
+    if inputs.self_search or not unknown.any():
+        return
+    if isinstance(inputs.query, FileRows) or isinstance(inputs.gallery, FileRows):
+        present = np.isin(row_numbers(inputs.query)[unknown], row_numbers(inputs.gallery)).all()
+    else:
+        rows = inputs.query[unknown]
+        some = rows[np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(int)]
+        present = all(_is_among(row, inputs.gallery) for row in some)
+        if present:
+            known = {hash(row.tobytes()) for row in inputs.gallery}
+            present = all(hash(row.tobytes()) in known for row in rows)
+    if present:
+        warnings.warn(
+            f"All {unknown.sum():,} queries are also rows of the gallery, so each finds itself first. To compare every "
+            "row with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
+            QueriesInGallery,
+            stacklevel=3,
+        )
+
+
+def _is_among(row: Array, rows: Array) -> bool:
+    near = np.flatnonzero(rows[:, 0] == row[0])
+    return bool((rows[near] == row).all(axis=1).any())
+
+
+def refuse_with_sample(metrics: Iterable[Metric], average: str) -> None:
+    """Refuse scores of whole sets: those of a sample would be other scores."""
     if average != "query":
         raise BadSpecification(
             f"sample needs average='query': a sample of queries misses classes, so it has no mean over classes "
             f"(average={average!r})."
         )
-    for metric in wanted:
+    for metric in metrics:
         if metric.kind != "retrieval":
             raise BadSpecification(
                 f"Metric '{metric.name}' describes all embeddings together and cannot be measured on a sample of the "
@@ -32,7 +73,7 @@ def refuse_with_sample(wanted: Iterable[Metric], average: str) -> None:
             )
 
 
-def draw(inputs: Inputs, size: int, *, seed: int) -> tuple[Inputs, Sample | None]:
+def draw_queries(inputs: Inputs, size: int, *, seed: int) -> tuple[Inputs, Sample | None]:
     """Inputs with a random sample of the queries, each still excluded by id; unchanged if there are not more queries.
 
     The sample depends on the seed, the number of queries and their order.
@@ -43,14 +84,14 @@ def draw(inputs: Inputs, size: int, *, seed: int) -> tuple[Inputs, Sample | None
     if size >= count:
         return inputs, None
     rows = np.sort(numpy_stream(seed, "evaluation", "sample of queries").choice(count, size, replace=False))
-    chosen = replace(
+    sampled = replace(
         inputs,
         query=inputs.query[rows],
         query_codes=inputs.query_codes[rows],
         query_ids=inputs.query_ids[rows],
         self_search=False,
     )
-    return chosen, Sample(rows, count, seed)
+    return sampled, Sample(rows, count, seed)
 
 
 def for_all_queries(
@@ -61,12 +102,12 @@ def for_all_queries(
     Student's t on the logit with the correction for a finite population; it is a point if all were measured.
 
     >>> values, half = np.arange(100) % 2.0, np.ones(100, dtype=bool)
-    >>> found = for_all_queries(Sample(np.arange(100), 200, 0), {"recall@1": values}, half, 200, level=0.95)
-    >>> round(found.intervals["recall@1"].low, 3), round(found.intervals["recall@1"].high, 3)
+    >>> sample = for_all_queries(Sample(np.arange(100), 200, 0), {"recall@1": values}, half, 200, level=0.95)
+    >>> round(sample.intervals["recall@1"].low, 3), round(sample.intervals["recall@1"].high, 3)
     (0.43, 0.57)
     """
-    found = {name: _interval(values[counted], population, level) for name, values in per_query.items()}
-    return replace(sample, intervals=found)
+    intervals = {name: _interval(values[counted], population, level) for name, values in per_query.items()}
+    return replace(sample, intervals=intervals)
 
 
 def _interval(values: Array, population: int, level: float) -> Interval:

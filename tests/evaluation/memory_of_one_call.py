@@ -7,11 +7,13 @@ import gc
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
-from levelfield.evaluation import engine, evaluate
+from levelfield.evaluation import evaluate
+from levelfield.evaluation.search.memory import InMemory
 
 METRICS = ["recall@1", "map@r", "map"]
 
@@ -25,9 +27,8 @@ def main(path: str, limit: str, queries: int) -> None:
     torch.set_num_threads(1)
     rows = np.load(path, mmap_mode="r")
     labels = np.arange(len(rows)) * 7919 % (len(rows) // 10)
-    enough, engine.fits = engine.fits, lambda *_, **__: False
-    evaluate(rows[:2000], labels[:2000], metrics=METRICS, ci=0.95)  # compiled loops, the libraries' own buffers
-    engine.fits = enough
+    with patch.object(InMemory, "fits", return_value=False):
+        evaluate(rows[:2000], labels[:2000], metrics=METRICS, ci=0.95)  # compiled loops, the libraries' own buffers
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)  # freed but retained memory would hide the call's usage
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak to the current size

@@ -11,10 +11,10 @@ import pytest
 
 from levelfield import evaluation
 from levelfield.errors import BadSpecification, RunFailed
-from levelfield.evaluation import engine, evaluate
-from levelfield.evaluation.large import limits, search
-from levelfield.evaluation.large.counting import measure
-from levelfield.evaluation.large.shards import Shards, in_processes
+from levelfield.evaluation import divided_search, evaluate
+from levelfield.evaluation.query_blocks import block_values
+from levelfield.evaluation.search import memory
+from levelfield.evaluation.shards import Shards, in_processes
 from levelfield.progress import CallbackProgress
 
 METRICS = ["recall@1", "recall@4", "precision@8", "r_precision", "map@r", "map", "mrr"]
@@ -32,11 +32,11 @@ def mapped(folder: Path, rows: Any, name: str = "rows.npy") -> Any:
 
 
 @pytest.fixture
-def small_panels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never a copy of all rows: 7 panels, and blocks of few queries."""
-    monkeypatch.setattr(engine, "fits", lambda *_, **__: False)
-    for name, value in {"LEAST_PANEL": 144, "MOST_PANEL": 144, "QUERIES": 240}.items():
-        monkeypatch.setattr(limits, name, value)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never a copy of all rows: 7 parts of the gallery, and blocks of few queries."""
+    monkeypatch.setattr(memory.InMemory, "fits", lambda *_: False)
+    for name, value in {"LEAST_GALLERY": 144, "MOST_GALLERY": 144, "QUERIES": 240}.items():
+        monkeypatch.setattr(memory, name, value)
 
 
 def same(first: Any, second: Any) -> bool:
@@ -47,20 +47,20 @@ def same(first: Any, second: Any) -> bool:
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int16"])
 def test_blocks_give_the_bits_of_the_search_in_memory(
-    tmp_path: Path, small_panels: None, kind: str, distance: Any
+    tmp_path: Path, small_parts: None, kind: str, distance: Any
 ) -> None:
     rows = (POINTS * 10 if kind == "int16" else POINTS).astype(kind)
     whole = evaluate(rows, LABELS, metrics=METRICS, distance=distance, ci=0.95)
     blocks = evaluate(mapped(tmp_path, rows), LABELS, metrics=METRICS, distance=distance, ci=0.95)
     assert whole.divided is None
     assert blocks.divided is not None
-    assert (blocks.divided.panel, blocks.divided.queries) == (144, 240)
+    assert (blocks.divided.gallery, blocks.divided.queries) == (144, 240)
     assert same(whole, blocks)
     assert whole.signatures == blocks.signatures
 
 
 @pytest.mark.parametrize("ties", ["expected", "pessimistic", "optimistic"])
-def test_a_gallery_in_a_file_gives_the_same_bits(tmp_path: Path, small_panels: None, ties: Any) -> None:
+def test_a_gallery_in_a_file_gives_the_same_bits(tmp_path: Path, small_parts: None, ties: Any) -> None:
     rows, ids = POINTS.astype(np.float32), np.where(np.arange(300) % 2, np.arange(300), -1)
     given = {"labels": LABELS[:300], "gallery_labels": LABELS, "query_ids": ids, "metrics": METRICS, "ties": ties}
     asked = rows[:300] + 0.1
@@ -75,35 +75,35 @@ def test_a_gallery_in_a_file_gives_the_same_bits(tmp_path: Path, small_panels: N
 
 @pytest.mark.parametrize("size", [7, 350])
 def test_a_sample_is_searched_in_the_rows_of_its_classes_with_the_same_bits(
-    tmp_path: Path, small_panels: None, monkeypatch: pytest.MonkeyPatch, size: int
+    tmp_path: Path, small_parts: None, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(limits, "QUERIES", 48)
+    monkeypatch.setattr(memory, "QUERIES", 48)
     rows, seen = POINTS.astype(np.float32), []
 
     def watched(job: Any, blocks: Any) -> Iterator[Any]:
         for block in blocks:
             seen.append(block)
-            yield measure(job, block)
+            yield block_values(job, block)
 
     whole = evaluate(rows, LABELS, metrics=METRICS, sample=size)
     blocks = evaluate(mapped(tmp_path, rows), LABELS, metrics=METRICS, sample=size, shards=Shards(watched))
     assert same(whole, blocks)
     assert len(seen) == -(-size // 48)
     for block in seen:
-        assert set(LABELS[block.found]) == set(LABELS[block.ids])
-        mates = [set(block.found[low:high]) for low, high in zip(block.first, block.last, strict=True)]
+        assert set(LABELS[block.candidates]) == set(LABELS[block.ids])
+        mates = [set(block.candidates[low:high]) for low, high in zip(block.first, block.last, strict=True)]
         assert mates == [set(np.flatnonzero(LABELS[row] == LABELS)) for row in block.ids]
-        assert np.array_equal(block.found[block.own], block.ids)
+        assert np.array_equal(block.candidates[block.itself], block.ids)
 
 
-def test_many_positives_are_counted_in_little_memory(tmp_path: Path, small_panels: None) -> None:
+def test_many_positives_are_counted_in_little_memory(tmp_path: Path, small_parts: None) -> None:
     rows, labels = POINTS.astype(np.float32), np.arange(900) // 450
     parts: list[int] = []
 
     def one_by_one(job: Any, blocks: Any) -> Iterator[Any]:
         for block in blocks:
             parts.append(len(block.rows))
-            yield measure(job, block)
+            yield block_values(job, block)
 
     least = f"{_least(rows, labels)}MB"
     found = evaluate(mapped(tmp_path, rows), labels, metrics=METRICS, memory=least, shards=Shards(one_by_one))
@@ -147,7 +147,7 @@ def test_a_worker_that_ends_is_an_error(tmp_path: Path) -> None:
 
 def test_clustering_beside_shards_is_done_here(tmp_path: Path) -> None:
     rows = mapped(tmp_path, POINTS.astype(np.float16))
-    shards = Shards(lambda job, blocks: (measure(job, block) for block in blocks))
+    shards = Shards(lambda job, blocks: (block_values(job, block) for block in blocks))
     found = evaluate(rows, LABELS, metrics=["nmi", "recall@1", "uniformity"], shards=shards)
     whole = evaluate(POINTS.astype(np.float16), LABELS, metrics=["nmi", "recall@1", "uniformity"])
     assert dict(found) == dict(whole)
@@ -174,7 +174,7 @@ def test_clustering_that_does_not_fit_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_steady_products_refuses_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "best_way", lambda inputs: "panels")
+    monkeypatch.setattr(divided_search, "best_search", lambda inputs: "dense")
     with pytest.raises(BadSpecification, match="larger memory limit"):
         evaluate(POINTS, LABELS, shards=Shards(lambda job, blocks: iter(())))
 

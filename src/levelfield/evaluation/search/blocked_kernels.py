@@ -59,7 +59,7 @@ def gather(
     column: int,
     first: Array,
     last: Array,
-    own: Array,
+    itself: Array,
     offset: Array,
     starts: Array,
     near: Array,
@@ -68,26 +68,26 @@ def gather(
     for line in range(height):
         query = row + line
         left, right = max(first[query], column), min(last[query], column + width)
-        for place in range(left, right):
-            if place != own[query]:
-                at = starts[query] + place - first[query] - (first[query] <= own[query] < place)
-                value = block[line, place - column]
-                near[at] = value - offset[place] if len(offset) else value
+        for position in range(left, right):
+            if position != itself[query]:
+                at = starts[query] + position - first[query] - (first[query] <= itself[query] < position)
+                value = block[line, position - column]
+                near[at] = value - offset[position] if len(offset) else value
 
 
 @compiled
 def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
     """Sort the similarities of each query from `begin` to `end`, nearest first, unless there are more than `SHORT`."""
     for query in range(begin, end):
-        own = near[starts[query] : starts[query + 1]]
-        if len(own) > SHORT:
+        values = near[starts[query] : starts[query + 1]]
+        if len(values) > SHORT:
             continue
-        for place in range(1, len(own)):
-            value, at = own[place], place
-            while at > 0 and own[at - 1] < value:
-                own[at] = own[at - 1]
+        for position in range(1, len(values)):
+            value, at = values[position], position
+            while at > 0 and values[at - 1] < value:
+                values[at] = values[at - 1]
                 at -= 1
-            own[at] = value
+            values[at] = value
 
 
 def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
@@ -111,8 +111,8 @@ def turn(block: Array, height: int, width: int, out: Array) -> None:
                     out[left + step, line] = block[line, left + step]
         else:
             for line in range(height):
-                for place in range(left, width):
-                    out[place, line] = block[line, place]
+                for position in range(left, width):
+                    out[position, line] = block[line, position]
 
 
 @compiled
@@ -124,7 +124,7 @@ def count(
     column: int,
     first: Array,
     last: Array,
-    own: Array,
+    itself: Array,
     offset: Array,
     starts: Array,
     near: Array,
@@ -140,7 +140,7 @@ def count(
     dropped together with all later ones, except the nearest. With `SEARCH` or more positives, both counts are stored as
     steps, whose running sums are the counts (see `sum_steps`).
     """
-    kept, places = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
+    kept, positions = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
     for line in range(height):
         query = row + line
         asked = active[query]
@@ -148,17 +148,17 @@ def count(
             continue
         values = block[line][:width]
         if len(offset):
-            for place in range(width):
-                values[place] -= offset[column + place]
+            for position in range(width):
+                values[position] -= offset[column + position]
         # Exclude positives and the query itself from the comparison.
-        for place in range(max(first[query] - column, 0), min(last[query] - column, width)):
-            values[place] = -np.inf
-        if column <= own[query] < column + width:
-            values[own[query] - column] = -np.inf
+        for position in range(max(first[query] - column, 0), min(last[query] - column, width)):
+            values[position] = -np.inf
+        if column <= itself[query] < column + width:
+            values[itself[query] - column] = -np.inf
         start = starts[query]
         if asked >= SEARCH:
             part = slice(start, start + asked)
-            _search(values, near[part], above[part], level[part], kept, places)
+            _search(values, near[part], above[part], level[part], kept, positions)
             continue
         reaching = 1
         for step in range(asked):  # farthest first: if no value reaches it, none reaches the others
@@ -167,9 +167,9 @@ def count(
                 continue
             at = start + (min(step + FEW, asked) if leads else step) - 1
             limit, more, same = near[at], np.int32(0), np.int32(0)
-            for place in range(width):  # branch-free, so that it vectorises
-                more = _plus(more, values[place] > limit)
-                same = _plus(same, values[place] == limit)
+            for position in range(width):  # branch-free, so that it vectorises
+                more = _plus(more, values[position] > limit)
+                same = _plus(same, values[position] == limit)
             above[at] += more
             level[at] += same
             if leads:
@@ -180,8 +180,8 @@ def count(
 
 
 @compiled
-def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, places: Array) -> None:
-    """Add a step at the first positive that is farther than each value. `kept`, `places`: work buffers.
+def _search(values: Array, near: Array, above: Array, level: Array, kept: Array, positions: Array) -> None:
+    """Add a step at the first positive that is farther than each value. `kept`, `positions`: work buffers.
 
     Many values are searched in parallel to hide memory latency.
     """
@@ -189,32 +189,32 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
     for value in values:  # keep the values that count
         kept[many] = value
         many += value >= near[-1]
-    for start in range(0, many, len(places)):
-        some, size = min(many - start, len(places)), count
-        places[:some] = 0
+    for start in range(0, many, len(positions)):
+        some, size = min(many - start, len(positions)), count
+        positions[:some] = 0
         while size > 1:
             half = size >> 1
             for one in range(some):
-                places[one] += half * (near[places[one] + half - 1] >= kept[start + one])
+                positions[one] += half * (near[positions[one] + half - 1] >= kept[start + one])
             size -= half
         for one in range(some):
             value = kept[start + one]
-            place = places[one] + (near[places[one]] >= value)  # the first positive that is farther
-            if place < count:
-                above[place] += 1
-            if place > 0 and near[place - 1] == value:
-                if place < count:
-                    level[place] -= 1
-                level[_first_level(near, place - 1)] += 1
+            position = positions[one] + (near[positions[one]] >= value)  # the first positive that is farther
+            if position < count:
+                above[position] += 1
+            if position > 0 and near[position - 1] == value:
+                if position < count:
+                    level[position] -= 1
+                level[_first_level(near, position - 1)] += 1
 
 
 @compiled
-def _first_level(near: Array, place: int) -> int:
-    """The first positive tied with the one at `place`."""
-    low, high = 0, place
+def _first_level(near: Array, position: int) -> int:
+    """The first positive tied with the one at `position`."""
+    low, high = 0, position
     while low < high:
         middle = (low + high) >> 1
-        if near[middle] <= near[place]:
+        if near[middle] <= near[position]:
             high = middle
         else:
             low = middle + 1

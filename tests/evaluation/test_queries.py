@@ -7,8 +7,8 @@ import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
-from levelfield.evaluation.extent import Sample
-from levelfield.evaluation.large.sample import for_all_queries
+from levelfield.evaluation.queries import for_all_queries
+from levelfield.evaluation.result import Sample
 
 RANDOM = np.random.default_rng(1)
 LABELS = np.append(RANDOM.integers(0, 60, 799), 1000)

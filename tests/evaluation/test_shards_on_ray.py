@@ -12,7 +12,7 @@ import pytest
 from levelfield.distributed import ray_connection
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.evaluation import evaluate
-from levelfield.evaluation.large.shards import on_ray
+from levelfield.evaluation.shards import on_ray
 
 ROWS = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float16)
 LABELS = np.arange(400) % 40

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from levelfield.evaluation.statistics.expected_best import best_of, winning
+from levelfield.evaluation.statistics.trials import best_of, winning
 
 
 @pytest.mark.parametrize("seed", range(8))

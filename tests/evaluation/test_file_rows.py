@@ -119,7 +119,7 @@ def test_bad_input_is_refused_as_for_arrays(path: Path, damage: dict[Any, float]
 
 
 def test_queries_that_are_in_the_gallery_are_noticed(path: Path) -> None:
-    from levelfield.evaluation.itself import QueriesInGallery
+    from levelfield.evaluation.queries import QueriesInGallery
 
     mapping = np.load(path, mmap_mode="r")
     with pytest.warns(QueriesInGallery, match="All 100 queries"):

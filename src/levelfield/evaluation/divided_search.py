@@ -1,4 +1,4 @@
-"""The retrieval metrics of all queries, block by block."""
+"""The retrieval metrics of all queries, block by block, in less memory than the embeddings need."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.extent import Division
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.large.blocks import QueryBlock, Sorted
-from levelfield.evaluation.large.counting import Job, measure
-from levelfield.evaluation.large.limits import divide
-from levelfield.evaluation.large.shards import Shards
 from levelfield.evaluation.metrics.registry import Metric
-from levelfield.evaluation.search.distances import Chosen, change_for
-from levelfield.evaluation.search.ranking import best_way
+from levelfield.evaluation.query_blocks import Job, QueryBlock, SortedInputs, block_values
+from levelfield.evaluation.search.distances import Selection, change_for
+from levelfield.evaluation.search.memory import Division, divide
+from levelfield.evaluation.search.ranking import best_search
+from levelfield.evaluation.shards import Shards
 from levelfield.progress import Stage
 from levelfield.trust import trusted
 
 
 def search_in_blocks(
     inputs: Inputs,
-    wanted: list[Metric],
+    metrics: list[Metric],
     *,
     ties: str,
     distance: str,
@@ -35,34 +33,34 @@ def search_in_blocks(
 
     The values do not depend on the division: entries of products in whole tiles are the same everywhere.
     """
-    if best_way(inputs) != "walk":
+    if best_search(inputs) != "blocked":
         raise BadSpecification(
             "A search in blocks needs a CPU, numba, and a matrix library whose results do not depend on the size of a "
             "product. Evaluate in this process with a larger memory limit instead (--memory, without --jobs and --ray)."
         )
-    ready = Sorted(inputs)
+    ready = SortedInputs(inputs)
     workers = 1 if shards is None else shards.workers
     threads = (shards and shards.threads) or torch.get_num_threads()
-    division = divide(memory, inputs, ready.positives, metrics=len(wanted), workers=workers, threads=threads)
-    gallery = Chosen(inputs.gallery, ready.gallery_order)
-    query = gallery if inputs.self_search else Chosen(inputs.query)
+    division = divide(memory, inputs, ready.positives, metrics=len(metrics), workers=workers, threads=threads)
+    gallery = Selection(inputs.gallery, ready.gallery_order)
+    query = gallery if inputs.self_search else Selection(inputs.query)
     codes = inputs.gallery_codes.astype(np.min_scalar_type(len(inputs.classes)))
     change = change_for(query, gallery, distance=distance)
-    names = tuple(metric.name for metric in wanted)
-    job = Job(inputs.query, inputs.gallery, codes, change, names, ties, division.panel, trusted())
-    result = np.zeros((len(wanted), len(inputs.query)))
+    names = tuple(metric.name for metric in metrics)
+    job = Job(inputs.query, inputs.gallery, codes, change, names, ties, division.gallery, trusted())
+    result = np.zeros((len(metrics), len(inputs.query)))
     rows = []
 
-    def kept(blocks: Iterable[QueryBlock]) -> Iterator[QueryBlock]:
+    def sent(blocks: Iterable[QueryBlock]) -> Iterator[QueryBlock]:
         for block in blocks:
             rows.append(block.rows)  # a view of the order
             yield block
 
-    def here(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
-        return (measure(job, block, stage) for block in blocks)
+    def search_here(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+        return (block_values(job, block, stage) for block in blocks)
 
-    found = (here if shards is None else shards.map)(job, kept(ready.blocks(division)))
-    for number, values in enumerate(found):
+    search = search_here if shards is None else shards.map
+    for number, values in enumerate(search(job, sent(ready.blocks(division)))):
         result[:, rows[number]] = values
         if shards is not None:
             stage.advance(values.shape[1] * len(inputs.gallery))

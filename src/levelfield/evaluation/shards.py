@@ -15,18 +15,17 @@ from levelfield.distributed import processes
 from levelfield.distributed.ray_connection import LOCAL, connected
 from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.large.blocks import QueryBlock
-from levelfield.evaluation.large.counting import Job, measure
+from levelfield.evaluation.query_blocks import Job, QueryBlock, block_values
 
-MODULES = ("levelfield.evaluation.large.counting", "levelfield.evaluation.search.cpu_blocks")  # of every block
+MODULES = ("levelfield.evaluation.query_blocks", "levelfield.evaluation.search.blocked")  # of every block
 Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]
 
 
 @dataclass(frozen=True)
 class Shards:
-    """`map(job, blocks)` yields `measure(job, block)` of each block in order, from `workers` at a time.
+    """`map(job, blocks)` yields `block_values(job, block)` of each block in order, from `workers` at a time.
 
-    >>> Shards(map=lambda job, blocks: (measure(job, block) for block in blocks)).workers
+    >>> Shards(map=lambda job, blocks: (block_values(job, block) for block in blocks)).workers
     1
     """
 
@@ -97,7 +96,7 @@ def _serve(pipe: Connection, job: Job, threads: int) -> None:
         except EOFError:
             return
         try:
-            pipe.send(measure(job, block))
+            pipe.send(block_values(job, block))
         except LevelfieldError as error:
             pipe.send(error)
         except Exception as error:  # of a user's metric; its class may not exist in the other process
@@ -129,4 +128,4 @@ def on_ray(address: str | None = None) -> Iterator[Shards]:
 
 def _on_one_core(job: Job, block: QueryBlock) -> Array:
     torch.set_num_threads(1)
-    return measure(job, block)
+    return block_values(job, block)

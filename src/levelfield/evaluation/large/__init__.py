@@ -1,1 +1,0 @@
-"""Exact retrieval metrics in less memory than the embeddings need: blocks of queries against panels of the gallery."""
