@@ -30,7 +30,7 @@ def test_the_line_has_the_figures_and_says_of_what(result: Evaluation) -> None:
 def test_the_table_has_a_line_for_each_metric(result: Evaluation) -> None:
     html = result._repr_html_()
     assert html.count("<tr>") == 4
-    assert "<th>90% interval over classes</th>" in html
+    assert ">90% interval over classes</th>" in html
     low, high = result.intervals["map@r"].low, result.intervals["map@r"].high
     assert f"<td>map@r</td><td>{result['map@r']:.4f}</td><td>{low:.4f}-{high:.4f}</td>" in html
     assert "<p>17 queries of 8 classes" in html
