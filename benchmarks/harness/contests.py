@@ -120,6 +120,7 @@ CONTESTS = [
         {"name": "AngularLoss", "alpha": 45},
         at.PML_ANGULAR,
     ),
+    Contest("angular + n_pair, sampled", "angular", {}, {}),
     Contest("angular + n_pair, all", "angular", {"form": "all"}, at.ANGULAR_N_PAIR),
     Contest(
         "histogram, 65",
@@ -145,7 +146,9 @@ CONTESTS = [
         {"name": "TripletMarginLoss", "margin": 0.2, "distance": "SNRDistance"},
         at.PML_HISTOGRAM_SNR,
     ),
+    Contest("snr, contrastive all", "snr", {"form": "contrastive", "miner": "all"}, {}),
     Contest("snr, distance_weighted", "snr", {}, at.DISTANCE_WEIGHTED),
+    Contest("quadruplet, all", "quadruplet", {"miner": "all"}, {}),
     Contest("quadruplet, distance_weighted", "quadruplet", {}, at.DISTANCE_WEIGHTED),
     Contest("prototypical", "prototypical"),
     # With well-separated classes PML's miners find almost no tuples; the targets are the same.

@@ -1,15 +1,31 @@
-"""Checks of settings, made when a part is created; the error messages state the valid values."""
+"""Settings of parts: which ones a part takes, and checks of their values by the annotations.
+
+`margin: float`, `scale: Annotated[float, Gt(0)]`, `mode: Literal["draw", "cover"]` and `normalize: bool` state the
+valid values, and the error messages repeat them, also for a user's own part.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le
 
 from levelfield.errors import BadSpecification, nearest
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Share = Annotated[float, Ge(0), Le(1)]
+Count = Annotated[int, Ge(1)]
+Natural = Annotated[int, Ge(0)]
 
 
 def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
@@ -25,25 +41,122 @@ def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
     return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
 
-def check_keywords(what: str, given: Iterable[str], entry: Callable[..., Any], *, also: Iterable[str] = ()) -> None:
-    """Refuse a keyword that `entry` does not take.
+def check_settings(
+    what: str, settings: Mapping[str, Any], entry: Callable[..., Any], *, also: Iterable[str] = ()
+) -> None:
+    """Refuse a setting that `entry` does not take, or whose value its annotation does not allow.
 
-    >>> def triplet(*, margin=0.2): ...
-    >>> check_keywords("objective 'triplet'", ["margn"], triplet)
+    >>> def triplet(*, margin: float = 0.2): ...
+    >>> check_settings("objective 'triplet'", {"margn": 0.1}, triplet)
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: The objective 'triplet' has no setting 'margn'. Did you mean 'margin'? ...
+    >>> check_settings("objective 'triplet'", {"margin": "wide"}, triplet)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'margin' is 'wide'; expected a finite number.
     """
     takes = accepted(entry)
-    if takes is None:
-        return
-    names = sorted({*takes, *also})
-    for name in given:
-        if name not in names:
-            close = nearest(name, names)
-            hint = f" Did you mean '{close}'?" if close else ""
-            has = f"It takes: {', '.join(names)}." if names else "It takes none."
-            raise BadSpecification(f"The {what} has no setting '{name}'.{hint} {has}")
+    if takes is not None:
+        names = sorted({*takes, *also})
+        for name in settings:
+            if name not in names:
+                close = nearest(name, names)
+                hint = f" Did you mean '{close}'?" if close else ""
+                has = f"It takes: {', '.join(names)}." if names else "It takes none."
+                raise BadSpecification(f"The {what} has no setting '{name}'.{hint} {has}")
+    check_values(settings, entry)
+
+
+def check_values(settings: Mapping[str, Any], entry: Callable[..., Any]) -> None:
+    """Refuse values that the annotations of `entry` do not allow."""
+    known = _annotations(entry)
+    for name, value in settings.items():
+        if name in known:
+            converted(name, value, known[name])
+
+
+def checked(function: F) -> F:
+    """Decorator: check the arguments by their annotations, and convert integers to `float` and vice versa.
+
+    >>> @checked
+    ... def softmax(logits, *, temperature: Positive = 1.0): return temperature
+    >>> softmax(None, temperature=2)
+    2.0
+    >>> softmax(None, temperature=0)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'temperature' is 0; it must be above 0.
+    """
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*positional: Any, **named: Any) -> Any:
+        known = _annotations(function)
+        first = [converted(name, value, known.get(name)) for name, value in zip(names, positional, strict=False)]
+        named = {name: converted(name, value, known.get(name)) for name, value in named.items()}
+        return function(*first, *positional[len(names) :], **named)
+
+    return call  # type: ignore[return-value]
+
+
+def check_calls(kind: type) -> None:
+    """Let the constructor of a class check its arguments, see `checked`. For `__init_subclass__`."""
+    if "__init__" in vars(kind):
+        kind.__init__ = checked(vars(kind)["__init__"])  # type: ignore[misc]
+
+
+def converted(name: str, value: Any, annotation: Any) -> Any:
+    """The value in the type of its annotation; an annotation other than numbers, choices and their unions allows all.
+
+    >>> converted("size", 3.0, int), converted("size", "auto", int | str), converted("size", None, int | None)
+    (3, 'auto', None)
+    """
+    kind, *bounds = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    limits = {key: getattr(bound, sign) for bound in bounds for sign, key in _LIMITS.items() if hasattr(bound, sign)}
+    if kind is float:
+        return number(name, value, **limits)
+    if kind is int:
+        return whole(name, value, **{"least": -math.inf, **limits})
+    if kind is bool:
+        return one_of(name, value, (True, False))
+    if get_origin(kind) is Literal:
+        return one_of(name, value, get_args(kind))
+    return _of_union(name, value, get_args(kind)) if get_origin(kind) in (Union, UnionType) else value
+
+
+_LIMITS = {"gt": "above", "ge": "least", "le": "most"}
+
+
+def _of_union(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    """The value in the type of the member of the union that fits it."""
+    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    numbers = [kind for kind in kinds if (get_args(kind)[0] if get_origin(kind) is Annotated else kind) in (int, float)]
+    judged = bool(choices) + len(numbers) + (NoneType in kinds)
+    if value is None and NoneType in kinds:
+        return None
+    if choices and (isinstance(value, str) or (judged == len(kinds) and not numbers)):
+        return one_of(name, value, [*choices, *([None] if NoneType in kinds else [])])
+    if numbers and (isinstance(value, int | float) or judged == len(kinds)):
+        return converted(name, value, numbers[0])
+    return value
+
+
+@cache
+def _annotations(entry: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations of the arguments of a function, or of a class and its parents; without names unknown at run time."""
+    kinds = reversed(entry.__mro__) if isinstance(entry, type) else ()
+    constructors = [vars(kind)["__init__"] for kind in kinds if "__init__" in vars(kind)]
+    known: dict[str, Any] = {}
+    for function in map(inspect.unwrap, constructors or [entry]):
+        space = getattr(function, "__globals__", {})
+        for name, annotation in getattr(function, "__annotations__", {}).items():
+            try:
+                only = SimpleNamespace(__annotations__={name: annotation})
+                known[name] = typing.get_type_hints(only, globalns=space, include_extras=True)[name]
+            except NameError:  # imported for type checkers only, or local to a function
+                known.pop(name, None)
+    return known
 
 
 def number(
@@ -77,7 +190,7 @@ def number(
     return float(value)
 
 
-def whole(name: str, value: Any, *, least: int = 0, most: float = math.inf) -> int:
+def whole(name: str, value: Any, *, least: float = 0, most: float = math.inf) -> int:
     """Return `value` if it is an integer from `least` to `most`.
 
     >>> whole("iterations", 1.5)

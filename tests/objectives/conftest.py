@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.objectives import _class_scores
 from levelfield.randomness import stream
 
 LAYOUTS = {
@@ -21,9 +20,3 @@ def batch(request: pytest.FixtureRequest) -> tuple[torch.Tensor, torch.Tensor]:
     labels = torch.tensor(LAYOUTS[request.param])
     rows = torch.randn(len(labels), 5, generator=stream(1, request.param), dtype=torch.float64)
     return rows, labels
-
-
-@pytest.fixture(params=["definition", "closed form"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Objectives with class vectors by their definition, and in closed form, which otherwise needs many classes."""
-    monkeypatch.setattr(_class_scores, "MANY", 0 if request.param == "closed form" else 10**9)

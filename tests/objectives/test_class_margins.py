@@ -8,13 +8,10 @@ import math
 import pytest
 import torch
 from class_loops import Loop, Rows, agrees, cosine, entropy, sample
-from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives import Objective, create
+from levelfield.objectives import create
 from levelfield.testing import CLASSES, DIM, LAWS, Law
-
-pytestmark = pytest.mark.usefixtures("form")
 
 
 def mean_entropy(logit: object) -> Loop:
@@ -216,22 +213,6 @@ def test_active_counts_the_violated_proxies() -> None:
         loss.proxies.copy_(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
     loss(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
     assert int(loss.active) == 1  # 0.4 beyond the own proxy; the opposite one is 4 away
-
-
-def test_more_classes_than_a_chunk_holds() -> None:
-    """The sums over chunks, and labels at their borders."""
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.tensor([0, 1023, 1024, 2047, 2048, 2499])
-    rows = torch.randn(6, 4, generator=generator, dtype=torch.float64, requires_grad=True)
-    for name in ("softmax", "arcface", "proxy_nca", "proxy_anchor", "proxy_triplet", "soft_triple"):
-        loss = create(name, num_classes=2500, dim=4, generator=generator).double()
-        found = [gradients(loss, value, rows) for value in (loss(rows, labels), sum(loss.terms(rows, labels).values()))]
-        for quick, defined in zip(*found, strict=True):
-            torch.testing.assert_close(quick, defined, rtol=1e-8, atol=1e-12)
-
-
-def gradients(loss: Objective, value: Tensor, rows: Tensor) -> list[Tensor]:
-    return [value.detach(), *torch.autograd.grad(value, [rows, *loss.parameters()])]
 
 
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {

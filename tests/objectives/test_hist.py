@@ -11,12 +11,9 @@ from torch import Tensor
 
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives import Hist, _distributions
-from levelfield.objectives._distributions import distances, quick_distances
-from levelfield.objectives._hypergraph import propagation
+from levelfield.objectives import Hist
+from levelfield.objectives._hypergraph import distances, propagation
 from levelfield.randomness import stream
-
-pytestmark = pytest.mark.usefixtures("form")
 
 CLASSES, DIM, HIDDEN, LABELS = 5, 4, 3, torch.tensor([3, 0, 3, 1, 0, 3, 4])  # of class 2 there is nobody
 FORMS: dict[str, dict[str, Any]] = {
@@ -150,49 +147,6 @@ def test_there_is_no_parameter_without_a_use_and_each_has_a_rate(form: str) -> N
     assert hist.lr_multipliers() == {name: 7.0 if name in ("means", "log_vars") else 2.0 for name in own}
 
 
-@pytest.mark.parametrize("at_once", [1, 2, CLASSES, 100])
-def test_chunks_of_classes_change_nothing(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_distributions, "AT_ONCE", at_once)
-    found = []
-    for measured in (distances, quick_distances):
-        hist, embeddings = made(), rows().requires_grad_()
-        assert hist.means is not None
-        assert hist.log_vars is not None
-        distance = measured(embeddings, hist.means, hist.log_vars, log_var_clamp=(0.0, 1.0))
-        weights = torch.randn(distance.shape, generator=stream(0, "weights"), dtype=torch.float64)
-        found.append(
-            (distance, *torch.autograd.grad((weights * distance).sum(), [embeddings, hist.means, hist.log_vars]))
-        )
-    for defined, quick in zip(*found, strict=True):
-        torch.testing.assert_close(quick, defined)
-
-
-@pytest.mark.parametrize("hidden", [2, 9])  # fewer and more than classes: G comes after or before the classifier
-@pytest.mark.parametrize("at_once", [2, 100])
-def test_all_gradients_in_closed_form_are_those_of_the_definition(
-    hidden: int, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_distributions, "AT_ONCE", at_once)
-    for settings in (FORMS["other numbers"], {**FORMS["other weights"], "layer_norm": False}):
-        hist, embeddings = made(width=hidden, **settings), rows().requires_grad_()
-        inputs = [embeddings, *hist.parameters()]
-        weights = torch.ones(len(LABELS), dtype=torch.float64)  # with weights only the definition will do
-        defined = torch.autograd.grad(3 * sum(hist.terms(embeddings, LABELS, weights=weights).values()), inputs)
-        loss = 3 * hist(embeddings, LABELS)
-        for _ in range(2):  # asked twice, the way back finds the same
-            for quick, plain in zip(torch.autograd.grad(loss, inputs, retain_graph=True), defined, strict=True):
-                torch.testing.assert_close(quick, plain)
-
-
-@pytest.mark.parametrize("number", [1, 7])
-def test_the_gradient_from_above_is_not_written_to(number: int) -> None:
-    hist, embeddings = made(), rows()[:number].requires_grad_()
-    distance = quick_distances(embeddings, hist.means, hist.log_vars, log_var_clamp=(0.0, 6.0))  # type: ignore[arg-type]
-    for upstream in (torch.ones_like(distance), torch.ones_like(distance.T).T):
-        distance.backward(upstream, retain_graph=True)
-        assert upstream.eq(1).all()
-
-
 def test_only_variances_within_the_clamp_learn() -> None:
     hist = made()
     hist(rows(), LABELS).backward()
@@ -206,7 +160,7 @@ def test_distances_of_unit_rows_stay_within_0_and_4_in_float32() -> None:
     generator = stream(0, "many")
     means = torch.randn(300, 512, generator=generator)
     near = torch.cat((means, -means)) * torch.linspace(0.1, 50, 600)[:, None]
-    found = quick_distances(near, means, torch.full_like(means, -1.0), log_var_clamp=(0.0, 6.0))
+    found = distances(near, means, torch.full_like(means, -1.0), log_var_clamp=(0.0, 6.0))
     torch.testing.assert_close(found.diagonal(), torch.zeros(300), rtol=0, atol=2e-6)
     torch.testing.assert_close(found[300:].diagonal(), torch.full((300,), 4.0), rtol=0, atol=2e-6)
 

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import create
-from levelfield.objectives._histograms import soft_counts, tallies
 from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
@@ -46,22 +45,6 @@ def test_perfect_order_costs_nothing_and_the_reverse_one() -> None:
     assert loss(rows, torch.tensor([0, 0, 1, 1])).item() == 0
     assert loss(rows[:2], torch.tensor([0, 1])).item() == 0  # no positive pair
     assert loss(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 0, 1])).item() == 1
-
-
-def test_raw_rows_beyond_the_nodes_stay_on_the_last_bin() -> None:
-    rows = torch.tensor([[3.0, 0.0], [2.0, 1.0], [1.0, -4.0]], requires_grad=True)
-    loss = create("histogram", bins=5, normalize=False)
-    labels = torch.tensor([0, 0, 1])
-    quick, plain = loss(rows, labels), loss.terms(rows, labels)["histogram"]
-    torch.testing.assert_close(quick, plain)
-    torch.testing.assert_close(torch.autograd.grad(quick, rows), torch.autograd.grad(plain, rows))
-
-
-def test_tallies_of_blocks_are_the_soft_counts() -> None:
-    position = torch.rand(8, 2**16, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 4
-    wanted = soft_counts(position, torch.ones(1, 2**16), 5)
-    found = torch.cat([tally.histograms() for tally in tallies(position.clone(), 5)])
-    torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

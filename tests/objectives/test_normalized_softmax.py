@@ -10,8 +10,6 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import NormalizedSoftmax
 from levelfield.randomness import stream
 
-pytestmark = pytest.mark.usefixtures("form")
-
 
 def cosine(x: list[float], y: list[float]) -> float:
     return sum(a * b for a, b in zip(x, y, strict=True)) / (math.hypot(*x) * math.hypot(*y))

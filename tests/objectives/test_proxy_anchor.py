@@ -7,10 +7,14 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives import ProxyAnchor, create
+from levelfield.objectives import ProxyAnchor, create, proxy_anchor
 from levelfield.randomness import stream
 
-pytestmark = pytest.mark.usefixtures("form")
+
+@pytest.fixture(params=["definition", "closed form"], autouse=True)
+def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The closed form otherwise needs many classes."""
+    monkeypatch.setattr(proxy_anchor, "MANY", 0 if request.param == "closed form" else 10**9)
 
 
 def cosine(x: list[float], y: list[float]) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.gradcheck import GradcheckError
 
 from levelfield import objectives
-from levelfield.objectives import Objective, _class_scores
+from levelfield.objectives import Objective, proxy_anchor
 from levelfield.testing import CLASSES, DIM, LAWS, Factory, Law, LawBroken, broken_laws, check_objective, verdicts
 
 SIZES = {"num_classes": CLASSES, "dim": DIM}
@@ -42,8 +42,8 @@ VARIANTS = {
 
 @pytest.fixture(autouse=True)
 def _closed_forms_with_few_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The laws' batches have few classes, with which closed forms over class vectors are not taken."""
-    monkeypatch.setattr(_class_scores, "MANY", 0)
+    """The laws' batches have few classes, with which the closed form of proxy anchor is not used."""
+    monkeypatch.setattr(proxy_anchor, "MANY", 0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

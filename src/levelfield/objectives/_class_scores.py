@@ -19,7 +19,6 @@ from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
 
-MANY = 700  # class vectors: benchmarks/objectives.py finds speedups of 1.2 to 1.6 from 774 on, 0.9 to 1.2 with 100
 AT_ONCE = 1024  # class vectors in a chunk
 LOWEST = -1e30  # below every score, but finite: differences of infinities are NaN
 
@@ -33,11 +32,6 @@ class Chunk(NamedTuple):
 
 Weights = Callable[[Chunk, Tensor, Tensor], Tensor]
 """(chunk, its scores, buffer) -> derivative of the loss by the scores, in the buffer (vectors, b)."""
-
-
-def many(classes: int) -> bool:
-    """Whether there are enough classes for the closed form to be faster."""
-    return classes >= MANY
 
 
 class ClassScores:
@@ -159,7 +153,6 @@ class Gradients:
         return through_unit(self._rows * self.gradient, self.scores.rows, self.scores.lengths)
 
 
-Target = Callable[[Tensor], tuple[Tensor, Tensor | float]]  # own scores -> their logits and the derivative
 Pool = Callable[[Tensor], Tensor]  # scores of a chunk's vectors -> scores of its classes
 
 
@@ -188,47 +181,21 @@ def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = Non
     return own, top + sums.log2_()
 
 
-def cross_entropy(
-    scores: ClassScores,
-    *,
-    scale: float,
-    target: Target | None = None,
-    smoothing: float = 0.0,
-    include_true: bool = True,
-    pool: Pool | None = None,
-) -> Loss:
-    """Mean cross-entropy of the logits scale * s, with target(s) for the true class.
-
-    smoothing: the share spread over all classes. Without `include_true` the true class is not in the denominator.
-    """
-    samples, classes = max(1, len(scores.rows)), len(scores.vectors) // scores.per_class
+def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Pool) -> Loss:
+    """Mean cross-entropy of the logits scale * s, with scale * (s - margin) for the true class."""
+    samples = max(1, len(scores.rows))
     own, others = log_sum_of_others(scores, scale, pool)
-    logit, rise = (scale * own, scale) if target is None else target(own)
-    excess = others / LOG2_E - logit
-    terms, share = excess, torch.ones_like(excess)
-    if include_true:
-        terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
-    pull = -share
-    if smoothing:
-        negatives = scale * (scores.matrix.sum(0) - own)
-        terms = terms + smoothing * (logit - (logit + negatives) / classes)
-        pull = pull + smoothing * (1 - 1 / classes)
-    pull = pull * rise / samples
+    excess = others / LOG2_E - scale * (own - margin)
+    terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
+    pull = -share * scale / samples
     shift = (share * (scale / samples)).log2_().sub_(others)
 
     def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
         torch.add(shift, block, alpha=scale * LOG2_E, out=out).exp2_()
-        if smoothing:
-            out -= smoothing * scale / (classes * samples)
         out[chunk.own] = pull[chunk.own[1]]
         return out
 
     return Loss(terms.sum() / samples, weights)
-
-
-def pays(given: Given, vectors: Tensor) -> bool:
-    """Whether scores in chunks are faster than the definition and support all its features."""
-    return many(len(vectors)) and given.weights is None and given.embeddings.dtype == vectors.dtype
 
 
 def differentiable(

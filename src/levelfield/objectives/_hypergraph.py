@@ -1,4 +1,4 @@
-"""The hypergraph of a batch and the two-layer network on it (lim2022 section 3.2; Feng et al. 2019)."""
+"""Class distributions, the hypergraph of a batch, and the network on it (lim2022 section 3; Feng et al. 2019)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,28 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from levelfield.geometry import Geometry, unit
+
+Bounds = tuple[float, float]
+
+
+def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_clamp: Bounds) -> Tensor:
+    """D_ic = sum_f (x_if - m_cf)^2 / v_cf (b, C): squared distances of unit rows x and unit means m, v = exp(clamped
+    log_vars).
+
+    rows: (b, d). means, log_vars: (C, d); without log_vars the means are proxies, v = 1.
+
+    >>> rows, means = torch.tensor([[2.0, 0.0], [0.0, 5.0]]), torch.tensor([[1.0, 0.0]])
+    >>> distances(rows, means, torch.tensor([[-3.0, 2.0]]), log_var_clamp=(0, 6))  # 1/1 + 1/e^2
+    tensor([[0.0000],
+            [1.1353]])
+    """
+    if log_vars is None:
+        return Geometry(rows, means, normalize=True).squared_distance
+    x, m = unit(rows), unit(means)
+    precision = functional.hardtanh(log_vars, *log_var_clamp).neg().exp()
+    return x.square() @ precision.T - 2 * x @ (m * precision).T + (m.square() * precision).sum(1)
 
 
 def semantic_tuples(own: Tensor, distance: Tensor, *, alpha: float) -> Tensor:

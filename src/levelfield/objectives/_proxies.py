@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import ClassScores, Target, cross_entropy, differentiable, pays
-from levelfield.objectives._contract import Given, Objective
+from levelfield.objectives._contract import Objective
 from levelfield.randomness import stream
 from levelfield.settings import number, one_of
 
@@ -63,25 +62,6 @@ class ProxyObjective(Objective):
     def cosine(self, embeddings: Tensor) -> Tensor:
         """Cosines (b, num_classes) of raw rows and proxies."""
         return Geometry(embeddings, self.proxies, normalize=True).similarity
-
-    def quick_entropy(
-        self,
-        given: Given,
-        *,
-        scale: float,
-        target: Target | None = None,
-        smoothing: float = 0.0,
-        include_true: bool = True,
-    ) -> Tensor | None:
-        """Mean cross-entropy of scaled cosines in closed form, see `cross_entropy`; None if it would not be faster."""
-        if not pays(given, self.proxies):
-            return None
-        scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
-        loss = cross_entropy(scores, scale=scale, target=target, smoothing=smoothing, include_true=include_true)
-        plain = self.definition(given)
-        return differentiable(
-            loss.value, given, self.proxies, lambda upstream: scores.back(loss.weights, upstream), plain
-        )
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"proxies": self.proxy_lr_multiplier}

@@ -123,8 +123,8 @@ class ShardedClasses(Objective):
         scale, include_true = _scale(self._objective)
         sums = from_each(_sums(scores, given, vectors, scale), self._ranks)  # (ranks, 2, b)
         own, others = sums[:, 0].sum(0), sums[:, 1].logsumexp(0)
-        target = getattr(self._objective, "_target", None)
-        logit = scale * own if target is None else target(own)[0]
+        objective = self._objective
+        logit = objective.target_logit(own) if isinstance(objective, ArcFace | CosFace) else scale * own
         terms = torch.logaddexp(others, logit) - logit if include_true else others - logit
         return terms.sum() / max(1, len(terms))
 

@@ -38,13 +38,6 @@ def _sine(cosine: Tensor) -> Tensor:
     return squared.masked_fill(flat, 1).sqrt().masked_fill(flat, 0)
 
 
-def _slope(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) -> Tensor:
-    """Derivative of `cosine_with_margin`."""
-    sine = _sine(cosine)
-    slope = math.cos(margin) + math.sin(margin) * cosine / sine.masked_fill(sine == 0, torch.inf)
-    return slope if beyond_pi == "plain" else slope.masked_fill(cosine < -math.cos(margin), 1)
-
-
 @register(
     "arcface",
     Facts(
@@ -100,16 +93,12 @@ class ArcFace(ProxyObjective):
     def parts(self, given: Given) -> dict[str, Tensor]:
         cosine = self.cosine(given.embeddings)
         own = given.labels[:, None]
-        moved = cosine_with_margin(cosine.gather(1, own), margin=self.margin, beyond_pi=self.beyond_pi)
-        logits = self.scale * cosine.scatter(1, own, moved)
+        logits = (self.scale * cosine).scatter(1, own, self.target_logit(cosine.gather(1, own)))
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.scale * self.cosine(embeddings)
 
-    def quick(self, given: Given) -> Tensor | None:
-        return self.quick_entropy(given, scale=self.scale, target=self._target)
-
-    def _target(self, own: Tensor) -> tuple[Tensor, Tensor]:
-        moved = cosine_with_margin(own, margin=self.margin, beyond_pi=self.beyond_pi)
-        return self.scale * moved, self.scale * _slope(own, margin=self.margin, beyond_pi=self.beyond_pi)
+    def target_logit(self, cosine: Tensor) -> Tensor:
+        """Logit of the true class from its cosine."""
+        return self.scale * cosine_with_margin(cosine, margin=self.margin, beyond_pi=self.beyond_pi)

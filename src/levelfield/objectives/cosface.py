@@ -74,8 +74,6 @@ class CosFace(ProxyObjective):
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.scale * self.cosine(embeddings)
 
-    def quick(self, given: Given) -> Tensor | None:
-        return self.quick_entropy(given, scale=self.scale, target=self._target)
-
-    def _target(self, own: Tensor) -> tuple[Tensor, float]:
-        return self.scale * (own - self.margin), self.scale
+    def target_logit(self, cosine: Tensor) -> Tensor:
+        """Logit of the true class from its cosine."""
+        return self.scale * (cosine - self.margin)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table, hide_, put_
-from levelfield.objectives._closed import closed, wants_slope
+from levelfield.labels import class_masks
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._histograms import node_below_, soft_counts, tallies
+from levelfield.objectives.histogram import soft_counts
 from levelfield.settings import one_of, whole
 
 
@@ -65,36 +63,6 @@ class FastAP(Objective):
         self.active = (terms.detach() > 0).sum()
         anchors = (positives > 0).sum().clamp_min(1)
         return {"fast_ap": (terms if given.weights is None else terms * given.weights).sum() / anchors}
-
-    def quick(self, given: Given) -> Tensor | None:
-        """An entry between nodes r and r + 1 changes H only at r, so a negative's slope is a look-up by its bin."""
-        if given.weights is not None:
-            return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = class_table(given.labels), geometry.squared_distance  # overwritten: not needed again
-        matrix.mul_(self._per_unit).clamp_max_(self._nowhere)
-        positives = table.counts.to(matrix.dtype)
-        valid = positives > 0
-        anchors = valid.sum().clamp_min(1)
-        scale = (valid * self._per_unit / positives.clamp_min(1) / anchors)[:, None]
-        position = matrix.gather(1, table.others)
-        near = self._histograms(position, table.valid)
-        running, others = near.cumsum(1), near.clone()
-        for tally in tallies(hide_(matrix, table, self._nowhere), self.bins + 3):
-            rows = tally.rows
-            others[rows] += tally.histograms()[:, :-2].relu_()  # rounding may give negative values
-            if wants_slope(given.embeddings):
-                push = near[rows] * running[rows] * _inverse(others[rows].cumsum(1)).square_() * -scale[rows]
-                torch.gather(functional.pad(push, (0, 1)), 1, tally.lower, out=tally.block)
-        terms = (1 - average_precision(near, others, positives)) * valid
-        self.active = (terms > 0).sum()
-        inverse = _inverse(others.cumsum(1))
-        share, precision = near * inverse, running * inverse
-        pull = share * (1 - precision) + precision - functional.pad(precision[:, 1:], (0, 1))
-        lower = node_below_(position, self.bins + 3).long()
-        put_(matrix.fill_diagonal_(0), table, functional.pad(pull * scale, (0, 1)).gather(1, lower))
-        value = terms.sum() / anchors
-        return closed(given.embeddings, geometry, value, matrix, "squared_distance", self.definition(given))
 
     @property
     def _per_unit(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -12,10 +11,16 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._class_scores import many
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._distributions import Bounds, distances, quick_distances
-from levelfield.objectives._hypergraph import Network, attention, network_logits, propagation, semantic_tuples
+from levelfield.objectives._hypergraph import (
+    Bounds,
+    Network,
+    attention,
+    distances,
+    network_logits,
+    propagation,
+    semantic_tuples,
+)
 from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.objectives._start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
@@ -208,31 +213,21 @@ class Hist(Objective):
         return functional.layer_norm(embeddings, embeddings.shape[1:]) if self.layer_norm else embeddings
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        return self._parts(given, distances)
-
-    def quick(self, given: Given) -> Tensor | None:
-        """Use the closed form of the distances, which dominate the cost with many classes."""
-        own = {parameter.dtype for parameter in self.parameters()}
-        if self.log_vars is None or not many(self.num_classes) or own != {given.embeddings.dtype}:
-            return None
-        return self.total(self._parts(given, quick_distances))
-
-    def _parts(self, given: Given, measured: Callable[..., Tensor]) -> dict[str, Tensor]:
-        found, terms = self.steps(given.embeddings, given.labels, measured=measured), {}
-        if found.distance is not None and self.distribution_weight:
-            entropy = mean_entropy(-self.tau * found.distance, given.labels, given.weights)
+        steps, terms = self.steps(given.embeddings, given.labels), {}
+        if steps.distance is not None and self.distribution_weight:
+            entropy = mean_entropy(-self.tau * steps.distance, given.labels, given.weights)
             terms["distribution"] = self.distribution_weight * entropy
-        if found.logits is not None:
-            terms["classification"] = self.lambda_s * mean_entropy(found.logits, given.labels, given.weights)
+        if steps.logits is not None:
+            terms["classification"] = self.lambda_s * mean_entropy(steps.logits, given.labels, given.weights)
         return terms
 
-    def steps(self, embeddings: Tensor, labels: Tensor, *, measured: Callable[..., Tensor] = distances) -> Steps:
-        """All steps of the method, for rows in working precision. `measured`: function that computes distances."""
+    def steps(self, embeddings: Tensor, labels: Tensor) -> Steps:
+        """All steps of the method, for rows in working precision."""
         dtype = torch.promote_types(embeddings.dtype, next(self.parameters()).dtype)
         own = {name: parameter.to(dtype) for name, parameter in self.named_parameters()}
         z, distance = self.z(embeddings.to(dtype)), None
         if "means" in own:
-            distance = measured(z, own["means"], own.get("log_vars"), log_var_clamp=self.log_var_clamp)
+            distance = distances(z, own["means"], own.get("log_vars"), log_var_clamp=self.log_var_clamp)
         if not self.lambda_s:
             return Steps(distance)
         if self.relations == "linear":

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.geometry import Geometry, widest
-from levelfield.labels import class_masks, class_table, hide_, put_
-from levelfield.objectives._closed import closed, wants_slope
+from levelfield.geometry import Geometry
+from levelfield.labels import class_masks
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._histograms import node_below_, soft_counts, tallies
 from levelfield.settings import one_of, whole
 
 
@@ -20,6 +18,30 @@ def overlap(positive: Tensor, negative: Tensor) -> Tensor:
     tensor([0.0000, 0.2500, 0.0000])
     """
     return negative * positive.cumsum(0)
+
+
+def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
+    """Histograms (m, nodes) of the rows of `position` (m, n), given in units of nodes.
+
+    A value r + w adds 1 - w to node r and w to node r + 1; beyond the last node the line is extrapolated.
+
+    >>> soft_counts(torch.tensor([[0.25, 1.0, 2.0]]), torch.tensor([[True, True, True]]), 3)
+    tensor([[0.7500, 1.2500, 1.0000]])
+    """
+    lower = node_below_(position.detach().clone(), nodes)
+    share, index = position - lower, lower.long()
+    empty = position.new_zeros(len(position), nodes)
+    return empty.scatter_add(1, index, (1 - share) * counted).scatter_add(1, index + 1, share * counted)
+
+
+def node_below_(position: Tensor, nodes: int) -> Tensor:
+    """The lower node of each value, in place; the node of NaN is 0, and its share stays NaN.
+
+    >>> node_below_(torch.tensor([-0.1, 1.5, 9.0, torch.nan]), 5)
+    tensor([0., 1., 3., 0.])
+    """
+    torch.fmax(position.floor_(), position.new_zeros(()), out=position)
+    return position.clamp_max_(nodes - 2)
 
 
 @register(
@@ -61,29 +83,6 @@ class Histogram(Objective):
         terms = overlap(*sides)
         self.active = (terms.detach() > 0).sum()
         return {"histogram": terms.sum()}
-
-    def quick(self, given: Given) -> Tensor | None:
-        """Compute the positives' histogram first: each negative's slope is then a look-up by its bin."""
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, matrix = class_table(given.labels), geometry.similarity  # overwritten: not needed again
-        matrix.add_(1).mul_(self._per_unit)
-        n, ordered = len(matrix), table.counts.sum().to(matrix.dtype)  # integer divisors would give float32
-        positives, negatives = ordered.clamp_min(1), (n * (n - 1) - ordered).clamp_min(1)
-        near = matrix.gather(1, table.others)
-        pull = soft_counts(near.reshape(1, -1), table.valid.reshape(1, -1), self.bins)[0] / positives
-        slopes = pull[1:] * (self._per_unit / negatives)
-        push = torch.zeros(self.bins, dtype=widest(pull.device), device=pull.device)
-        for tally in tallies(hide_(matrix, table, 0), self.bins):
-            push += tally.histograms().sum(0, dtype=push.dtype)
-            if wants_slope(given.embeddings):
-                torch.gather(slopes.expand(len(tally.block), -1), 1, tally.lower, out=tally.block)
-        push[0] -= n + ordered  # all masked entries are on the first node
-        push = (push / negatives).to(pull.dtype)
-        terms = overlap(pull, push)
-        self.active = (terms > 0).sum()
-        lower = node_below_(near, self.bins).long()
-        put_(matrix.fill_diagonal_(0), table, push[lower] * (-self._per_unit / positives))
-        return closed(given.embeddings, geometry, terms.sum(), matrix, "similarity", self.definition(given))
 
     @property
     def _per_unit(self) -> float:

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
-from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice
-from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.settings import number, one_of
 
@@ -126,39 +124,6 @@ class Margin(Objective):
             weights = given.weights.index_select(0, anchor)
             pull, push, beta = pull * weights, push * weights, beta * weights
         return self._divided(pull.sum(), push.sum(), beta.sum(), active)
-
-    def quick(self, given: Given) -> Tensor | None:
-        """All triplets: the negatives are the matrix with the few positives masked."""
-        if given.weights is not None or not self.takes_everything(given):
-            return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, distance, n = class_table(given.labels), geometry.distance, len(given.labels)
-        beta = self._beta(given.labels).detach().to(distance.dtype).expand(n)
-        positives = table.counts
-        negatives = n - 1 - positives
-        pull = ((distance.gather(1, table.others) - beta[:, None] + self.margin) * table.valid).relu_()
-        push = hide_((beta[:, None] + self.margin) - distance, table, -torch.inf).relu_()
-        near, far = (pull.sum(1) * negatives).sum(), (push.sum(1) * positives).sum()
-        slope = torch.gt(push, 0, out=push)
-        pulled, pushed, pairs = (pull > 0).sum(1), slope.sum(1), positives * negatives
-        active = self._active_of_all(positives, negatives, pulled, pushed.long())
-        value = self.total(self._divided(near, far, (beta * pairs).sum(), active))
-        scale = active.clamp_min(1).to(near.dtype).reciprocal()
-        of_betas = (pushed * positives - pulled * negatives) * scale
-        of_betas += pairs * (self.nu * (scale if self.nu_reduction == "pairs" else torch.ones_like(scale)))
-        slope *= (-scale * positives)[:, None]
-        put_(slope, table, (pull > 0) * (scale * negatives)[:, None])
-        inputs = [given.embeddings, self.beta]
-        if not wants_slope(*inputs):
-            return value
-
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            own = torch.zeros_like(self.beta)
-            classes = given.labels if self.beta_per_class else torch.zeros_like(given.labels)
-            own.index_add_(0, classes, of_betas.to(own.dtype))
-            return [back_to_rows(geometry, slope, "distance").mul_(upstream), own.mul_(upstream)]
-
-        return attached(value, inputs, slopes, self.definition(given))
 
     def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
         """Over all triplets, each positive pair counts once per negative of its anchor, and vice versa."""

@@ -83,11 +83,6 @@ class NormalizedSoftmax(ProxyObjective):
         entropy = mean_entropy(self.logits(rows), given.labels, given.weights, self.smoothing_over_all)
         return {"classification": entropy}
 
-    def quick(self, given: Given) -> Tensor | None:
-        if self._drops:
-            return None  # second derivatives would draw another mask
-        return self.quick_entropy(given, scale=1 / self.temperature, smoothing=self.smoothing_over_all)
-
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.cosine(embeddings) / self.temperature
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.geometry import Geometry
-from levelfield.labels import class_table
-from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import against_negatives
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
 from levelfield.settings import number, one_of
@@ -60,14 +56,3 @@ class NTXent(Objective):
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if given.weights is None else given.weights[:, None]
         return {"nt_xent": mean(terms, positive, "mean", weights)}
-
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels):
-            return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = class_table(given.labels)
-        pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
-        terms, slope = against_negatives(geometry.similarity, table, scale=1 / self.temperature, divisor=pairs)
-        self.active = (terms > 0).sum()
-        plain = self.definition(given)
-        return closed(given.embeddings, geometry, terms.sum() / pairs, slope, "similarity", plain)

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable, pays
+from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable
 from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective
 from levelfield.objectives._sums import log_one_plus_sum_exp
 from levelfield.settings import number
+
+MANY = 700  # proxies from which the closed form is faster
 
 
 def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delta: float) -> tuple[Tensor, Tensor]:
@@ -85,7 +87,8 @@ class ProxyAnchor(ProxyObjective):
         return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}
 
     def quick(self, given: Given) -> Tensor | None:
-        if not len(given.labels) or not pays(given, self.proxies):
+        few = len(self.proxies) < MANY or not len(given.labels)
+        if few or given.embeddings.dtype != self.proxies.dtype:
             return None
         scores = ClassScores(given.embeddings, self.proxies, given.labels)
         slope = wants_slope(given.embeddings, self.proxies)

@@ -98,11 +98,3 @@ class ProxyNCA(ProxyObjective):
         terms = proxy_nca_terms(distance, given.labels, scale=self.scale)
         weighted = terms if given.weights is None else terms * given.weights
         return {"classification": weighted.sum() / max(1, len(terms))}
-
-    def quick(self, given: Given) -> Tensor | None:
-        return self.quick_entropy(
-            given,
-            scale=2 * self.scale,  # -D = 2 cos - 2, and the constant drops out
-            smoothing=self.smoothing_over_all,
-            include_true=self.include_true,
-        )

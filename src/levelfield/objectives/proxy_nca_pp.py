@@ -68,6 +68,3 @@ class ProxyNCAPlusPlus(ProxyObjective):
     def parts(self, given: Given) -> dict[str, Tensor]:
         logits = proxy_nca_pp_logits(self.cosine(given.embeddings), temperature=self.temperature)
         return {"classification": mean_entropy(logits, given.labels, given.weights)}
-
-    def quick(self, given: Given) -> Tensor | None:
-        return self.quick_entropy(given, scale=2 / self.temperature)

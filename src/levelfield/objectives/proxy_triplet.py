@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._class_scores import Chunk, ClassScores, differentiable, pays
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective
 from levelfield.settings import number, one_of
@@ -95,38 +94,6 @@ class ProxyTriplet(ProxyObjective):
         self.active = (hinges.detach() > 0).sum()
         weighted = hinges if given.weights is None else hinges * given.weights[:, None]
         return {"triplet": weighted.sum() / self._divisor(len(given.labels))}
-
-    def quick(self, given: Given) -> Tensor | None:
-        if not self.squared or not pays(given, self.proxies):
-            return None
-        scores = ClassScores(given.embeddings, self.proxies, given.labels).filled()
-        rise = 2 * self.scale  # -D = 2 cos - 2
-        own = scores.matrix[given.labels, torch.arange(len(given.labels), device=given.labels.device)]
-        offset, buffer = self.margin - rise * own, scores.buffer()
-        value, counts = own.new_zeros(()), torch.zeros_like(own)
-
-        def violations(chunk: Chunk, block: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-            """Sum of the chunk's hinges, and 1 where one is above 0, 0 elsewhere."""
-            hinges = torch.add(offset, block, alpha=rise, out=out)
-            hinges[chunk.own] = 0
-            return hinges.relu_().sum(), torch.gt(hinges, 0, out=hinges)
-
-        for chunk in scores.chunks:
-            block = scores.block(chunk)
-            total, above = violations(chunk, block, buffer[: len(block)])
-            value += total
-            counts += above.sum(0)
-        self.active = counts.sum().long()
-        divisor = torch.as_tensor(self._divisor(len(own))).to(own)  # dividing by an integer tensor would give float32
-        each = rise / divisor
-
-        def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
-            slope = violations(chunk, block, out)[1].mul_(each)
-            slope[chunk.own] = (-each * counts)[chunk.own[1]]
-            return slope
-
-        value, plain = value / divisor, self.definition(given)
-        return differentiable(value, given, self.proxies, lambda upstream: scores.back(weights, upstream), plain)
 
     def _divisor(self, samples: int) -> Tensor | int:
         """Divisor of the sum of all hinges, at least 1."""

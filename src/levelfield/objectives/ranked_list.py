@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from levelfield.geometry import Geometry
-from levelfield.labels import class_table, hide_, put_
-from levelfield.objectives._closed import LOG2_E, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
 from levelfield.settings import number, one_of
@@ -107,28 +103,6 @@ class RankedList(Objective):
             pull, push = pull * given.weights, push * given.weights
         return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels):
-            return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, distance = class_table(given.labels), geometry.distance
-        near = distance.gather(1, table.others)
-        inside = _weights_((near - self._inner).masked_fill_(~table.valid, -torch.inf), self.temperature_pos)
-        outside = _weights_(hide_(self.alpha - distance, table, -torch.inf), self.temperature)
-        pull = (_mean(inside, near) - self._inner) * (inside.sums > 0)
-        push = (self.alpha - _mean(outside, distance)) * (outside.sums > 0)
-        near_terms, far_terms = pull * self._pull_weight, push * self.lam
-        divisor = self._divisor(near_terms, far_terms)
-        value = self.total({"positive": near_terms.sum() / divisor, "negative": far_terms.sum() / divisor})
-        slope, near_slope = outside.weights, inside.weights
-        if self.weight_grad:
-            slope.mul_((distance * -self.temperature).add_(1 + self.temperature * (self.alpha - push)))
-            near_slope.mul_(1 + self.temperature_pos * (near - self._inner - pull))
-        slope.mul_(-self.lam / divisor / outside.sums.clamp_min(1))
-        near_slope.mul_(self._pull_weight / divisor / inside.sums.clamp_min(1))
-        put_(slope, table, near_slope)
-        return closed(given.embeddings, geometry, value, slope, "distance", self.definition(given))
-
     @property
     def _inner(self) -> float:
         """The positives' boundary."""
@@ -143,25 +117,3 @@ class RankedList(Objective):
         self.active = (pull + push > 0).sum()
         divisor = self.active.clamp_min(1).to(pull.dtype)
         return divisor if self.reduction == "mean_nonzero" else torch.full_like(divisor, max(1, len(pull)))
-
-
-class _Weighted(NamedTuple):
-    weights: Tensor  # (n, m), up to a factor per row
-    sums: Tensor  # (n, 1), 0 in a row without any, else at least 1
-
-
-def _weights_(excess: Tensor, temperature: float) -> _Weighted:
-    """Weights of the entries above 0, in place."""
-    if not temperature:
-        weights = torch.gt(excess, 0, out=excess)
-    else:
-        functional.threshold(excess, 0.0, -torch.inf, inplace=True)
-        top = excess.amax(1, keepdim=True)
-        top.masked_fill_(top < 0, 0)  # a row without positive entries
-        weights = excess.sub_(top).mul_(temperature * LOG2_E).exp2_()
-    return _Weighted(weights, weights.sum(1, keepdim=True))
-
-
-def _mean(weighted: _Weighted, values: Tensor) -> Tensor:
-    """Weighted means (n, 1) of the rows."""
-    return torch.einsum("ij,ij->i", weighted.weights, values)[:, None] / weighted.sums.clamp_min(1)

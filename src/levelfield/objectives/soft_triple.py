@@ -147,7 +147,7 @@ class SoftTriple(Objective):
         loss = cross_entropy(
             scores,
             scale=self.la,
-            target=lambda own: (self.la * (own - self.delta), self.la),
+            margin=self.delta,
             pool=lambda cosine: self._pooled(cosine, powers, scratch)[0],
         )
         terms = {"classification": loss.value}
