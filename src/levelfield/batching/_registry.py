@@ -13,7 +13,7 @@ import numpy as np
 from levelfield.batching.base import Batching, Common
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import Registry, is_file_reference
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_settings
 
 registry: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
 names = registry.names
@@ -88,7 +88,7 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
     (1, 4)
     """
     make = maker(name)
-    check_keywords(f"batching '{name}'", settings, make)
+    check_settings(f"batching '{name}'", settings, make)
     if batch_size is None and (accepted(make) or {}).get("batch_size", 0) is not None:
         raise BadSpecification(f"The batching '{name}' needs a batch_size; only m_per_class works without one.")
     try:

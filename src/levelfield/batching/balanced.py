@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.drawing import draw
 from levelfield.batching.groups import SMALL, Groups
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.settings import one_of
 
 
 @register(
@@ -39,13 +38,12 @@ class Balanced(Batching):
         *,
         batch_size: int,
         samples_per_class: int = 4,
-        mode: str = "draw",
+        mode: Literal["draw", "cover"] = "draw",
         redraw_shape: bool = False,
         small: str = "repeat",
         **common: Unpack[Common],
     ) -> None:
-        self.mode = one_of("mode", mode, ("draw", "cover"))
-        self.redraw_shape = one_of("redraw_shape", redraw_shape, (True, False))
+        self.mode, self.redraw_shape = mode, redraw_shape
         self.samples_per_class, self.small = samples_per_class, small
         self.group = 1 if redraw_shape else samples_per_class
         self._choices = (*SMALL, "refill") if mode == "draw" else SMALL

@@ -13,7 +13,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
-from levelfield.settings import whole
+from levelfield.settings import Count, Natural, check_calls, checked
 
 Labels = Sequence[int] | np.ndarray
 
@@ -94,6 +94,7 @@ class Batching(ABC):
     def __init_subclass__(cls, **more: Any) -> None:
         """Add the keywords passed on as `**common` to the signature, so that a wrong one is detected."""
         super().__init_subclass__(**more)
+        check_calls(cls)
         own = inspect.signature(cls.__init__)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
             known = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD and name != "self"}
@@ -102,20 +103,19 @@ class Batching(ABC):
             known |= {name: p for name, p in shared.items() if name not in known}
             cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
 
+    @checked
     def __init__(
         self,
         labels: Labels,
         *,
-        batch_size: int,
-        seed: int = 0,
-        batches_per_epoch: int | None = None,
-        rank: int = 0,
-        world: int = 1,
+        batch_size: Count,
+        seed: Natural = 0,
+        batches_per_epoch: Count | None = None,
+        rank: Natural = 0,
+        world: Count = 1,
     ) -> None:
         self.labels = as_labels(labels)
-        self.batch_size = batch_size = whole("batch_size", batch_size, least=1)
-        self.seed = whole("seed", seed)
-        self.rank, self.world = rank, world = whole("rank", rank), whole("world", world, least=1)
+        self.batch_size, self.seed, self.rank, self.world = batch_size, seed, rank, world
         if batch_size % self.group:
             raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
         if rank >= world or (batch_size // self.group) % world:
@@ -123,9 +123,7 @@ class Batching(ABC):
                 f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
                 f"{world} processes (rank {rank})."
             )
-        if batches_per_epoch is not None:
-            batches_per_epoch = whole("batches_per_epoch", batches_per_epoch, least=1)
-        elif batch_size > len(self.labels):
+        if batches_per_epoch is None and batch_size > len(self.labels):
             raise BadSpecification(
                 f"A batch of {batch_size} is too large for {len(self.labels)} images: choose a smaller "
                 "batch, or set batches_per_epoch."

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
+from annotated_types import Ge
 
 from levelfield.batching.base import Labels, Promise
 from levelfield.batching.pool import draw_candidates, draw_groups
 from levelfield.batching.remembering import Remembered, Remembering
 from levelfield.errors import BadSpecification
-from levelfield.settings import one_of, whole
+from levelfield.settings import Count
 
 Scorer = Callable[[np.ndarray], np.ndarray]
 """Scores (candidates,) of (candidates, batch_size) rows of a pool; the lowest is the best."""
@@ -23,7 +24,7 @@ class Pooled(Remembered, total=False):
 
     candidates: int
     pool: int
-    reference: str
+    reference: Literal["pool", "data"]
     shared: bool
 
 
@@ -46,16 +47,13 @@ class BestOfCandidates(Remembering):
         labels: Labels,
         *,
         batch_size: int,
-        candidates: int = 10,  # candidates and pool: Roth et al. 2020, released code
-        pool: int = 512,
-        reference: str = "pool",
+        candidates: Count = 10,  # candidates and pool: Roth et al. 2020, released code
+        pool: Annotated[int, Ge(2)] = 512,
+        reference: Literal["pool", "data"] = "pool",
         shared: bool = False,
         **remembered: Unpack[Remembered],
     ) -> None:
-        self.candidates = whole("candidates", candidates, least=1)
-        self.pool = whole("pool", pool, least=2)
-        self.reference = one_of("reference", reference, ("pool", "data"))
-        self.shared = one_of("shared", shared, (False, True))
+        self.candidates, self.pool, self.reference, self.shared = candidates, pool, reference, shared
         super().__init__(labels, batch_size=batch_size, **remembered)
         self._groups.need(self.classes_per_batch, self.batch_size)
         if self.pool < batch_size:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
+from annotated_types import Ge
 
 from levelfield.batching.base import Labels, Promise
 from levelfield.batching.pool import complete, draw_images
 from levelfield.batching.remembering import Remembered, Remembering
 from levelfield.errors import BadSpecification
-from levelfield.settings import one_of, whole
 
 
 class Chosen(Remembered, total=False):
@@ -35,14 +35,13 @@ class Coreset(Remembering):
         labels: Labels,
         *,
         batch_size: int,
-        pool: int | str = 512,  # Roth et al. 2020, released code
+        pool: Annotated[int, Ge(2)] | str = 512,  # Roth et al. 2020, released code
         distinct_classes: bool = True,
         **remembered: Unpack[Remembered],
     ) -> None:
         if isinstance(pool, str) and pool != "all":
             raise BadSpecification(f"'pool' is {pool!r}; it must be a number of images, or all.")
-        self.pool = pool if isinstance(pool, str) else whole("pool", pool, least=2)
-        self.distinct_classes = one_of("distinct_classes", distinct_classes, (True, False))
+        self.pool, self.distinct_classes = pool, distinct_classes
         super().__init__(labels, batch_size=batch_size, **remembered)
         groups = self._groups
         self._of_image = np.full(len(self.labels), -1)  # index of each image's class

@@ -9,7 +9,7 @@ import numpy as np
 from levelfield.batching._registry import register
 from levelfield.batching.base import Labels
 from levelfield.batching.coreset import Chosen, Coreset
-from levelfield.settings import number
+from levelfield.settings import NotNegative
 
 TINY = 1e-12  # share of the mean variance: a smaller eigenvalue counts as 0
 
@@ -137,10 +137,10 @@ class D2Coreset(Coreset):
         labels: Labels,
         *,
         batch_size: int,
-        power: float = 1.0,
+        power: NotNegative = 1.0,
         **shared: Unpack[Chosen],
     ) -> None:
-        self.power = number("power", power, least=0)
+        self.power = power
         super().__init__(labels, batch_size=batch_size, **shared)
 
     def settings(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from levelfield.batching._registry import register
 from levelfield.batching.base import Labels
 from levelfield.batching.candidates import BestOfCandidates, Pooled, Scorer
 from levelfield.batching.distances import Distances, codes, pairwise, span
-from levelfield.settings import one_of, whole
+from levelfield.settings import Count
 
 WEIGHT = 2 * 75.0  # of the distance relative to the moments: Roth et al. 2020, released code, which adds it twice
 
@@ -93,14 +93,12 @@ class DistanceMatching(BestOfCandidates):
         labels: Labels,
         *,
         batch_size: int,
-        distance: str = "bins",
-        bins: int = 50,  # Roth et al. 2020, released code
+        distance: Literal["bins", "exact"] = "bins",
+        bins: Count = 50,  # Roth et al. 2020, released code
         moments: bool = False,
         **shared: Unpack[Pooled],
     ) -> None:
-        self.distance = one_of("distance", distance, ("bins", "exact"))
-        self.bins = whole("bins", bins, least=1)
-        self.moments = one_of("moments", moments, (False, True))
+        self.distance, self.bins, self.moments = distance, bins, moments
         super().__init__(labels, batch_size=batch_size, **shared)
 
     def settings(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.drawing import draw
 from levelfield.batching.groups import Groups
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.settings import one_of, whole
+from levelfield.settings import Count
 
 
 @register("episodes", "support and query images of a few classes; one or several episodes per batch")
@@ -37,21 +37,19 @@ class Episodes(Batching):
         self,
         labels: Labels,
         *,
-        batch_size: int,
-        episodes: int = 1,
-        support: int = 5,
-        query: int = 5,
-        across: str = "replace",
+        batch_size: Count,
+        episodes: Count = 1,
+        support: Count = 5,
+        query: Count = 5,
+        across: Literal["replace", "distinct"] = "replace",
         replace: bool = False,
         small: str = "repeat",
         **common: Unpack[Common],
     ) -> None:
-        self.episodes = whole("episodes", episodes, least=1)
-        self.support, self.query = whole("support", support, least=1), whole("query", query, least=1)
-        self.across = one_of("across", across, ("replace", "distinct"))
-        self.replace = one_of("replace", replace, (True, False))
+        self.episodes, self.support, self.query = episodes, support, query
+        self.across, self.replace = across, replace
         each = self.support + self.query
-        self.classes, left = divmod(whole("batch_size", batch_size, least=1), self.episodes * each)
+        self.classes, left = divmod(batch_size, self.episodes * each)
         if left or not self.classes:
             raise BadSpecification(
                 f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "

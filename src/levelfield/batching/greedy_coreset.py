@@ -9,7 +9,7 @@ import numpy as np
 from levelfield.batching._registry import register
 from levelfield.batching.base import Labels
 from levelfield.batching.coreset import Chosen, Coreset
-from levelfield.settings import number
+from levelfield.settings import Share
 
 
 class FarthestFirst:
@@ -79,10 +79,10 @@ class GreedyCoreset(Coreset):
         labels: Labels,
         *,
         batch_size: int,
-        soft: float = 0.0,
+        soft: Share = 0.0,
         **shared: Unpack[Chosen],
     ) -> None:
-        self.soft = number("soft", soft, least=0, most=1)
+        self.soft = soft
         super().__init__(labels, batch_size=batch_size, **shared)
 
     def settings(self) -> dict[str, Any]:

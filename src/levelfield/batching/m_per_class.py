@@ -11,7 +11,7 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.drawing import draw
 from levelfield.batching.groups import SMALL, Groups
 from levelfield.errors import BadSpecification
-from levelfield.settings import whole
+from levelfield.settings import Count
 
 
 @register("m_per_class", "m images per class, distinct classes, redrawn for each batch; configurable epoch length")
@@ -32,20 +32,20 @@ class MPerClass(Batching):
         self,
         labels: Labels,
         *,
-        batch_size: int | None = None,
+        batch_size: Count | None = None,
         samples_per_class: int = 4,
-        length: int | None = None,
+        length: Count | None = None,
         small: str = "replace",
         **common: Unpack[Common],
     ) -> None:
         self._groups = Groups.of(labels, samples_per_class, small=small, choices=("replace", *SMALL))
         self.group = self._groups.n
         all_classes = batch_size is None
-        size = self.group * len(self._groups) if batch_size is None else whole("batch_size", batch_size, least=1)
+        size = self.group * len(self._groups) if batch_size is None else batch_size
         if length is not None:
             if common.get("batches_per_epoch") is not None:
                 raise BadSpecification("length and batches_per_epoch both set the epoch length: give one of them.")
-            if whole("length", length, least=1) < size and not all_classes:
+            if length < size and not all_classes:
                 raise BadSpecification(f"An epoch of length {length} is shorter than one batch of {size}.")
             common["batches_per_epoch"] = max(1, length // max(1, size))
         elif all_classes and common.get("batches_per_epoch") is None:

@@ -10,7 +10,7 @@ from levelfield.batching._registry import register
 from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.dealing import deal
 from levelfield.batching.groups import Groups
-from levelfield.settings import number
+from levelfield.settings import Share
 
 
 @register("n_pair", "an anchor and a positive of each of many classes; objectives receive these roles")
@@ -33,11 +33,11 @@ class Pairs(Batching):
         labels: Labels,
         *,
         batch_size: int,
-        same_image: float = 0.0,
+        same_image: Share = 0.0,
         small: str = "repeat",
         **common: Unpack[Common],
     ) -> None:
-        self.same_image = number("same_image", same_image, least=0, most=1)
+        self.same_image = same_image
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = Groups.of(self.labels, 2, small=small)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped

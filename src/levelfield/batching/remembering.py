@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from levelfield.batching.base import Batching, Common, Labels
 from levelfield.batching.groups import Groups
 from levelfield.batching.memory import Memory, checked
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.settings import one_of, whole
+from levelfield.settings import Natural
 
-REFRESH = ("steps", "epoch", "never")
+Refresh = Literal["steps", "epoch", "never"]
 
 
 class Remembered(Common, total=False):
@@ -22,7 +22,7 @@ class Remembered(Common, total=False):
 
     samples_per_class: int
     small: str
-    refresh: str
+    refresh: Refresh
     project: int
 
 
@@ -49,14 +49,13 @@ class Remembering(Batching):
         batch_size: int,
         samples_per_class: int = 2,
         small: str = "repeat",
-        refresh: str = "steps",
-        project: int = 0,
+        refresh: Refresh = "steps",
+        project: Natural = 0,
         **common: Unpack[Common],
     ) -> None:
         self._groups = Groups.of(labels, samples_per_class, small=small)
         self.group = self._groups.n
-        self.refresh = one_of("refresh", refresh, REFRESH)
-        self.project = whole("project", project)
+        self.refresh, self.project = refresh, project
         super().__init__(labels, batch_size=batch_size, **common)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if batch_size < 2:

@@ -11,7 +11,6 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.dealing import deal, deal_until
 from levelfield.batching.groups import SMALL, Groups
 from levelfield.errors import BadSpecification
-from levelfield.settings import one_of
 
 
 @register("spc", "n images per class, dealt from decks: every class equally often, no image repeated")
@@ -44,7 +43,7 @@ class SamplesPerClass(Batching):
     ) -> None:
         self._groups = Groups.of(labels, samples_per_class, small=small, choices=(*SMALL, "refill"))
         self.group = self._groups.n
-        self.replace = one_of("replace", replace, (True, False))
+        self.replace = replace
         super().__init__(labels, batch_size=batch_size, **common)
         self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
         if small == "refill" and replace:

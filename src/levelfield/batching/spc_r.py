@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from levelfield.batching.base import Batching, Common, Labels, Promise
 from levelfield.batching.drawing import draw, draw_decks, occurrences
 from levelfield.batching.groups import Groups
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.settings import one_of
 
 
 @register("spc_r", "random images plus one from a class already in the batch: at least one positive pair")
@@ -34,12 +33,11 @@ class RandomWithPair(Batching):
         labels: Labels,
         *,
         batch_size: int,
-        uniform: str = "class",
+        uniform: Literal["class", "image"] = "class",
         replace: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        self.uniform = one_of("uniform", uniform, ("class", "image"))
-        self.replace = one_of("replace", replace, (True, False))
+        self.uniform, self.replace = uniform, replace
         super().__init__(labels, batch_size=batch_size, **common)
         self._groups = Groups.of(self.labels, 1)
         if self.batch_size < 2:

@@ -13,7 +13,7 @@ from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.files.writing import expanded
 from levelfield.registry import Registry, is_file_reference
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_settings
 
 registry: Registry[Catalog] = Registry("dataset", "datasets", home="levelfield.data.sources")
 register = registry.register
@@ -71,7 +71,7 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:
     """Call `make` with `settings`; refuse misspelt and missing settings by name."""
-    check_keywords(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # handled by the study
+    check_settings(f"dataset '{name}'", settings, make, also=["skip_unreadable"])  # handled by the study
     for setting, default in (accepted(make) or {}).items():
         if default is inspect.Parameter.empty and setting not in settings:
             raise BadSpecification(f"The dataset '{name}' needs the setting '{setting}'.")

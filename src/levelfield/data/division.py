@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from levelfield.data.catalog import Catalog
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.settings import one_of, whole
+from levelfield.settings import checked
 from levelfield.wording import plural
+
+Form = Literal["kfold", "rotating"]
 
 
 def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -62,7 +66,7 @@ def given_validation(catalog: Catalog) -> list[np.ndarray]:
     return _in_part(catalog, undivided(catalog), "validation")
 
 
-def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: str) -> list[tuple[np.ndarray, np.ndarray]]:
+def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: Form) -> list[tuple[np.ndarray, np.ndarray]]:
     """(the other classes, a block of classes) for each fold. With groups, blocks end at the nearest group boundary."""
     classes = np.concatenate(units)
     if len(units) < folds:
@@ -124,11 +128,9 @@ def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
     return min(1 + int(np.searchsorted(ends, classes)), len(ends))
 
 
-FORMS = ("kfold", "rotating")
-
-
+@checked
 def class_folds(
-    classes: Sequence[int] | np.ndarray, folds: int = 4, form: str = "kfold"
+    classes: Sequence[int] | np.ndarray, folds: Annotated[int, Ge(2)] = 4, form: Form = "kfold"
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """(train, validation) classes of each fold, both ascending. `classes` are sorted by their official id.
 
@@ -139,10 +141,9 @@ def class_folds(
     [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
     """
     classes = np.asarray(classes)
-    folds = whole("folds", folds, least=2)
     if len(classes) < folds:
         raise BadSpecification(f"{len(classes)} classes cannot be divided into {folds} folds.")
-    if one_of("form", form, FORMS) == "kfold":
+    if form == "kfold":
         blocks = np.array_split(classes, folds)
     else:
         size = len(classes) // folds

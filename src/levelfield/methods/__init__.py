@@ -35,7 +35,7 @@ from levelfield.methods.deviations import Deviation
 from levelfield.objectives._contract import registry as _objectives
 from levelfield.papers.presets import preset_settings
 from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
-from levelfield.settings import accepted, check_keywords, whole
+from levelfield.settings import accepted, check_settings, whole
 
 __all__ = [
     "Assembly",
@@ -268,7 +268,7 @@ def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def _construct(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
-    check_keywords(f"method '{name}'", settings, kind)
+    check_settings(f"method '{name}'", settings, kind)
     takes = accepted(kind) or {}
     for key, default in takes.items():
         if default is inspect.Parameter.empty and key not in {*settings, *offered}:

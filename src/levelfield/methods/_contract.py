@@ -21,7 +21,7 @@ from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
 from levelfield.objectives._start import StartRows
 from levelfield.registry import Registry
-from levelfield.settings import number
+from levelfield.settings import Positive, check_calls, checked
 
 if TYPE_CHECKING:
     from levelfield.distributed.ranks import Ranks
@@ -115,13 +115,18 @@ class Method(nn.Module):
     members = 1
     divisible: ClassVar[bool] = True  # False if a step mixes hidden states of images, which must then be one piece
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        check_calls(cls)
+
+    @checked
     def __init__(
         self,
         objective: nn.Module | None = None,
         *,
         batch: str | None = None,
         batching: str | Mapping[str, Any] | None = None,
-        lr: float | None = None,
+        lr: Positive | None = None,
         refine: Any = None,
         trials: int = 0,
     ) -> None:
@@ -132,7 +137,7 @@ class Method(nn.Module):
         self.refinement = _refinement(refine, objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching, self.trials = batching, trials
-        self.lr = None if lr is None else number("lr", lr, above=0)
+        self.lr = lr
         self.shown: Mapping[str, Tensor] = {}  # terms of the last step's loss for the log, if `step` returns only one
 
     @classmethod

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 
 from levelfield.batching import Batching
@@ -24,7 +25,7 @@ from levelfield.objectives import ProxyNCA
 from levelfield.objectives._given import check_classes
 from levelfield.objectives._proxies import mean_entropy
 from levelfield.randomness import numpy_stream
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, Positive
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -127,10 +128,10 @@ class Dreml(Method):
     def __init__(
         self,
         *,
-        members: int = 12,  # fehervari2019 table 1
-        meta_classes: int = 12,
-        proxies: str = "static",  # the original's code
-        multiplier: float = 3.0,  # fehervari2019's code
+        members: Count = 12,  # fehervari2019 table 1
+        meta_classes: Annotated[int, Ge(2)] = 12,
+        proxies: Literal["static", "learned"] = "static",  # the original's code
+        multiplier: Positive = 3.0,  # fehervari2019's code
         exclude_positive: bool = True,
         proxy_lr_multiplier: float = 1.0,  # fehervari2019's code: one rate for all
         balanced: bool = True,
@@ -140,19 +141,17 @@ class Dreml(Method):
         trials: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
-        meta_classes = whole("meta_classes", meta_classes, least=2)
         objective: nn.Module = _Static()
-        if one_of("proxies", proxies, ("static", "learned")) == "learned":
+        if proxies == "learned":
             objective = learned_loss(
                 meta_classes,
-                multiplier=number("multiplier", multiplier, above=0),
-                exclude_positive=one_of("exclude_positive", exclude_positive, (True, False)),
+                multiplier=multiplier,
+                exclude_positive=exclude_positive,
                 proxy_lr_multiplier=proxy_lr_multiplier,
                 generator=generator,
             )
         super().__init__(objective, batch=batch, batching=batching, lr=lr, trials=trials)
-        self.members, self.meta_classes = whole("members", members, least=1), meta_classes
-        self.balanced = one_of("balanced", balanced, (True, False))
+        self.members, self.meta_classes, self.balanced = members, meta_classes, balanced
 
     def dim_for(self, dim: int) -> int:
         return self.meta_classes

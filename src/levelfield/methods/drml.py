@@ -36,7 +36,7 @@ from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
 from levelfield.objectives._start import StartRows
 from levelfield.randomness import stream
-from levelfield.settings import number, whole
+from levelfield.settings import Count, NotNegative
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -77,18 +77,17 @@ class Drml(Method):
         objective: str = "cosface",  # zheng2021's main wrapper besides Proxy Anchor
         settings: Mapping[str, Any] | None = None,
         final_settings: Mapping[str, Any] | None = None,
-        branches: int = 4,  # zheng2021's code
-        weight_branch: float = 1.0,  # zheng2021's code
-        weight_final: float = 10.0,  # zheng2021's README: "weight_representation"
-        weight_reconstruction: float = 1.0,  # zheng2021's README
+        branches: Count = 4,  # zheng2021's code
+        weight_branch: NotNegative = 1.0,  # zheng2021's code
+        weight_final: NotNegative = 10.0,  # zheng2021's README: "weight_representation"
+        weight_reconstruction: NotNegative = 1.0,  # zheng2021's README
         batch: str | None = None,
         batching: str | Mapping[str, Any] | None = None,
         lr: float | None = None,
         trials: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
-        count = whole("branches", branches, least=1)
-        RelationHead.check_sizes(dim, count)
+        RelationHead.check_sizes(dim, branches)
         generator = generator or stream(0, "drml")
         common, own = _mapping("settings", settings), _mapping("final_settings", final_settings)
 
@@ -99,14 +98,13 @@ class Drml(Method):
                 _start(made, normal=normal, generator=generator)
             return made
 
-        parts = [wrapped(dim // count, common, normal=True) for _ in range(count)]
+        parts = [wrapped(dim // branches, common, normal=True) for _ in range(branches)]
         super().__init__(
             wrapped(dim, {**common, **own}, normal=False), batch=batch, batching=batching, lr=lr, trials=trials
         )
         self.branches: Sequence[Objective] = nn.ModuleList(parts)  # type: ignore[assignment]
-        self.weight_branch = number("weight_branch", weight_branch, least=0)
-        self.weight_final = number("weight_final", weight_final, least=0)
-        self.weight_reconstruction = number("weight_reconstruction", weight_reconstruction, least=0)
+        self.weight_branch, self.weight_final = weight_branch, weight_final
+        self.weight_reconstruction = weight_reconstruction
         self._head_parameters = 0
 
     @classmethod

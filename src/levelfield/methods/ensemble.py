@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, register
-from levelfield.settings import one_of
 
 
 @register("ensemble")
@@ -27,10 +26,10 @@ class Ensemble(Method):
     trains = False
     tunable = False
 
-    def __init__(self, *, of: str | Sequence[str], seeds: str | Sequence[int] = "each") -> None:
+    def __init__(self, *, of: str | Sequence[str], seeds: Literal["each", "all"] | Sequence[int] = "each") -> None:
         super().__init__()
         joined = self.requires({"of": of})
-        self.seeds = one_of("seeds", seeds, ("each", "all")) if isinstance(seeds, str) else tuple(seeds)
+        self.seeds = seeds if isinstance(seeds, str) else tuple(seeds)
         if not joined or len(set(joined)) != len(joined):
             raise BadSpecification(f"'of' is {of!r}; it must name the methods to join, each once.")
         if len(joined) == 1 and self.seeds == "each":

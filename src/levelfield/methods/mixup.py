@@ -21,7 +21,7 @@ from levelfield.methods._contract import Assembly, Batch, Method, Setting, optio
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
-from levelfield.settings import check_keywords, number
+from levelfield.settings import Positive, check_settings
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -93,7 +93,7 @@ class Mixup:
     Default: the first three trainable layers; with a frozen trunk only "features".
     """
 
-    alpha: float = 2.0  # roth2020 H
+    alpha: Positive = 2.0  # roth2020 H
     layers: tuple[str, ...] | None = None
 
     @classmethod
@@ -107,8 +107,8 @@ class Mixup:
             settings = {}
         if not isinstance(settings, Mapping):
             raise BadSpecification(f"'mixup' is {settings!r}; it must be true, or settings such as {{alpha: 2}}.")
-        check_keywords("mixup", settings, cls)
-        alpha, layers = number("alpha", settings.get("alpha", cls.alpha), above=0), settings.get("layers")
+        check_settings("mixup", settings, cls)
+        alpha, layers = float(settings.get("alpha", cls.alpha)), settings.get("layers")
         if layers is None:
             return cls(alpha)
         layers = [layers] if isinstance(layers, str) else layers

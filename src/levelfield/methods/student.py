@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from levelfield.methods._contract import Assembly, Batch, Method, Setting, optio
 from levelfield.methods.deviations import Deviation
 from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.objectives import Objective
-from levelfield.settings import check_keywords, number, one_of
+from levelfield.settings import Positive, check_settings
 
 FORMS = ("distill", "imitate", "relational")
 
@@ -28,10 +28,10 @@ class Lesson:
     among the rows of a batch (`relational`)."""
 
     teacher: str
-    form: str
-    weight: float = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
-    temperature: float = 1.0  # distill
-    delta: float = 1.0  # of the Huber loss: imitate, relational
+    form: Literal["distill", "imitate", "relational"]
+    weight: Positive = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
+    temperature: Positive = 1.0  # distill
+    delta: Positive = 1.0  # of the Huber loss: imitate, relational
     released: bool = False  # relational as in seidenschwarz2021's code
 
     @classmethod
@@ -46,13 +46,8 @@ class Lesson:
                 f"'student' is {setting!r}; it must name a teacher and a form, e.g. "
                 f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
             )
-        check_keywords("setting 'student'", setting, cls)
+        check_settings("setting 'student'", setting, cls)
         found = cls(str(setting["teacher"]), **{key: value for key, value in setting.items() if key != "teacher"})
-        one_of("form", found.form, FORMS)
-        one_of("released", found.released, (True, False))
-        number("weight", found.weight, above=0)
-        number("temperature", found.temperature, above=0)
-        number("delta", found.delta, above=0)
         for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
             if name in setting and found.form not in forms:
                 raise BadSpecification(

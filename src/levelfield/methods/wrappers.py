@@ -9,7 +9,7 @@ from typing import Any
 from levelfield.methods._contract import Assembly, option
 from levelfield.objectives import CrossBatchMemory
 from levelfield.objectives._sharded import sharded
-from levelfield.settings import check_keywords
+from levelfield.settings import check_settings
 
 
 @option("memory", conflicts={"sharded": "the memory is compared with images, not with class vectors"})
@@ -20,7 +20,7 @@ def with_memory(assembly: Assembly, memory: Any) -> Assembly:
         return CrossBatchMemory(assembly.make_objective(), dim=assembly.settings["dim"], size=size, start=start)
 
     chosen = {} if memory is True else memory if isinstance(memory, Mapping) else {"size": memory}
-    check_keywords("memory", chosen, make_objective)
+    check_settings("memory", chosen, make_objective)
     return replace(assembly, make_objective=lambda: make_objective(**chosen))
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision
 from levelfield.randomness import stream
+from levelfield.settings import check_values
 
 Tuples = Tensor | tuple[Tensor, Tensor]
 """Triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs: indices into the batch."""
@@ -36,6 +37,9 @@ class BaseMiner(ABC):
     """
 
     normalize: ClassVar[bool] = True  # plain embeddings are compared as unit rows
+
+    def __post_init__(self) -> None:
+        check_values(vars(self), type(self))
 
     def __call__(
         self, embeddings: Geometry | Tensor, labels: Tensor, *, generator: torch.Generator | None = None

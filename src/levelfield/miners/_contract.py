@@ -13,7 +13,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.registry import Registry, is_pml_reference
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_settings
 
 
 @runtime_checkable
@@ -93,7 +93,7 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
         miner: BaseMiner = PMLMiner(name, settings)
     else:
         entry = registry.get(name)
-        check_keywords(f"miner '{name}'", settings, entry, also=["switch"])
+        check_settings(f"miner '{name}'", settings, entry, also=["switch"])
         miner = entry(**settings)
         if not callable(miner):
             raise BadInput(f"The miner '{name}' is a {type(miner).__name__}; it must be callable, see `BaseMiner`.")

@@ -21,7 +21,7 @@ from levelfield.miners._draws import (
     those,
     uniforms,
 )
-from levelfield.settings import number, one_of
+from levelfield.settings import Positive, number
 
 _ANTIPODES = 4 - 4e-6  # antipodes have infinite weight; a plain 4 would depend on rounding
 _NEVER = -1e30  # log weight of excluded entries: effectively -inf, but differences are never NaN
@@ -62,17 +62,15 @@ class DistanceWeighted(BaseMiner):
     [[0, 1, 2], [1, 0, 2]]
     """
 
-    lower: float = 0.5
+    lower: Positive = 0.5
     upper: float | None = 1.4
     empty: Literal["uniform", "skip"] = "uniform"
     per_anchor: Literal["one", "positives"] = "one"
 
     def __post_init__(self) -> None:
-        number("lower", self.lower, above=0)
+        super().__post_init__()
         if self.upper is not None:
             number("upper", self.upper, above=self.lower)
-        one_of("empty", self.empty, ("uniform", "skip"))
-        one_of("per_anchor", self.per_anchor, ("one", "positives"))
 
     @property
     def one_per_anchor(self) -> bool:

@@ -11,7 +11,6 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
-from levelfield.settings import number
 
 
 def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -53,9 +52,6 @@ class MultiSimilarityMiner(BaseMiner):
     """
 
     epsilon: float = 0.1
-
-    def __post_init__(self) -> None:
-        number("epsilon", self.epsilon)
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         masks = class_masks(labels, len(geometry.rows))

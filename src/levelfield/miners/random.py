@@ -14,7 +14,6 @@ from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
-from levelfield.settings import one_of
 
 
 @register(
@@ -36,9 +35,6 @@ class Random(BaseMiner):
     """
 
     mode: Literal["anchor", "triplets"] = "anchor"  # roth2020 A.2
-
-    def __post_init__(self) -> None:
-        one_of("mode", self.mode, ("anchor", "triplets"))
 
     @property
     def one_per_anchor(self) -> bool:

@@ -22,7 +22,6 @@ from levelfield.labels import (
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import MinerFacts, register
 from levelfield.miners._draws import draw_negative_between, draw_positive, even, no_triplets, one_each
-from levelfield.settings import number, one_of
 
 
 @register(
@@ -50,11 +49,6 @@ class Semihard(BaseMiner):
 
     mode: Literal["random", "closest", "all"] = "random"  # roth2020 code
     margin: float | None = 0.2  # roth2020 A.1
-
-    def __post_init__(self) -> None:
-        one_of("mode", self.mode, ("random", "closest", "all"))
-        if self.margin is not None:
-            number("margin", self.margin)
 
     @property
     def one_per_anchor(self) -> bool:

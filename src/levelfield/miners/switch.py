@@ -14,7 +14,7 @@ from levelfield.labels import class_masks, to_device
 from levelfield.miners._base import BaseMiner
 from levelfield.miners._contract import Miner
 from levelfield.miners._draws import draw_uniform, drawn_uniforms, even, sent
-from levelfield.settings import number, one_of
+from levelfield.settings import Share
 
 
 def switch_triplets(
@@ -31,7 +31,6 @@ def switch_triplets(
     >>> switch_triplets(drawn, torch.tensor([1, 0]), torch.tensor([0.9, 0.1]), switch=0.4).tolist()
     [[0, 1, 2], [1, 1, 0]]
     """
-    one_of("positive", positive, ("anchor", "keep"))
     anchors, positives, _ = triplets.T
     changed = torch.stack((anchors, anchors if positive == "anchor" else positives, own_class), 1)
     return torch.where((uniform < switch)[:, None], changed, triplets)
@@ -58,10 +57,10 @@ class Switched(BaseMiner):
     """
 
     miner: Miner
-    switch: float
+    switch: Share
 
     def __post_init__(self) -> None:
-        number("switch", self.switch, least=0, most=1)
+        super().__post_init__()
         if not getattr(self.miner, "one_per_anchor", False):
             raise BadSpecification(f"'switch' needs a miner with one triplet per anchor; {self.miner} has more.")
 

@@ -20,7 +20,7 @@ from levelfield.objectives._given import checked
 from levelfield.objectives._start import StartRows
 from levelfield.randomness import stream
 from levelfield.registry import Registry
-from levelfield.settings import accepted
+from levelfield.settings import accepted, check_calls
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,10 @@ class Objective(nn.Module):
     class_sample: float = 1.0  # share of the classes that a call compares with, besides those of the batch
     compared: float = 1.0  # that share in the last call
     own: slice = slice(None)  # the classes whose vectors this process has
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        check_calls(cls)
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()

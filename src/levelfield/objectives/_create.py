@@ -16,7 +16,7 @@ from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
 from levelfield.registry import is_pml_reference
-from levelfield.settings import accepted, check_keywords
+from levelfield.settings import accepted, check_settings
 
 
 def names() -> list[str]:
@@ -78,7 +78,7 @@ def create(
             preset_settings(name, preset)
         return pml_objective(name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator)
     entry = registry.get(name)
-    check_keywords(f"objective '{name}'", hyperparameters, entry)
+    check_settings(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     settings: dict[str, Any] = {key: value for key, value in offered.items() if key in takes and value is not None}

@@ -13,7 +13,7 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Objective
 from levelfield.randomness import stream
-from levelfield.settings import number, one_of
+from levelfield.settings import Share
 
 ProxyInit = Literal["uniform", "normal", "small_normal", "tiny_normal", "kaiming_normal", "kaiming_uniform"]
 PROXY_INITS = get_args(ProxyInit)
@@ -31,10 +31,6 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
     >>> start_proxies(3, 4, init="uniform", generator=None).shape
     torch.Size([3, 4])
     """
-    for name, value in (("num_classes", num_classes), ("dim", dim)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise BadSpecification(f"'{name}' is {value!r}; expected an integer above 0.")
-    one_of("proxy_init", init, PROXY_INITS)
     generator = generator or stream(0, "proxies")
     shape = (num_classes, dim)
     if init in ("uniform", "kaiming_uniform"):  # Kaiming's bound with a = sqrt 5 is 1/sqrt(fan in)
@@ -56,7 +52,7 @@ class ProxyObjective(Objective):
     ) -> None:
         super().__init__()
         self.num_classes, self.dim = num_classes, dim
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", lr_multiplier, least=0)
+        self.proxy_lr_multiplier = lr_multiplier
         self.proxies = start_proxies(num_classes, dim, init=init, generator=generator)
 
     def cosine(self, embeddings: Tensor) -> Tensor:
@@ -71,7 +67,7 @@ class ProxyObjective(Objective):
         return self.proxies
 
 
-def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes: int) -> float:
+def smoothing_over_all(label_smoothing: Share, smoothing: Smoothing, num_classes: int) -> float:
     """The share spread over all classes that equals `label_smoothing` in the given convention.
 
     `all`: 1-eps on the true class plus eps/C on each (torch, seidenschwarz2021); `others`: 1-eps and eps/(C-1) on the
@@ -80,8 +76,6 @@ def smoothing_over_all(label_smoothing: float, smoothing: Smoothing, num_classes
     >>> smoothing_over_all(0.1, "others", 5)
     0.125
     """
-    number("label_smoothing", label_smoothing, least=0, most=1)
-    one_of("smoothing", smoothing, ("others", "all"))
     if num_classes == 1:
         return 0.0
     share = label_smoothing * num_classes / (num_classes - 1) if smoothing == "others" else label_smoothing

@@ -9,9 +9,10 @@ classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from annotated_types import Gt, Le
 from torch import Tensor, nn
 
 from levelfield.distributed.gathering import from_each, shared
@@ -35,7 +36,7 @@ from levelfield.objectives.cosface import CosFace
 from levelfield.objectives.normalized_softmax import NormalizedSoftmax
 from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
-from levelfield.settings import check_keywords, number
+from levelfield.settings import check_settings
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")
 
@@ -68,7 +69,14 @@ class ShardedClasses(Objective):
     num_classes: int
 
     def __init__(
-        self, name: str, *, num_classes: int, dim: int, ranks: Ranks = ALONE, sample: float = 1.0, **settings: Any
+        self,
+        name: str,
+        *,
+        num_classes: int,
+        dim: int,
+        ranks: Ranks = ALONE,
+        sample: Annotated[float, Gt(0), Le(1)] = 1.0,
+        **settings: Any,
     ) -> None:
         super().__init__()
         if name not in SHARDED:
@@ -77,7 +85,7 @@ class ShardedClasses(Objective):
             raise BadSpecification(f"{num_classes} classes cannot be divided among {ranks.size} processes.")
         self._ranks, self.num_classes, self.dim = ranks, num_classes, dim
         self.own = ranks.share(num_classes)
-        self.sample = number("sample", sample, above=0, most=1)
+        self.sample = sample
         self._draws = max(1, round(self.sample * num_classes))
         self.class_sample = self._draws / num_classes
         self._objective = create(name, num_classes=num_classes, dim=dim, **settings)
@@ -159,7 +167,7 @@ def sharded(name: str, option: Any, settings: dict[str, Any], ranks: Ranks) -> S
     if option is not True and not isinstance(option, Mapping):
         raise BadSpecification(f"sharded: {option!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
     chosen = {} if option is True else option
-    check_keywords("setting 'sharded'", chosen, made)
+    check_settings("setting 'sharded'", chosen, made)
     return made(**chosen)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Gt, Le
 from torch import Tensor
 
 from levelfield.geometry import Geometry, lengths_of
@@ -18,7 +19,6 @@ from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, 
 from levelfield.objectives._pairs import Form, chosen_pairs
 from levelfield.objectives._sums import sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
-from levelfield.settings import number, one_of
 
 _MANY = 2**19  # pairs times rows above which products within classes are faster
 _MODERATE = 12.0  # e^(2 * 12) and its inverse are far from the ends of float32
@@ -87,7 +87,7 @@ class Angular(Objective):
     def __init__(
         self,
         *,
-        alpha: float = 45.0,
+        alpha: Annotated[float, Gt(0), Le(89)] = 45.0,
         form: Form = "sampled",
         normalize: bool = True,
         angular_weight: float = 2.0,
@@ -97,16 +97,10 @@ class Angular(Objective):
         symmetric: bool = False,
         miner: MinerChoice = "n_pair",
     ) -> None:
-        form = one_of("form", form, ("all", "sampled", "pairs"))
         super().__init__(miner=miner if form == "sampled" else None)
-        self.alpha = number("alpha", alpha, above=0, most=89)
-        self.form: Form = form
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.angular_weight = number("angular_weight", angular_weight)
-        self.npair_weight = number("npair_weight", npair_weight)
-        self.nu = number("nu", nu)
-        self.nu_power = one_of("nu_power", nu_power, (1, 2))
-        self.symmetric = one_of("symmetric", symmetric, (True, False))
+        self.alpha, self.form, self.normalize = alpha, form, normalize
+        self.angular_weight, self.npair_weight, self.nu = angular_weight, npair_weight, nu
+        self.nu_power, self.symmetric = nu_power, symmetric
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         raw = Geometry(given.embeddings, normalize=False)

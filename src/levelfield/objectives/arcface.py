@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
-from levelfield.settings import number, one_of
+from levelfield.settings import Count, NotNegative, Positive
 
 BeyondPi = Literal["linear", "plain"]
 
@@ -76,19 +77,17 @@ class ArcFace(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        scale: float = 16.0,
-        margin: float = 0.5,
+        num_classes: Count,
+        dim: Count,
+        scale: Positive = 16.0,
+        margin: Annotated[float, Ge(0), Le(math.pi)] = 0.5,
         beyond_pi: BeyondPi = "linear",
         proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: float = 50.0,
+        proxy_lr_multiplier: NotNegative = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale = number("scale", scale, above=0)
-        self.margin = number("margin", margin, least=0, most=math.pi)
-        self.beyond_pi: BeyondPi = one_of("beyond_pi", beyond_pi, ("linear", "plain"))
+        self.scale, self.margin, self.beyond_pi = scale, margin, beyond_pi
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         cosine = self.cosine(given.embeddings)

@@ -7,10 +7,12 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
+from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
+from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean
-from levelfield.settings import number, one_of
+from levelfield.settings import Share
 
 
 def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:
@@ -61,14 +63,11 @@ class Contrastive(Objective):
         normalize: bool = True,
         reduction: Reduction = "mean",
         miner: MinerChoice = "distance_weighted",
-        switch: float = 0.0,
+        switch: Share = 0.0,
     ) -> None:
         super().__init__(miner=miner, switch=switch)
-        self.pos_margin = number("pos_margin", pos_margin)
-        self.neg_margin = number("neg_margin", neg_margin)
-        self.squared = one_of("squared", squared, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+        self.pos_margin, self.neg_margin, self.squared = pos_margin, neg_margin, squared
+        self.normalize, self.reduction = normalize, reduction
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)
@@ -84,6 +83,29 @@ class Contrastive(Objective):
         self.active = sum((hinge.detach() > 0).sum() for hinge, _ in sides)
         positive, negative = (mean(hinge, None, self.reduction, weights) for hinge, weights in sides)
         return {"positive": positive, "negative": negative}
+
+    def quick(self, given: Given) -> Tensor | None:
+        """All pairs: the negatives are the matrix with the few positives masked."""
+        if given.weights is not None or not self.takes_everything(given):
+            return None
+        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        distance: Tensor = getattr(geometry, matrix)
+        pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
+        push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
+        value, pulls, pushes = pull.sum(), pull > 0, push.sum()
+        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
+        active, positives = slope.sum(), table.counts.sum()
+        self.active = pulls.sum() + active.long()
+        if self.reduction == "mean":
+            active = len(distance) * (len(distance) - 1) - positives
+        else:
+            positives = pulls.sum()
+        positives, active = positives.clamp_min(1), active.clamp_min(1)
+        slope.div_(-active)
+        value = self.total({"positive": value / positives, "negative": pushes / active})
+        put_(slope, table, pulls.to(slope.dtype) / positives)
+        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""

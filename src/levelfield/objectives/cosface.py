@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
-from levelfield.settings import number
+from levelfield.settings import Count, NotNegative, Positive
 
 
 def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
@@ -55,17 +55,16 @@ class CosFace(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        scale: float = 64.0,
+        num_classes: Count,
+        dim: Count,
+        scale: Positive = 64.0,
         margin: float = 0.35,
         proxy_init: ProxyInit = "normal",
-        proxy_lr_multiplier: float = 100.0,
+        proxy_lr_multiplier: NotNegative = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale = number("scale", scale, above=0)
-        self.margin = number("margin", margin)
+        self.scale, self.margin = scale, margin
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         logits = cosface_logits(self.cosine(given.embeddings), given.labels, scale=self.scale, margin=self.margin)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.labels import on_device, on_host, remember
 from levelfield.objectives._contract import Given, Objective, registry
-from levelfield.settings import whole
+from levelfield.settings import Count, Natural
 
 MOST = 1_000_000  # rows: a typing error must not exhaust memory
 
@@ -42,7 +45,9 @@ class CrossBatchMemory(Objective):
     labels: Tensor
     counts: Tensor
 
-    def __init__(self, objective: nn.Module, *, dim: int, size: int = 1024, start: int = 0) -> None:
+    def __init__(
+        self, objective: nn.Module, *, dim: Count, size: Annotated[int, Ge(2), Le(MOST)] = 1024, start: Natural = 0
+    ) -> None:
         super().__init__()
         if not (isinstance(objective, Objective) and objective.facts.memory):
             fitting = ", ".join(name for name in registry.names() if registry.facts(name).memory)
@@ -50,9 +55,8 @@ class CrossBatchMemory(Objective):
             raise BadSpecification(f"'memory' cannot be combined with '{name}'. Use it with {fitting}.")
         self.objective = objective
         self.facts = objective.facts  # type: ignore[misc]
-        self.dim, self.num_classes = whole("dim", dim, least=1), objective.num_classes
-        self.size = whole("size", size, least=2, most=MOST)
-        self.start = whole("start", start, least=0)
+        self.dim, self.num_classes = dim, objective.num_classes
+        self.size, self.start = size, start
         self.register_buffer("rows", torch.zeros(size, dim))
         self.register_buffer("labels", torch.full((size,), -1))
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue

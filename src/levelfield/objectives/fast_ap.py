@@ -9,7 +9,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives.histogram import soft_counts
-from levelfield.settings import one_of, whole
+from levelfield.settings import Count
 
 
 def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Tensor:
@@ -48,10 +48,9 @@ class FastAP(Objective):
     tensor(0.6667)
     """
 
-    def __init__(self, *, bins: int = 10, normalize: bool = True) -> None:
+    def __init__(self, *, bins: Count = 10, normalize: bool = True) -> None:
         super().__init__()
-        self.bins = whole("bins", bins, least=1)
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.bins, self.normalize = bins, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         squares = Geometry(given.embeddings, normalize=self.normalize).squared_distance

@@ -12,7 +12,6 @@ from levelfield.labels import class_table, put_
 from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, negatives, norms
-from levelfield.settings import number, one_of
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
@@ -60,10 +59,7 @@ class GeneralizedLifted(Objective):
         self, *, margin: float = 1.0, nu: float = 0.005, nu_power: Literal[1, 2] = 2, normalize: bool = False
     ) -> None:
         super().__init__()
-        self.margin = number("margin", margin)
-        self.nu = number("nu", nu)
-        self.nu_power = one_of("nu_power", nu_power, (1, 2))
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.margin, self.nu, self.nu_power, self.normalize = margin, nu, nu_power, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)

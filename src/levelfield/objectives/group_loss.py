@@ -16,7 +16,7 @@ from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
 from levelfield.objectives._proxies import start_proxies
 from levelfield.objectives._start import StartRows, linear_classifier
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, Natural, NotNegative, Positive
 
 
 def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor:
@@ -153,27 +153,23 @@ class GroupLoss(Objective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        temperature: float = 24.0,
-        iterations: int = 1,
-        anchors_per_class: int = 2,
+        num_classes: Count,
+        dim: Count,
+        temperature: Positive = 24.0,
+        iterations: Natural = 1,
+        anchors_per_class: Natural = 2,
         zero_diagonal: bool = False,
-        group_weight: float = 1.0,
-        cross_entropy_weight: float = 1.0,
-        eps: float = 1e-12,
-        weight_lr_multiplier: float = 1.0,
+        group_weight: NotNegative = 1.0,
+        cross_entropy_weight: NotNegative = 1.0,
+        eps: Positive = 1e-12,
+        weight_lr_multiplier: NotNegative = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.temperature = number("temperature", temperature, above=0)
-        self.iterations = whole("iterations", iterations)
-        self.anchors_per_class = whole("anchors_per_class", anchors_per_class)
-        self.zero_diagonal = one_of("zero_diagonal", zero_diagonal, (True, False))
-        self.group_weight = number("group_weight", group_weight, least=0)
-        self.cross_entropy_weight = number("cross_entropy_weight", cross_entropy_weight, least=0)
-        self.eps = number("eps", eps, above=0)
-        self.weight_lr_multiplier = number("weight_lr_multiplier", weight_lr_multiplier, least=0)
+        self.temperature, self.iterations = temperature, iterations
+        self.anchors_per_class, self.zero_diagonal = anchors_per_class, zero_diagonal
+        self.group_weight, self.cross_entropy_weight = group_weight, cross_entropy_weight
+        self.eps, self.weight_lr_multiplier = eps, weight_lr_multiplier
         self.num_classes, self.dim = num_classes, dim
         self.weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
 

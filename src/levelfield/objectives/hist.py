@@ -24,7 +24,7 @@ from levelfield.objectives._hypergraph import (
 from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.objectives._start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, NotNegative, Positive, number
 
 Incidence = Literal["semantic", "positives"]
 Variance = Literal["learned", "fixed"]
@@ -118,37 +118,30 @@ class Hist(Objective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        tau: float = 32.0,
-        alpha: float = 1.1,
-        lambda_s: float = 1.0,
-        distribution_weight: float = 1.0,
+        num_classes: Count,
+        dim: Count,
+        tau: Positive = 32.0,
+        alpha: NotNegative = 1.1,
+        lambda_s: NotNegative = 1.0,
+        distribution_weight: NotNegative = 1.0,
         incidence: Incidence = "semantic",
         variance: Variance = "learned",
         relations: Relations = "hypergraph",
-        hidden: int = 512,
+        hidden: Count = 512,
         log_var_clamp: Bounds = (0.0, 6.0),
         layer_norm: bool = True,
-        distribution_lr_multiplier: float = 100.0,
-        hgnn_lr_multiplier: float = 10.0,
+        distribution_lr_multiplier: NotNegative = 100.0,
+        hgnn_lr_multiplier: NotNegative = 10.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.tau = number("tau", tau, above=0)
-        self.alpha = number("alpha", alpha, least=0)
-        self.lambda_s = number("lambda_s", lambda_s, least=0)
-        self.distribution_weight = number("distribution_weight", distribution_weight, least=0)
-        if not self.lambda_s and not self.distribution_weight:
+        self.tau, self.alpha, self.lambda_s = tau, alpha, lambda_s
+        self.distribution_weight, self.hidden = distribution_weight, hidden
+        if not lambda_s and not distribution_weight:
             raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
-        self.incidence = one_of("incidence", incidence, ("semantic", "positives"))
-        self.variance = one_of("variance", variance, ("learned", "fixed"))
-        self.relations = one_of("relations", relations, ("hypergraph", "attention", "linear"))
-        self.hidden = whole("hidden", hidden, least=1)
-        self.log_var_clamp = _bounds(log_var_clamp)
-        self.layer_norm = one_of("layer_norm", layer_norm, (True, False))
-        self.distribution_lr_multiplier = number("distribution_lr_multiplier", distribution_lr_multiplier, least=0)
-        self.hgnn_lr_multiplier = number("hgnn_lr_multiplier", hgnn_lr_multiplier, least=0)
+        self.incidence, self.variance, self.relations = incidence, variance, relations
+        self.log_var_clamp, self.layer_norm = _bounds(log_var_clamp), layer_norm
+        self.distribution_lr_multiplier, self.hgnn_lr_multiplier = distribution_lr_multiplier, hgnn_lr_multiplier
         self.num_classes, self.dim = num_classes, dim
         self._start(generator or stream(0, "hist"))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.settings import one_of, whole
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
@@ -68,10 +70,9 @@ class Histogram(Objective):
     tensor(1.)
     """
 
-    def __init__(self, *, bins: int = 65, normalize: bool = True) -> None:
+    def __init__(self, *, bins: Annotated[int, Ge(2)] = 65, normalize: bool = True) -> None:
         super().__init__()
-        self.bins = whole("bins", bins, least=2)
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.bins, self.normalize = bins, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         similarity = Geometry(given.embeddings, normalize=self.normalize).similarity

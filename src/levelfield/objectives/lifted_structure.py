@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks
+from levelfield.labels import class_masks, class_table, put_
+from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_sum_exp
+from levelfield.objectives._log_sums import log_sum_exp, negatives
 from levelfield.objectives._sums import mean
-from levelfield.settings import number, one_of
 
 
 def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float) -> Tensor:
@@ -52,8 +52,7 @@ class LiftedStructure(Objective):
 
     def __init__(self, *, margin: float = 1.0, normalize: bool = False) -> None:
         super().__init__()
-        self.margin = number("margin", margin)
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.margin, self.normalize = margin, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = Geometry(given.embeddings, normalize=self.normalize)
@@ -62,3 +61,21 @@ class LiftedStructure(Objective):
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if given.weights is None else given.weights[:, None]
         return {"lifted": mean(terms, positive, "mean", weights)}
+
+    def quick(self, given: Given) -> Tensor | None:
+        if given.weights is not None or not len(given.labels):
+            return None
+        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        table = class_table(given.labels)
+        pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
+        log_sum, slope, total = negatives(geometry.distance, table, -1.0)
+        others = log_sum[table.others, 0]
+        hinge = torch.logaddexp(log_sum, others).add_(self.margin).add_(geometry.distance.gather(1, table.others))
+        hinge = hinge.relu_().mul_(table.valid)
+        self.active = (hinge > 0).sum()
+        # Both orders of a pair change the sum of this member, by its share in the sum of both.
+        share = torch.sigmoid(log_sum - others).nan_to_num_().mul_(hinge).sum(1, keepdim=True)
+        slope.mul_(share.mul_(-2 / pairs).div_(total))
+        value = hinge.square().sum() / (2 * pairs)
+        put_(slope, table, hinge / pairs)
+        return closed(given.embeddings, geometry, value, slope, "distance", self.definition(given))

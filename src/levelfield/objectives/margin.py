@@ -11,7 +11,7 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.settings import number, one_of
+from levelfield.settings import NotNegative, Share
 
 
 def margin_terms(to_positive: Tensor, to_negative: Tensor, beta: Tensor, *, margin: float) -> tuple[Tensor, Tensor]:
@@ -77,26 +77,20 @@ class Margin(Objective):
         nu_reduction: Literal["pairs", "sum"] = "pairs",
         divisor: Literal["active_pairs", "active_triplets"] = "active_pairs",
         normalize: bool = True,
-        beta_lr_multiplier: float = 50.0,
+        beta_lr_multiplier: NotNegative = 50.0,
         beta_optimiser: Literal["adam", "adamw", "radam", "rmsprop", "sgd"] | None = None,
         miner: MinerChoice = "distance_weighted",
-        switch: float = 0.0,
+        switch: Share = 0.0,
     ) -> None:
         super().__init__(miner=miner, switch=switch, margin=margin)
-        self.margin = number("margin", margin)
-        self.nu = number("nu", nu)
-        self.nu_reduction = one_of("nu_reduction", nu_reduction, ("pairs", "sum"))
-        self.divisor = one_of("divisor", divisor, ("active_pairs", "active_triplets"))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.beta_lr_multiplier = number("beta_lr_multiplier", beta_lr_multiplier, least=0)
-        kinds = ("adam", "adamw", "radam", "rmsprop", "sgd", None)
-        self.beta_optimiser = one_of("beta_optimiser", beta_optimiser, kinds)
-        self.beta_per_class = one_of("beta_per_class", beta_per_class, (True, False))
+        self.margin, self.nu, self.nu_reduction, self.divisor = margin, nu, nu_reduction, divisor
+        self.normalize, self.beta_lr_multiplier = normalize, beta_lr_multiplier
+        self.beta_optimiser, self.beta_per_class = beta_optimiser, beta_per_class
         if beta_per_class and num_classes is None:
             raise BadSpecification("'margin' with beta_per_class needs num_classes.")
         self.num_classes = num_classes if beta_per_class else None
-        start = torch.full((num_classes or 1,) if beta_per_class else (1,), number("beta", beta))
-        if one_of("learn_beta", learn_beta, (True, False)):
+        start = torch.full((num_classes or 1,) if beta_per_class else (1,), beta)
+        if learn_beta:
             self.beta = nn.Parameter(start)
         else:
             self.register_buffer("beta", start)

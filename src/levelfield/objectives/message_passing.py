@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
@@ -16,7 +18,7 @@ from levelfield.objectives._proxies import mean_entropy, start_proxies
 from levelfield.objectives._start import StartRows, linear_classifier
 from levelfield.objectives.softmax import softmax_logits
 from levelfield.randomness import stream
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, Natural, NotNegative, Positive, Share
 
 
 def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
@@ -98,46 +100,39 @@ class MessagePassing(Objective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        heads: int = 2,
-        steps: int = 1,
+        num_classes: Count,
+        dim: Count,
+        heads: Count = 2,
+        steps: Count = 1,
         concat_steps: bool = False,
-        temperature: float = 0.2,
-        label_smoothing: float = 0.1,
-        dropout: float = 0.1,
-        ff_factor: int = 4,
+        temperature: Positive = 0.2,
+        label_smoothing: Share = 0.1,
+        dropout: Annotated[float, Ge(0), Le(0.99)] = 0.1,
+        ff_factor: Natural = 4,
         skip: bool = True,
         output_projection: bool = True,
         input_projection: bool = False,
         null_logit: bool = False,
-        message_weight: float = 1.0,
-        auxiliary_weight: float = 1.0,
+        message_weight: NotNegative = 1.0,
+        auxiliary_weight: NotNegative = 1.0,
         masked: bool = False,
-        network_lr_multiplier: float = 1.0,
-        head_lr_multiplier: float = 1.0,
+        network_lr_multiplier: NotNegative = 1.0,
+        head_lr_multiplier: NotNegative = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         generator = generator or stream(0, "message_passing")
-        self.dim = whole("dim", dim, least=1)
-        self.temperature = number("temperature", temperature, above=0)
-        self.label_smoothing = number("label_smoothing", label_smoothing, least=0, most=1)
-        self.dropout = number("dropout", dropout, least=0, most=0.99)
-        self.message_weight = number("message_weight", message_weight, least=0)
-        self.auxiliary_weight = number("auxiliary_weight", auxiliary_weight, least=0)
-        self.masked, self.concat_steps = (
-            one_of(name, value, (True, False)) for name, value in (("masked", masked), ("concat_steps", concat_steps))
-        )
-        self.network_lr_multiplier = number("network_lr_multiplier", network_lr_multiplier, least=0)
-        self.head_lr_multiplier = number("head_lr_multiplier", head_lr_multiplier, least=0)
-        self.num_classes = whole("num_classes", num_classes, least=1)
+        self.num_classes, self.dim = num_classes, dim
+        self.temperature, self.label_smoothing, self.dropout = temperature, label_smoothing, dropout
+        self.message_weight, self.auxiliary_weight = message_weight, auxiliary_weight
+        self.masked, self.concat_steps = masked, concat_steps
+        self.network_lr_multiplier, self.head_lr_multiplier = network_lr_multiplier, head_lr_multiplier
         choices = Choices(
-            heads=whole("heads", heads, least=1),
-            null_logit=one_of("null_logit", null_logit, (True, False)),
-            skip=one_of("skip", skip, (True, False)),
-            output_projection=one_of("output_projection", output_projection, (True, False)),
-            ff_factor=whole("ff_factor", ff_factor),
+            heads=heads,
+            null_logit=null_logit,
+            skip=skip,
+            output_projection=output_projection,
+            ff_factor=ff_factor,
         )
         if dim % heads:
             raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
@@ -146,9 +141,7 @@ class MessagePassing(Objective):
         # create no weights for an unused loss: they would count as parameters but never train
         self.network = self.head_scale = self.head_weight = self.aux_weight = self.aux_bias = None
         if self.message_weight:
-            steps = whole("steps", steps, least=1)
-            projected = one_of("input_projection", input_projection, (True, False))
-            self.network = Network(dim, choices, steps=steps, input_projection=projected, generator=generator)
+            self.network = Network(dim, choices, steps=steps, input_projection=input_projection, generator=generator)
             width = dim * steps if concat_steps else dim
             self.head_scale = nn.Parameter(torch.ones(width))
             self.head_weight = nn.Parameter(torch.randn(self.num_classes, width, generator=generator) * 0.001)

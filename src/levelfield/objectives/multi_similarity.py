@@ -14,7 +14,7 @@ from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import log_one_plus_sum_exp
-from levelfield.settings import number, one_of
+from levelfield.settings import Positive
 
 
 def multi_similarity_terms(
@@ -67,20 +67,16 @@ class MultiSimilarity(Objective):
     def __init__(
         self,
         *,
-        alpha: float = 2.0,
-        beta: float = 40.0,
+        alpha: Positive = 2.0,
+        beta: Positive = 40.0,
         base: float = 0.5,
         epsilon: float | None = 0.1,
         normalize: bool = True,
         reduction: Literal["batch", "valid"] = "batch",
     ) -> None:
         super().__init__()
-        self.alpha = number("alpha", alpha, above=0)
-        self.beta = number("beta", beta, above=0)
-        self.base = number("base", base)
-        self.epsilon = None if epsilon is None else number("epsilon", epsilon)
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.reduction = one_of("reduction", reduction, ("batch", "valid"))
+        self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
+        self.normalize, self.reduction = normalize, reduction
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)

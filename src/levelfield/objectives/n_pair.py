@@ -21,7 +21,6 @@ from levelfield.objectives._log_sums import (
     norms,
 )
 from levelfield.objectives._pairs import Form, chosen_pairs, first_pairs
-from levelfield.settings import number, one_of
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
@@ -95,14 +94,9 @@ class NPair(Objective):
         equal_class: Literal["left_out", "soft_target"] = "left_out",
         miner: MinerChoice = "n_pair",
     ) -> None:
-        form = one_of("form", form, ("all", "sampled", "pairs"))
         super().__init__(miner=miner if form == "sampled" else None)
-        self.form: Form = form
-        self.nu = number("nu", nu)
-        self.nu_power = one_of("nu_power", nu_power, (1, 2))
-        self.symmetric = one_of("symmetric", symmetric, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.equal_class = one_of("equal_class", equal_class, ("left_out", "soft_target"))
+        self.form, self.nu, self.nu_power, self.symmetric = form, nu, nu_power, symmetric
+        self.normalize, self.equal_class = normalize, equal_class
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = Geometry(given.embeddings, normalize=self.normalize)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from levelfield.labels import to_device
@@ -14,7 +17,7 @@ from levelfield.objectives._proxies import (
     mean_entropy,
     smoothing_over_all,
 )
-from levelfield.settings import number
+from levelfield.settings import Count, NotNegative, Positive, Share
 
 
 @register(
@@ -59,19 +62,18 @@ class NormalizedSoftmax(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        temperature: float = 0.05,
-        label_smoothing: float = 0.0,
+        num_classes: Count,
+        dim: Count,
+        temperature: Positive = 0.05,
+        label_smoothing: Share = 0.0,
         smoothing: Smoothing = "others",
-        dropout: float = 0.0,
+        dropout: Annotated[float, Ge(0), Le(0.99)] = 0.0,
         proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: float = 1.0,
+        proxy_lr_multiplier: NotNegative = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.temperature = number("temperature", temperature, above=0)
-        self.dropout = number("dropout", dropout, least=0, most=0.99)
+        self.temperature, self.dropout = temperature, dropout
         self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
 
     @property

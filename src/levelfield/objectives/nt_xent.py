@@ -7,7 +7,7 @@ from torch import Tensor
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
-from levelfield.settings import number, one_of
+from levelfield.settings import Positive
 
 
 def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
@@ -44,10 +44,9 @@ class NTXent(Objective):
     tensor(1.0986)
     """
 
-    def __init__(self, *, temperature: float = 0.07, normalize: bool = True) -> None:
+    def __init__(self, *, temperature: Positive = 0.07, normalize: bool = True) -> None:
         super().__init__()
-        self.temperature = number("temperature", temperature, above=0)
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.temperature, self.normalize = temperature, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)

@@ -14,7 +14,6 @@ from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
-from levelfield.settings import one_of
 
 
 class Episode(NamedTuple):
@@ -110,8 +109,7 @@ class Prototypical(Objective):
 
     def __init__(self, *, squared: bool = True, normalize: bool = False) -> None:
         super().__init__()
-        self.squared = one_of("squared", squared, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.squared, self.normalize = squared, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         rows = unit(given.embeddings) if self.normalize else given.embeddings

@@ -14,7 +14,7 @@ from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective
 from levelfield.objectives._sums import log_one_plus_sum_exp
-from levelfield.settings import number
+from levelfield.settings import Count, NotNegative, Positive
 
 MANY = 700  # proxies from which the closed form is faster
 
@@ -67,17 +67,16 @@ class ProxyAnchor(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        alpha: float = 32.0,
+        num_classes: Count,
+        dim: Count,
+        alpha: Positive = 32.0,
         delta: float = 0.1,
         proxy_init: ProxyInit = "kaiming_normal",
-        proxy_lr_multiplier: float = 100.0,
+        proxy_lr_multiplier: NotNegative = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.alpha = number("alpha", alpha, above=0)
-        self.delta = number("delta", delta)
+        self.alpha, self.delta = alpha, delta
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         classes = len(self.proxies)

@@ -14,7 +14,7 @@ from levelfield.objectives._proxies import (
     mean_entropy,
     smoothing_over_all,
 )
-from levelfield.settings import number, one_of
+from levelfield.settings import Count, NotNegative, Positive, Share
 
 
 def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -> Tensor:
@@ -67,19 +67,18 @@ class ProxyNCA(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        scale: float = 9.0,
+        num_classes: Count,
+        dim: Count,
+        scale: Positive = 9.0,
         include_true: bool = False,
-        label_smoothing: float = 0.0,
+        label_smoothing: Share = 0.0,
         smoothing: Smoothing = "others",
         proxy_init: ProxyInit = "small_normal",
-        proxy_lr_multiplier: float = 50.0,
+        proxy_lr_multiplier: NotNegative = 50.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale = number("scale", scale, above=0)
-        self.include_true = one_of("include_true", include_true, (True, False))
+        self.scale, self.include_true = scale, include_true
         self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
         if not self.include_true and num_classes < 2:
             raise BadSpecification(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
-from levelfield.settings import number
+from levelfield.settings import Count, NotNegative, Positive
 
 
 def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
@@ -55,15 +55,15 @@ class ProxyNCAPlusPlus(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        temperature: float = 1 / 9,
+        num_classes: Count,
+        dim: Count,
+        temperature: Positive = 1 / 9,
         proxy_init: ProxyInit = "small_normal",
-        proxy_lr_multiplier: float = 100.0,
+        proxy_lr_multiplier: NotNegative = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.temperature = number("temperature", temperature, above=0)
+        self.temperature = temperature
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         logits = proxy_nca_pp_logits(self.cosine(given.embeddings), temperature=self.temperature)

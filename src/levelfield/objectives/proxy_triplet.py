@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Facts, Given, register
 from levelfield.objectives._proxies import ProxyInit, ProxyObjective
-from levelfield.settings import number, one_of
+from levelfield.settings import Count, NotNegative, Positive
 
 ProxyReduction = Literal["sum", "mean", "active"]
 
@@ -67,21 +67,18 @@ class ProxyTriplet(ProxyObjective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
+        num_classes: Count,
+        dim: Count,
         margin: float = 1.0,
-        scale: float = 1.0,
+        scale: Positive = 1.0,
         squared: bool = True,
         reduction: ProxyReduction = "sum",
         proxy_init: ProxyInit = "tiny_normal",
-        proxy_lr_multiplier: float = 1.0,
+        proxy_lr_multiplier: NotNegative = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.margin = number("margin", margin)
-        self.scale = number("scale", scale, above=0)
-        self.squared = one_of("squared", squared, (True, False))
-        self.reduction: ProxyReduction = one_of("reduction", reduction, ("sum", "mean", "active"))
+        self.margin, self.scale, self.squared, self.reduction = margin, scale, squared, reduction
 
     @property
     def separable(self) -> bool:

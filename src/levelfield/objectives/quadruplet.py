@@ -23,7 +23,7 @@ from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import mean, sum_over_blocks
 from levelfield.objectives._triplets import Hinges, all_hinges, count_below
-from levelfield.settings import number, one_of
+from levelfield.settings import Share
 
 
 def quadruplet_terms(
@@ -100,13 +100,11 @@ class Quadruplet(Objective):
         squared: bool = False,
         normalize: bool = True,
         miner: MinerChoice = "distance_weighted",
-        switch: float = 0.0,
+        switch: Share = 0.0,
     ) -> None:
         super().__init__(miner=miner, switch=switch, margin=margin1)
-        self.margin1 = number("margin1", margin1)
-        self.margin2 = number("margin2", margin2)
-        self.squared = one_of("squared", squared, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.margin1, self.margin2, self.squared = margin1, margin2, squared
+        self.normalize = normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = Geometry(given.embeddings, normalize=self.normalize)

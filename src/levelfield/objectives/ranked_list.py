@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction
-from levelfield.settings import number, one_of
+from levelfield.settings import NotNegative, number
 
 
 def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_grad: bool) -> Tensor:
@@ -72,24 +71,19 @@ class RankedList(Objective):
         *,
         alpha: float = 1.2,
         margin: float = 0.4,
-        temperature: float = 10.0,
-        temperature_pos: float = 0.0,
-        lam: float = 1.0,
+        temperature: NotNegative = 10.0,
+        temperature_pos: NotNegative = 0.0,
+        lam: NotNegative = 1.0,
         combine: Literal["sum", "convex"] = "sum",
         weight_grad: bool = False,
         normalize: bool = True,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
-        self.alpha = number("alpha", alpha)
-        self.margin = number("margin", margin)
-        self.temperature = number("temperature", temperature, least=0)
-        self.temperature_pos = number("temperature_pos", temperature_pos, least=0)
-        self.combine = one_of("combine", combine, ("sum", "convex"))
-        self.lam = number("lam", lam, least=0, most=1 if combine == "convex" else math.inf)
-        self.weight_grad = one_of("weight_grad", weight_grad, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+        self.alpha, self.margin, self.temperature = alpha, margin, temperature
+        self.temperature_pos, self.combine = temperature_pos, combine
+        self.lam = number("lam", lam, least=0, most=1) if combine == "convex" else lam
+        self.weight_grad, self.normalize, self.reduction = weight_grad, normalize, reduction
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         distance = given.geometry(normalize=self.normalize).distance

@@ -16,7 +16,7 @@ from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
-from levelfield.settings import number, one_of
+from levelfield.settings import NotNegative, Share
 
 CONSTANT = 1e-12  # a row with a sum of squared deviations up to this has no signal
 
@@ -102,23 +102,17 @@ class SNR(Objective):
         pos_margin: float = 0.0,
         neg_margin: float = 1.0,
         centered: bool = True,
-        lam: float = 0.005,
+        lam: NotNegative = 0.005,
         reg_over: Literal["batch", "anchors"] = "batch",
         normalize: bool = True,
         reduction: Reduction = "mean_nonzero",
         miner: MinerChoice = "distance_weighted",
-        switch: float = 0.0,
+        switch: Share = 0.0,
     ) -> None:
         super().__init__(miner=miner, switch=switch, margin=margin)
-        self.form = one_of("form", form, ("triplet", "contrastive"))
-        self.margin = number("margin", margin)
-        self.pos_margin = number("pos_margin", pos_margin)
-        self.neg_margin = number("neg_margin", neg_margin)
-        self.centered = one_of("centered", centered, (True, False))
-        self.lam = number("lam", lam, least=0)
-        self.reg_over = one_of("reg_over", reg_over, ("batch", "anchors"))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+        self.form, self.margin, self.pos_margin = form, margin, pos_margin
+        self.neg_margin, self.centered, self.lam = neg_margin, centered, lam
+        self.reg_over, self.normalize, self.reduction = reg_over, normalize, reduction
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         geometry = given.geometry(normalize=self.normalize)

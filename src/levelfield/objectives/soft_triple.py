@@ -5,14 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, unit
 from levelfield.objectives._class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
 from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._proxies import ProxyInit, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
-from levelfield.settings import number
+from levelfield.settings import Count, NotNegative, Positive
 
 _SHARP = 0.0125  # below this, e^(1 / gamma) overflows float32 and the largest cosine must be subtracted first
 
@@ -92,28 +91,22 @@ class SoftTriple(Objective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        la: float = 20.0,
-        gamma: float = 0.1,
-        tau: float = 0.2,
+        num_classes: Count,
+        dim: Count,
+        la: Positive = 20.0,
+        gamma: Positive = 0.1,
+        tau: NotNegative = 0.2,
         delta: float = 0.01,
-        centers_per_class: int = 10,
-        reg_eps: float = 1e-5,
+        centers_per_class: Count = 10,
+        reg_eps: Positive = 1e-5,
         proxy_init: ProxyInit = "kaiming_uniform",
-        proxy_lr_multiplier: float = 100.0,
+        proxy_lr_multiplier: NotNegative = 100.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.la = number("la", la, above=0)
-        self.gamma = number("gamma", gamma, above=0)
-        self.tau = number("tau", tau, least=0)
-        self.delta = number("delta", delta)
-        self.centers_per_class = int(number("centers_per_class", centers_per_class, least=1))
-        if self.centers_per_class != centers_per_class:
-            raise BadSpecification(f"'centers_per_class' is {centers_per_class}; expected an integer.")
-        self.reg_eps = number("reg_eps", reg_eps, above=0)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.la, self.gamma, self.tau, self.delta = la, gamma, tau, delta
+        self.centers_per_class, self.reg_eps = centers_per_class, reg_eps
+        self.proxy_lr_multiplier = proxy_lr_multiplier
         self.num_classes, self.dim = num_classes, dim
         self.centers = start_proxies(num_classes * self.centers_per_class, dim, init=proxy_init, generator=generator)
 

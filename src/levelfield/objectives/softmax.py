@@ -15,7 +15,7 @@ from levelfield.objectives._proxies import (
     start_proxies,
 )
 from levelfield.objectives._start import StartRows, linear_classifier
-from levelfield.settings import number, one_of
+from levelfield.settings import Count, NotNegative, Positive, Share
 
 
 def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) -> Tensor:
@@ -72,22 +72,20 @@ class Softmax(Objective):
     def __init__(
         self,
         *,
-        num_classes: int,
-        dim: int,
-        temperature: float = 1.0,
-        label_smoothing: float = 0.0,
+        num_classes: Count,
+        dim: Count,
+        temperature: Positive = 1.0,
+        label_smoothing: Share = 0.0,
         smoothing: Smoothing = "all",
         use_bias: bool = True,
         proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: float = 1.0,
+        proxy_lr_multiplier: NotNegative = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.temperature = number("temperature", temperature, above=0)
-        self.proxy_lr_multiplier = number("proxy_lr_multiplier", proxy_lr_multiplier, least=0)
+        self.temperature, self.proxy_lr_multiplier = temperature, proxy_lr_multiplier
         self.num_classes, self.dim = num_classes, dim
         self.weight = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-        use_bias = one_of("use_bias", use_bias, (True, False))
         self.register_parameter("bias", nn.Parameter(torch.zeros(num_classes)) if use_bias else None)
         self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
 

@@ -12,7 +12,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._medoids import TIE, Inference, Normalisation, most_violating
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Natural, NotNegative
 
 
 class Choice(NamedTuple):
@@ -105,18 +105,15 @@ class StructuredClustering(Objective):
     def __init__(
         self,
         *,
-        gamma: float = 1.0,
+        gamma: NotNegative = 1.0,
         inference: Inference = "greedy_pam",
-        pam_iterations: int = 5,
+        pam_iterations: Natural = 5,
         nmi: Normalisation = "geometric",
         normalize: bool = True,
     ) -> None:
         super().__init__()
-        self.gamma = number("gamma", gamma, least=0)
-        self.inference: Inference = one_of("inference", inference, ("exact", "greedy", "greedy_pam"))
-        self.pam_iterations = whole("pam_iterations", pam_iterations)
-        self.nmi: Normalisation = one_of("nmi", nmi, ("geometric", "arithmetic"))
-        self.normalize = one_of("normalize", normalize, (True, False))
+        self.gamma, self.inference, self.pam_iterations = gamma, inference, pam_iterations
+        self.nmi, self.normalize = nmi, normalize
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         choice = self._choice(given)

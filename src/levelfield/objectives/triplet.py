@@ -15,7 +15,7 @@ from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._triplets import all_hinges
-from levelfield.settings import number, one_of
+from levelfield.settings import Share
 
 
 def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0.2, smooth: bool = False) -> Tensor:
@@ -67,15 +67,11 @@ class Triplet(Objective):
         normalize: bool = True,
         reduction: Reduction = "mean",
         miner: MinerChoice = "semihard",
-        switch: float = 0.0,
+        switch: Share = 0.0,
     ) -> None:
         super().__init__(miner=miner, switch=switch, margin=margin)
-        self.margin = number("margin", margin)
-        self.squared = one_of("squared", squared, (True, False))
-        self.smooth = one_of("smooth", smooth, (True, False))
-        self.swap = one_of("swap", swap, (True, False))
-        self.normalize = one_of("normalize", normalize, (True, False))
-        self.reduction: Reduction = one_of("reduction", reduction, ("mean", "mean_nonzero"))
+        self.margin, self.squared, self.smooth, self.swap = margin, squared, smooth, swap
+        self.normalize, self.reduction = normalize, reduction
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         if self.swap and given.columns is not None:

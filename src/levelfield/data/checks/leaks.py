@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.perceptual_hash import nearest_within, perceptual_hashes
 from levelfield.data.protocols import Fold
 from levelfield.progress import SILENT, Progress
-from levelfield.settings import whole
+from levelfield.settings import checked
 from levelfield.wording import first_few, plural
 
 # Of 64 bits. On bird photographs it finds 99 % of the copies that were scaled, recompressed or brightened and 70 % of
@@ -149,12 +150,14 @@ class Leaks:
         )
 
 
-def find_leaks(catalog: Catalog, fold: Fold, *, radius: int = RADIUS, progress: Progress = SILENT) -> Leaks:
+@checked
+def find_leaks(
+    catalog: Catalog, fold: Fold, *, radius: Annotated[int, Ge(-1)] = RADIUS, progress: Progress = SILENT
+) -> Leaks:
     """Compare the training and validation images of `fold` with its test images. Every image must be readable.
 
     radius: number of bits (of 64) that may differ between near-duplicates; if negative, they are not searched for.
     """
-    radius = whole("radius", radius, least=-1)
     seen, test = np.sort(np.concatenate([fold.train, fold.validation])), fold.test
     shared = np.intersect1d(catalog.labels[seen], catalog.labels[test])
     first: dict[str, int] = {}

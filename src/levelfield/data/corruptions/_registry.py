@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry, code_of, short_name
-from levelfield.settings import accepted, check_keywords, number
+from levelfield.settings import accepted, check_settings, number
 
 Span = float | Sequence[float]
 """A number, or a range (low, high) to draw from for each image."""
@@ -55,7 +55,7 @@ def create(name: str, **settings: Any) -> Corruption:
     levelfield.errors.BadSpecification: The corruption 'rotation' has no setting 'angle'. It takes: degrees.
     """
     function = registry.get(name)
-    check_keywords(f"corruption '{name}'", settings, function)
+    check_settings(f"corruption '{name}'", settings, function)
     made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
     result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # report invalid values now
     if not isinstance(result, np.ndarray) or result.dtype != np.uint8 or result.shape != (8, 8, 3):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from levelfield.data.corruptions._registry import Span, drawn, register
-from levelfield.settings import number, whole
+from levelfield.settings import Count, Natural
 
 GREY = 128
 
@@ -18,7 +18,7 @@ def cutout(
     stream: np.random.Generator,
     /,
     *,
-    count: int = 2,
+    count: Natural = 2,
     size: Span = 0.2,
     squared: bool = False,
 ) -> np.ndarray:
@@ -28,7 +28,7 @@ def cutout(
     """
     height, width = image.shape[:2]
     result = image.copy()
-    for _ in range(whole("count", count)):
+    for _ in range(count):
         if squared:
             tall = wide = round(drawn("size", size, stream, least=0, most=1) * min(height, width))
         else:
@@ -46,17 +46,14 @@ def dropout(
     *,
     share: Span = (0.0, 0.05),
     size: Span = (0.02, 0.25),
-    least: int = 3,
+    least: Count = 3,
 ) -> np.ndarray:
     """Coarse black holes: a mask drawn at low resolution and enlarged by nearest neighbour.
 
     share: of the mask's cells. size: of the mask as a share of each side of the image, at least `least` cells.
     """
     chance = drawn("share", share, stream, least=0, most=1)
-    cells = [
-        max(int(drawn("size", size, stream, least=0, most=1) * side), int(number("least", least, least=1)))
-        for side in image.shape[:2]
-    ]
+    cells = [max(int(drawn("size", size, stream, least=0, most=1) * side), least) for side in image.shape[:2]]
     mask = stream.random(cells) < chance
     rows, columns = (np.arange(side) * count // side for side, count in zip(image.shape[:2], cells, strict=True))
     result = image.copy()

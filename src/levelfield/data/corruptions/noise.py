@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.data.corruptions._registry import Span, drawn, drawn_whole, register
-from levelfield.settings import number
+from levelfield.settings import Share
 
 
 @register("gaussian_noise")
@@ -16,9 +16,9 @@ def gaussian_noise(image: np.ndarray, stream: np.random.Generator, /, *, std: Sp
 
 
 @register("salt_and_pepper")
-def salt_and_pepper(image: np.ndarray, stream: np.random.Generator, /, *, share: float = 0.05) -> np.ndarray:
+def salt_and_pepper(image: np.ndarray, stream: np.random.Generator, /, *, share: Share = 0.05) -> np.ndarray:
     """Replaces a share of the pixels by grey values from Beta(0.5, 0.5) x 255: mostly near black or white."""
-    struck = stream.random(image.shape[:2]) < number("share", share, least=0, most=1)
+    struck = stream.random(image.shape[:2]) < share
     result = image.copy()
     result[struck] = np.rint(stream.beta(0.5, 0.5, (int(struck.sum()), 1)) * 255).astype(np.uint8)
     return result

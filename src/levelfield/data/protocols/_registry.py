@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.data.catalog import Catalog
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry
-from levelfield.settings import accepted, check_keywords, whole
+from levelfield.settings import accepted, check_settings, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
     ([0, 1, 2, 3], [4, 5, 6, 7])
     """
     protocol = registry.get(name)
-    check_keywords(f"protocol '{name}'", settings, protocol)
+    check_settings(f"protocol '{name}'", settings, protocol)
     if not 0 <= validation < 1:
         raise BadSpecification(f"validation must be a share of the classes from 0 to below 1, not {validation}.")
     folds = protocol(catalog, validation=validation, **settings)

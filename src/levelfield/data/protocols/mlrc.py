@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import blocks, given_validation, halves
+from levelfield.data.division import Form, blocks, given_validation, halves
 from levelfield.data.protocols._folds import fold_of, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
@@ -15,7 +15,7 @@ from levelfield.errors import BadInput, BadSpecification
     "half for test (Musgrave et al. 2020).",
 )
 def mlrc(
-    catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: str = "kfold", reversed: bool = False
+    catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: Form = "kfold", reversed: bool = False
 ) -> list[Fold]:
     """reversed: one block for training and the others for validation, as stated in zheng2021."""
     if validation:

@@ -14,7 +14,7 @@ from levelfield.data.views.basic import TestView, common_key, least_crop, needed
 from levelfield.data.views.resizing import decoded_side, resized_centre
 from levelfield.data.views.steps import AREA, PICTURE_STEPS, RANDOM, RATIO, STEPS, erase
 from levelfield.errors import BadSpecification, unknown
-from levelfield.settings import check_keywords, number, whole
+from levelfield.settings import check_settings, number, whole
 
 if TYPE_CHECKING:
     import torch
@@ -178,7 +178,7 @@ def _parse(written: Written) -> Step:
         raise unknown("step of a view", str(name), STEPS)
     main = _MAIN.get(name, "size")
     settings = dict(given) if isinstance(given, Mapping) else {main: given}
-    check_keywords(f"step '{name}'", settings, STEPS[name])
+    check_settings(f"step '{name}'", settings, STEPS[name])
     if main == "size" and "size" not in settings:
         raise BadSpecification(f"The step '{name}' needs a size, e.g. {{{name}: 224}}.")
     return Step(name, tuple(sorted((key, _value(name, key, value)) for key, value in settings.items())))

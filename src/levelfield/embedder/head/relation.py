@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from levelfield.embedder.head.linear import whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.geometry import TINY, working
-from levelfield.settings import whole
+from levelfield.settings import Count, checked
 
 
 class Steps(NamedTuple):
@@ -100,9 +100,10 @@ class RelationHead(nn.Module):
     (torch.Size([2, 6]), torch.Size([2, 3, 2]), [4, 3])
     """
 
-    def __init__(self, width: int, dim: int, *, branches: int = 4) -> None:
+    @checked
+    def __init__(self, width: int, dim: int, *, branches: Count = 4) -> None:
         super().__init__()
-        self.width, self.dim, self.branches = width, dim, whole("branches", branches, least=1)
+        self.width, self.dim, self.branches = width, dim, branches
         self.check_sizes(dim, self.branches)
         if width < self.branches:
             raise BadSpecification(f"{width} features cannot be split into {self.branches} branches.")

@@ -11,10 +11,9 @@ from torch import nn
 from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.files.plain_yaml import read_yaml
-from levelfield.methods.refine.passing import check_settings, refine, settings_of, ways
+from levelfield.methods.refine.passing import check_refinement, refine, ways
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
-from levelfield.settings import number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,7 @@ class Refinement:
     def __post_init__(self) -> None:
         if self.by not in ways():
             raise unknown("refinement", str(self.by), ways())
-        check_settings(self.by, self.settings)
-        for name, value in self.settings.items():
-            _check_kind(name, value, settings_of(self.by)[name])
+        check_refinement(self.by, self.settings)
 
     @classmethod
     def of(cls, choice: Any) -> Refinement:
@@ -95,15 +92,3 @@ class Refinement:
         """Refined unit rows, by the trained network of `objective`."""
         self.check(objective)
         return refine(objective, rows, gallery, by=self.by, progress=progress, **self.settings)
-
-
-def _check_kind(name: str, value: Any, usual: Any) -> None:
-    """Check that a value has the type of the default; its bounds are checked where it is used."""
-    if isinstance(usual, bool):
-        one_of(name, value, (True, False))
-    elif isinstance(usual, int):
-        whole(name, value)
-    elif isinstance(usual, float):
-        number(name, value)
-    elif not isinstance(value, str):
-        raise BadSpecification(f"'{name}' is {value!r}; expected a name such as {usual!r}.")

@@ -10,18 +10,20 @@ import numpy as np
 
 from levelfield import evaluation
 from levelfield.evaluation.inputs import Array
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, Positive, checked
 
 Noise = Literal["together", "alone"]
 _CLUSTERS = 900  # seidenschwarz2021 table 7
 
 
-def kmeans(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
+@checked
+def kmeans(rows: Array, *, clusters: Count = _CLUSTERS, seed: int = 0) -> Array:
     """The k-means of the evaluation."""
     return evaluation.kmeans(rows, _at_most(clusters, rows), seed=seed)
 
 
-def ward(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
+@checked
+def ward(rows: Array, *, clusters: Count = _CLUSTERS, seed: int = 0) -> Array:
     """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; deterministic."""
     from sklearn.cluster import AgglomerativeClustering
 
@@ -29,11 +31,12 @@ def ward(rows: Array, *, clusters: int = _CLUSTERS, seed: int = 0) -> Array:
     return found
 
 
-def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, seed: int = 0) -> Array:
+@checked
+def spectral(rows: Array, *, clusters: Count = _CLUSTERS, neighbours: Count = 10, seed: int = 0) -> Array:
     """Spectral clustering on the nearest-neighbour graph, because the full graph would not fit into memory."""
     from sklearn.cluster import SpectralClustering
 
-    near, count = min(whole("neighbours", neighbours, least=1), len(rows)), _at_most(clusters, rows)
+    near, count = min(neighbours, len(rows)), _at_most(clusters, rows)
     if count == len(rows):  # one cluster per row, which the eigensolver does not support
         return np.arange(count)
     made = SpectralClustering(
@@ -49,51 +52,57 @@ def spectral(rows: Array, *, clusters: int = _CLUSTERS, neighbours: int = 10, se
     return found
 
 
-def birch(rows: Array, *, clusters: int = _CLUSTERS, threshold: float = 0.5, seed: int = 0) -> Array:
+@checked
+def birch(rows: Array, *, clusters: Count = _CLUSTERS, threshold: Positive = 0.5, seed: int = 0) -> Array:
     """BIRCH; with a larger `threshold` (default: scikit-learn's) there may be fewer clusters than requested."""
     from sklearn.cluster import Birch
 
-    made = Birch(n_clusters=_at_most(clusters, rows), threshold=number("threshold", threshold, above=0))
+    made = Birch(n_clusters=_at_most(clusters, rows), threshold=threshold)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of subclusters found")  # see the docstring
         found: Array = made.fit_predict(rows)
     return found
 
 
-def dbscan(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise = "together", seed: int = 0) -> Array:
+@checked
+def dbscan(
+    rows: Array, *, eps: Positive = 0.9, min_samples: Count = 5, noise: Noise = "together", seed: int = 0
+) -> Array:
     """DBSCAN. `noise`: rows without a cluster form one cluster, as in the released code, or one each."""
     from sklearn.cluster import DBSCAN
 
-    made = DBSCAN(eps=number("eps", eps, above=0), min_samples=whole("min_samples", min_samples, least=1))
+    made = DBSCAN(eps=eps, min_samples=min_samples)
     return without_noise(made.fit_predict(rows), noise)
 
 
-def optics(rows: Array, *, eps: float = 0.9, min_samples: int = 5, noise: Noise = "together", seed: int = 0) -> Array:
+@checked
+def optics(
+    rows: Array, *, eps: Positive = 0.9, min_samples: Count = 5, noise: Noise = "together", seed: int = 0
+) -> Array:
     """OPTICS, cut at `eps`. `noise`: as for `dbscan`."""
     from sklearn.cluster import OPTICS
 
-    reach = number("eps", eps, above=0)
-    least = min(max(2, whole("min_samples", min_samples, least=1)), len(rows))
-    made = OPTICS(min_samples=least, max_eps=reach, eps=reach, cluster_method="dbscan")
+    least = min(max(2, min_samples), len(rows))
+    made = OPTICS(min_samples=least, max_eps=eps, eps=eps, cluster_method="dbscan")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="All reachability values are inf")  # all rows are noise
         return without_noise(made.fit_predict(rows), noise)
 
 
+@checked
 def without_noise(labels: Array, noise: Noise = "together") -> Array:
     """Replace label -1 by one cluster, or by one cluster per row.
 
     >>> without_noise(np.array([0, -1, 1, -1])), without_noise(np.array([0, -1, 1, -1]), "alone")
     (array([0, 2, 1, 2]), array([0, 2, 1, 3]))
     """
-    one_of("noise", noise, ("together", "alone"))
     lost = labels < 0
     new = labels.max() + 1 + (np.cumsum(lost) - 1 if noise == "alone" else 0)
     return np.where(lost, new, labels)
 
 
 def _at_most(clusters: int, rows: Array) -> int:
-    return min(whole("clusters", clusters, least=1), len(rows))
+    return min(clusters, len(rows))
 
 
 CLUSTERINGS: dict[str, Callable[..., Array]] = {

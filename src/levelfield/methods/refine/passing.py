@@ -5,7 +5,7 @@ No image is embedded again. Groups are pure functions of the rows (and of a seed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_l
 from levelfield.methods.refine.reciprocal import reciprocal_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
-from levelfield.settings import accepted, check_keywords, whole
+from levelfield.settings import Count, accepted, check_settings, check_values, checked
 
 __all__ = [
     "Groups",
-    "check_settings",
+    "check_refinement",
     "cluster_groups",
     "groups_of",
     "nearest_groups",
@@ -52,21 +52,28 @@ def settings_of(by: str) -> dict[str, Any]:
     >>> settings_of("nearest")
     {'chunks': 6, 'size': 9, 'seed': 0}
     """
-    kinds: dict[str, list[Callable[..., Any]]] = {"reciprocal": [reciprocal_groups], "nearest": [nearest_groups]}
-    takes = [accepted(kind) or {} for kind in kinds.get(by) or [CLUSTERINGS[by], cluster_groups]]
-    given = ("rows", "gallery", "labels")
-    return {name: usual for each in takes for name, usual in each.items() if name not in given}
+    takes = [accepted(function) or {} for function in _functions(by)]
+    rows = ("rows", "gallery", "labels")
+    return {name: usual for each in takes for name, usual in each.items() if name not in rows}
 
 
-def check_settings(by: str, settings: Iterable[str]) -> None:
-    """Refuse unknown settings.
+def _functions(by: str) -> list[Callable[..., Any]]:
+    """The functions that form the groups of a way, one after the other."""
+    alone: dict[str, Callable[..., Any]] = {"reciprocal": reciprocal_groups, "nearest": nearest_groups}
+    return [alone[by]] if by in alone else [CLUSTERINGS[by], cluster_groups]
 
-    >>> check_settings("nearest", ["sise"])
+
+def check_refinement(by: str, settings: Mapping[str, Any]) -> None:
+    """Refuse unknown settings and values out of range.
+
+    >>> check_refinement("nearest", {"sise": 5})
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'? ...
     """
-    check_keywords(f"refinement '{by}'", settings, lambda: None, also=settings_of(by))
+    check_settings(f"refinement '{by}'", settings, lambda: None, also=settings_of(by))
+    for function in _functions(by):
+        check_values(settings, function)
 
 
 def refine(
@@ -99,7 +106,7 @@ def refine(
             "Refinement with 'concat_steps' does not support a gallery: refined queries are wider than gallery rows."
         )
     others = finite_rows(gallery, "gallery", None)
-    check_settings(by, settings)
+    check_refinement(by, settings)
     found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
     return refined_rows(objective, rows, others, found.groups, progress=progress)
 
@@ -112,7 +119,7 @@ def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
     """
     if by not in ways():
         raise unknown("refinement", by, ways())
-    check_settings(by, settings)
+    check_refinement(by, settings)
     if by == "reciprocal":
         return reciprocal_groups(rows, **settings).groups
     if by == "nearest":
@@ -158,26 +165,26 @@ def refined_rows(
     return result
 
 
-def nearest_groups(rows: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
+@checked
+def nearest_groups(rows: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
     """C.2: a chunk is a row with its `size` - 1 nearest rows; `chunks` random chunks form a group, and the first row of
     each chunk is kept. The paper gives no numbers; the defaults are those of training on CUB.
 
     >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
     (2, 4)
     """
-    if whole("size", size, least=1) > len(rows):
+    if size > len(rows):
         raise BadInput(f"The chunk size is {size}, but there are {len(rows)} rows.")
     chosen = np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, size - 1)), axis=1)
-    chunks = whole("chunks", chunks, least=1)
     return Groups(dealt(chosen, chunks, seed=seed), tuple(range(0, chunks * size, size)))
 
 
-def cluster_groups(labels: Array, *, chunks: int = 6, size: int = 9, seed: int = 0) -> Groups:
+@checked
+def cluster_groups(labels: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
     """C.1: clusters replace classes, and groups are formed like training batches, from `chunks` of `size` rows of one
     cluster each. All rows are kept at their first occurrence.
 
     >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
     (1, 4)
     """
-    chunks, size = whole("chunks", chunks, least=1), whole("size", size, least=1)
     return Groups(dealt(chunks_of(labels, size, seed=seed), chunks, seed=seed), tuple(range(chunks * size)))

@@ -12,7 +12,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.dense import largest, similarity_blocks
 from levelfield.methods.refine.groups import Groups, nearest_lists, searched
-from levelfield.settings import number, one_of, whole
+from levelfield.settings import Count, NotNegative, checked
 
 _ENTRIES = 2**22  # comparisons at a time
 
@@ -29,13 +29,14 @@ class Reciprocal(NamedTuple):
         return Groups(self.members, (0,))
 
 
+@checked
 def reciprocal_groups(
     rows: Array,
     gallery: Array | None = None,
     *,
-    k: int = 30,  # seidenschwarz2021 C.3
-    alpha: float = 2 / 3,  # seidenschwarz2021 eq. 7
-    size: int = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
+    k: Count = 30,  # seidenschwarz2021 C.3
+    alpha: NotNegative = 2 / 3,  # seidenschwarz2021 eq. 7
+    size: Count = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
     strict: bool = False,
 ) -> Reciprocal:
     """A group of `size` rows for every row: the row and the nearest of its expanded reciprocal neighbours.
@@ -53,8 +54,6 @@ def reciprocal_groups(
     >>> found.members.tolist(), found.reciprocal_size.tolist()
     ([[0, 1], [1, 2], [2, 1], [3, 2]], [1, 2, 2, 1])
     """
-    k, size = whole("k", k, least=1), whole("size", size, least=1)
-    alpha, strict = number("alpha", alpha, least=0), one_of("strict", strict, (True, False))
     there = len(rows) if gallery is None else len(gallery) + 1
     if size > there:
         raise BadInput(f"The group size is {size}, but there are only {there} rows.")
