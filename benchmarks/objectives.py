@@ -25,7 +25,16 @@ from harness import pml
 from harness import targets as at
 from harness.contests import CONTESTS, PROXY_CONTESTS, Contest, ProxyContest
 from harness.figures import Figure, save, table
-from harness.interleaved import Sample, best, between, clocks, keep_freed_memory, take_turns
+from harness.interleaved import (
+    Sample,
+    best,
+    between,
+    clocks,
+    interleave,
+    keep_freed_memory,
+    ratio,
+    take_turns,
+)
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -112,9 +121,8 @@ class Benchmark:
                 lanes = {"ours": _lane(objective, rows, labels, generator=draw)}
                 lanes["definition"] = _lane(_ByDefinition(objective), rows, labels, generator=draw)
                 slowest = max(lane().wall for lane in lanes.values())
-                taken = interleave(
-                    lanes, rounds=min(self.size.most, max(self.size.least, int(self.size.seconds / slowest)))
-                )
+                rounds = min(self.size.most, max(self.size.least, int(self.size.seconds / slowest)))
+                taken = interleave(lanes, rounds=rounds)
                 gain = ratio(taken["definition"], taken["ours"], clock="cpu")
                 what = f"{at.Classes(classes, batch)}, {dim} dimensions"
                 yield Figure(contest.name, what, "definition", gain, at.PAYS, False)

@@ -88,6 +88,22 @@ def scale() -> str:
     return _table(("what", "against", "measured", "target", "reached"), rows)
 
 
+def closed_forms() -> str:
+    """Gains of closed forms over their definitions, as `benchmarks/objectives.py --lane definition` measured last."""
+    path = DOCS.parent / "benchmarks" / "results" / "objectives.json"
+    gains: dict[str, dict[str, list[float]]] = {}
+    for figure in json.loads(path.read_text(encoding="utf-8"))["figures"]:
+        if figure["peer"] == "definition":
+            size = figure["what"].partition("batch ")[2]
+            gains.setdefault(figure["part"], {}).setdefault(size, []).append(figure["value"])
+    sizes = list(dict.fromkeys(size for by_size in gains.values() for size in by_size))
+    rows = []
+    for part, by_size in gains.items():
+        measured = (", ".join(f"{gain:.3f}" for gain in by_size[size]) for size in sizes)
+        rows.append((part, *measured, "yes" if min(map(min, by_size.values())) >= 1.2 else ""))
+    return _table(("objective", *(f"batch {size}" for size in sizes), "closed form"), rows)
+
+
 def beyond_memory() -> str:
     """What `benchmarks/big_evaluation.py` measured last."""
     path = DOCS.parent / "benchmarks" / "results" / "big_evaluation.json"
@@ -511,6 +527,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "protocols": protocol_facts,
     "figures": figure_facts,
     "scale": scale,
+    "closed_forms": closed_forms,
     "beyond_memory": beyond_memory,
     "laws": laws,
     "commands": commands,
