@@ -16,8 +16,8 @@ from levelfield.embedder.model_files import read_weights
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
 from levelfield.progress import SILENT
-from levelfield.studies.runs.given import file_of, readable
 from levelfield.studies.runs.inputs import RunInputs
+from levelfield.studies.runs.shipped import shipped_data
 from levelfield.studies.runs.training import Trained
 from levelfield.training.audit import may_change
 
@@ -39,7 +39,8 @@ def delivered(folder: Path, inputs: RunInputs, trained: Trained) -> Embed:
     model = load(folder, device=inputs.device)
     assert isinstance(model, Model)
     _check_frozen(model.embedder.trunk, inputs, trains=trained.facts.trains)
-    _check_some(folder, model, inputs)
+    if shipped_data(inputs.data_digest) is None:  # else this machine has no images
+        _check_some(folder, model, inputs)
     return lambda indices, progress, text="embedding": inputs.embed(model.embedder, indices, progress, text)
 
 
@@ -65,11 +66,10 @@ def _check_frozen(trunk: Trunk, inputs: RunInputs, *, trains: bool) -> None:
 
 def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
     """Embed some random images with the whole stored model, as a user would, and compare."""
-    data, fold = inputs.data_digest, inputs.fold
-    parts = [part for part in (readable(data, fold.test), readable(data, fold.train)) if len(part)]
-    chosen = np.concatenate([_chance.sample(part.tolist(), min(BLOCK // 2, len(part))) for part in parts])
+    parts = [part.tolist() for part in (inputs.fold.test, inputs.fold.train)]
+    chosen = np.array([image for part in parts for image in _chance.sample(part, min(BLOCK // 2, len(part)))])
     ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
-    pictures = Loader([file_of(data, inputs.catalog, i) for i in chosen], model.view, device=model.device)
+    pictures = Loader([inputs.catalog.paths[image] for image in chosen], model.view, device=model.device)
     theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
     away = np.linalg.norm(ours - theirs, axis=1)
     if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():

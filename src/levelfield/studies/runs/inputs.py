@@ -28,8 +28,8 @@ from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.given import given_for
 from levelfield.studies.runs.on_device import OnDevice
+from levelfield.studies.runs.shipped import shipped_data
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
 from levelfield.training import Conditions
@@ -157,8 +157,8 @@ class RunInputs:
 
     @cached_property
     def catalog(self) -> Catalog:
-        given = given_for(self.data_digest)
-        return self.shared.catalog(self.data, self.data_digest) if given is None else given.catalog
+        shipped = shipped_data(self.data_digest)
+        return self.shared.catalog(self.data, self.data_digest) if shipped is None else shipped.catalog
 
     @cached_property
     def _folds(self) -> dict[int, RunInputs]:
@@ -200,8 +200,8 @@ class RunInputs:
 
     @cached_property
     def cache(self) -> FeatureCache:
-        given = given_for(self.data_digest)
-        return FeatureCache(self.cache_folder) if given is None else given.cache
+        shipped = shipped_data(self.data_digest)
+        return FeatureCache(self.cache_folder) if shipped is None else shipped.cache
 
     @cached_property
     def _backbone(self) -> Backbone:

@@ -1,13 +1,10 @@
 """Features below the cut as Ray objects, for nodes without the images (`--ship-features`).
 
-The driver computes them once. On a node, all processes read the same copy in shared memory. A few random images travel
-with them: with these a run checks its stored model, as it does with the images of this machine.
+The driver computes them once. On a node, all processes read the same copy in shared memory.
 """
 
 from __future__ import annotations
 
-import hashlib
-import random
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,20 +15,15 @@ import numpy as np
 import torch
 
 from levelfield.data import Catalog
-from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Chunk, Rows
 from levelfield.errors import BadSpecification
-from levelfield.files.folders import default_cache_folder
-from levelfield.files.writing import write_whole
 from levelfield.progress import SILENT_STAGE, Progress, Stage
 from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
-from levelfield.studies.runs.given import Given, give, given_for
 from levelfield.studies.runs.inputs import RunInputs, forget_inputs, inputs_for
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.shipped import Shipped, receive, shipped_data
 from levelfield.studies.runs.spec import PlannedRun
-
-_chance = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -50,8 +42,6 @@ class Shipment:
     digest: str
     catalog: Catalog
     tables: dict[str, Table]
-    pictures: dict[int, tuple[str, bytes]]
-    """Files of some images, by their number: suffix and content."""
 
 
 def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
@@ -72,38 +62,26 @@ def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
 def packed(runs: Sequence[PlannedRun], options: Options, progress: Progress) -> dict[str, Shipment]:
     """Compute what runs need; a shipment for each dataset, by its digest."""
     tables: dict[str, dict[str, Table]] = {}
-    catalogs: dict[str, tuple[Catalog, dict[int, tuple[str, bytes]]]] = {}
+    catalogs: dict[str, Catalog] = {}
     for run in runs:
         if run.spec.joined:
             continue
         torch.set_num_threads(run.spec.conditions.threads)
         inputs = inputs_for(run.spec, options.cache_folder, options.device)
         digest = run.spec.data_digest
-        if digest not in catalogs:
-            catalogs[digest] = inputs.catalog, {}
-        pictures = catalogs[digest][1]
-        for k in _some(inputs):
-            path = inputs.catalog.paths[k]
-            pictures.setdefault(k, (path.suffix, path.read_bytes()))
+        catalogs.setdefault(digest, inputs.catalog)
         _add(tables.setdefault(digest, {}), inputs, progress)
     return {
-        digest: Shipment(secrets.token_hex(8), digest, catalog, tables[digest], pictures)
-        for digest, (catalog, pictures) in catalogs.items()
+        digest: Shipment(secrets.token_hex(8), digest, catalog, tables[digest]) for digest, catalog in catalogs.items()
     }
 
 
 def unpacked(shipment: Shipment) -> None:
     """Use a shipment for the runs of this process."""
-    known = given_for(shipment.digest)
-    if known is not None and known.name == shipment.name:
+    known = shipped_data(shipment.digest)
+    if known is not None and known.shipment == shipment.name:
         return
-    place = default_cache_folder() / "cluster" / "pictures" / shipment.digest
-    pictures = {}
-    for number, (suffix, content) in shipment.pictures.items():
-        pictures[number] = place / f"{hashlib.blake2b(content, digest_size=12).hexdigest()}{suffix}"
-        if not pictures[number].exists():
-            write_whole(pictures[number], lambda file, content=content: file.write(content))  # type: ignore[misc]
-    give(shipment.digest, Given(shipment.name, shipment.catalog, ShippedCache(shipment.tables), pictures))
+    receive(shipment.digest, Shipped(shipment.name, shipment.catalog, ShippedCache(shipment.tables)))
     forget_inputs()
 
 
@@ -147,9 +125,3 @@ def _add(tables: dict[str, Table], inputs: RunInputs, progress: Progress) -> Non
         places = {digest: i for i, digest in enumerate(inputs.catalog.digests)}
         rows = inputs.stored(np.array([places[digest] for digest in both]), view, number, progress)
         tables[key] = Table(tuple(both), tuple(np.ascontiguousarray(array) for array in rows.arrays()))
-
-
-def _some(inputs: RunInputs) -> list[int]:
-    """A few images of the test and of the training classes."""
-    parts = [part.tolist() for part in (inputs.fold.test, inputs.fold.train)]
-    return [image for part in parts for image in _chance.sample(part, min(BLOCK // 2, len(part)))]
