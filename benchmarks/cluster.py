@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from levelfield.table import Table, numbers
+
 STORED = Path(__file__).parent / "results" / "cluster.json"
 NODES = (1, 10, 100, 1000)
 MOST_OFF = 0.15  # of a measured time, by which the simulation may miss it
@@ -177,13 +179,14 @@ def predicted(measured: dict[str, Any], pieces: Pieces) -> dict[int, float]:
 
 def show(rows: list[dict[str, Any]]) -> None:
     """Print the table of papers as Markdown."""
-    print("| study | runs | node hours | GB | nodes | hours | times as fast | failures | done again | driver busy |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    columns = numbers("runs", "node hours", "GB", "nodes", "hours", "times as fast", "failures", "done again")
+    lines = []
     for row in rows:
         shown = [row["study"], f"{row['runs']:,}", f"{row['node hours']:,.0f}", f"{row['gigabytes']:,.1f}"]
         shown += [f"{row['nodes']:,}", f"{row['hours']:,.1f}", f"{row['times as fast']:.1f}", f"{row['failures']:,}"]
         shown += [f"{row['repeated']:.2%}", f"{row['driver busy']:.1%}"]
-        print(f"| {' | '.join(shown)} |")
+        lines.append(shown)
+    print(Table(["study", *columns, *numbers("driver busy")], lines).markdown())
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def test_columns_of_a_group_move_together_and_the_others_keep_their_place() -> N
 
 def test_a_cell_breaks_no_markdown_and_numbers_are_aligned() -> None:
     lines = Table(["name", *numbers("value")], [["a|b\nc", None]], "T", ["n"]).markdown(level=2).splitlines()
-    assert lines == ["## T", "", "| name | value |", "|---|---:|", "| a\\|b c | - |", "", "n"]
+    assert lines == ["## T", "", "| name | value |", "| --- | ---: |", "| a\\|b c | - |", "", "n"]
 
 
 def test_csv_has_six_digits_or_all_of_them() -> None:

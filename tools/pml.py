@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from levelfield.randomness import isolated
+from levelfield.table import Table
 from levelfield.testing import CLASSES, DIM, LAWS, Verdict, verdicts
 
 PAGE = Path(__file__).parents[1] / "docs" / "own-loss.md"
@@ -66,15 +67,15 @@ def table() -> str:
         for verdict in found:
             rows.setdefault((verdict.law.replace("_", " "), _short(verdict.seen)), []).append(f"`{name}`")
     order = [law.__name__.replace("_", " ") for law in LAWS]
-    lines = ["| law | losses that break it | what was observed |", "| --- | --- | --- |"]
-    for (law, seen), losses in sorted(rows.items(), key=lambda row: order.index(row[0][0])):
-        lines.append(f"| {law} | {', '.join(losses)} | {seen} |")
-    return "\n".join([*lines, "", f"No law is broken by {', '.join(good)}."])
+    broken_laws = sorted(rows.items(), key=lambda row: order.index(row[0][0]))
+    cells = [[law, ", ".join(losses), seen] for (law, seen), losses in broken_laws]
+    columns = ["law", "losses that break it", "what was observed"]
+    return Table(columns, cells, notes=[f"No law is broken by {', '.join(good)}."]).markdown()
 
 
 def _short(seen: str) -> str:
     """The first sentence, without what the reader does not need."""
-    line = seen.strip().partition("\n")[0].replace("torch.", "").replace(" (float32)", "").replace("|", "\\|")
+    line = seen.strip().partition("\n")[0].replace("torch.", "").replace(" (float32)", "")
     line = re.sub(r"'([^']+)', '\1' \(bfloat16\)", r"'\1'", line)
     for noise in ("Scalars are not close!", "Scalars are not equal!", " for output 0 with respect to input"):
         line = line.partition(noise)[0]

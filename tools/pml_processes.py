@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from levelfield.table import Table
+
 CLASSES, DIM, EACH = 4, 8, 3
 LOSSES = {"ProxyAnchorLoss": {"num_classes": CLASSES, "embedding_size": DIM}, "MultiSimilarityLoss": {}}
 
@@ -68,17 +70,14 @@ def measured(size: int) -> dict[tuple[str, str], dict[str, tuple[float, float]]]
 
 
 def table() -> str:
-    lines = [
-        "| loss | mode | processes | gradient of the network | gradient of the proxies |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    rows = []
     told = {size: measured(size) for size in (2, 3)}
     for case in CASES:
         for size, known in told.items():
             shown = {kind: f"x {length:.2f}, {angle:.0f}°" for kind, (length, angle) in known[case].items()}
-            cells = " | ".join(shown.get(kind, "none") for kind in _KINDS)
-            lines.append(f"| `{case[0]}` | {case[1]} | {size} | {cells} |")
-    return "\n".join(lines)
+            rows.append([f"`{case[0]}`", case[1], size, *(shown.get(kind, "none") for kind in _KINDS)])
+    columns = ["loss", "mode", "processes", "gradient of the network", "gradient of the proxies"]
+    return Table(columns, rows).markdown()
 
 
 _KINDS = ("network", "proxies")

@@ -24,6 +24,7 @@ from levelfield import library
 from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import read_study
 from levelfield.studies.runs.inputs import open_catalog
+from levelfield.table import Table
 from levelfield.wording import plural
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -80,14 +81,13 @@ def log_file(study: str, form: str) -> Path:
 
 def overview(forms: dict[str, dict[str, Log]]) -> str:
     """How many claims of each paper hold in each form, beside how many the paper reports."""
-    lines = ["| paper | reported by the paper (full form) | " + " | ".join(HEADINGS[form] for form in forms) + " |"]
-    lines += ["| --- | --- |" + " --- |" * len(forms)]
+    rows = []
     for paper in dict.fromkeys(study.partition("/")[0] for study in STUDIES):
         reported = sum(len(_own(read_study(study).claims)) for study in STUDIES if study.startswith(f"{paper}/"))
         of_paper = ([log for study, log in logs.items() if study.startswith(f"{paper}/")] for logs in forms.values())
-        cells = [_counted(logs) for logs in of_paper]
-        lines.append(f"| {paper} | {reported} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([paper, reported, *map(_counted, of_paper)])
+    columns = ["paper", "reported by the paper (full form)", *(HEADINGS[form] for form in forms)]
+    return Table(columns, rows).markdown() + "\n"
 
 
 def _own(claims: Iterable[Any]) -> list[Any]:
@@ -115,14 +115,13 @@ def written(logs: dict[str, Log], before: dict[str, Log] | None = None) -> str:
     counted = f"{found['holds']} hold, {found['does not hold']} do not, {found['cannot be told']} cannot be told"
     lines += [f"The papers' own claims: {counted}.", ""]
     titles = ["study", "claim", "metric", "verdict", "difference", *(["frozen"] if before else []), "unequal"]
-    lines += ["| " + " | ".join(titles) + " |", "|" + " --- |" * len(titles)]
+    rows = []
     for name, log, one in own:
         said = one["verdict"] + (f" ({one['note']})" if one["note"] else "")
         cells = [f"`{name}`", one["claim"], one["metric"], said, difference(one)]
         cells += [_earlier(before.get(name), one["claim"])] if before else []
-        cells += [unequal(one["claim"], log)]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([*cells, unequal(one["claim"], log)])
+    return "\n".join([*lines, Table(titles, rows).markdown()]) + "\n"
 
 
 def _earlier(log: Log | None, claim: str) -> str:

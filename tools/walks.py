@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from levelfield.table import Table
+
 SOURCE = f"{Path(__file__).parents[1] / 'src' / 'levelfield'}/"
 STUDY: dict[str, Any] = {
     "conditions": {"steps": 5, "image": 64, "batch": "3x2", "dim": 8, "warmup": 0},
@@ -96,8 +98,8 @@ def measure_walks() -> dict[str, int]:
 def table() -> str:
     """The figures before one pipeline served all commands, and now."""
     now = measure_walks()
-    lines = [f"| {name} | {before:,} | {now[name]:,} |" for name, before in BEFORE.items()]
-    return "\n".join(["| what | before | now |", "| --- | --- | --- |", *lines])
+    rows = [[name, f"{before:,}", f"{now[name]:,}"] for name, before in BEFORE.items()]
+    return Table(["what", "before", "now"], rows).markdown()
 
 
 def _walk_of_compare(folder: Path) -> Walk:

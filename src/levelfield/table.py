@@ -49,7 +49,7 @@ class Table:
     # demo
     <BLANKLINE>
     | method | recall@1 |
-    |---|---:|
+    | --- | ---: |
     | margin | 0.731 |
     | a\\|b | - |
     >>> table.csv()
@@ -75,11 +75,11 @@ class Table:
     def markdown(self, *, level: int = 1) -> str:
         """The title as a heading of this level, the table, and the notes. Line breaks in a cell become spaces."""
         heads = [column.heading for column in self.layout]
-        rules = "|".join("---:" if column.right else "---" for column in self.layout)
+        rules = " | ".join("---:" if column.right else "---" for column in self.layout)
         escaped = [[text.replace("|", "\\|").replace("\n", " ") for text in row] for row in [heads, *self.texts()]]
         first, *others = (f"| {' | '.join(row)} |" for row in escaped)
         title = f"{'#' * level} {self.title}" if self.title else ""
-        return "\n\n".join(filter(None, [title, "\n".join([first, f"|{rules}|", *others]), "\n".join(self.notes)]))
+        return "\n\n".join(filter(None, [title, "\n".join([first, f"| {rules} |", *others]), "\n".join(self.notes)]))
 
     def csv(self, *, digits: int | None = 6) -> str:
         """Headings and rows for programs. digits: of a fraction; None: as many as restore it. Unknown: empty."""

@@ -330,6 +330,7 @@ def test_the_board_is_printed_even_if_a_drawing_fails(
     def fail(*_: object) -> Path:
         raise ValueError("no room on the page")
 
+    figures.registry.get("spectra")  # registers its facts
     monkeypatch.setitem(figures.registry._entries, "spectra", fail)
     ended = levelfield("compare", "small.yaml", "figures=[spectra, leaderboard]")
     assert "best first by recall@1" in ended.out

@@ -101,6 +101,7 @@ def test_in_python_a_figure_that_cannot_be_drawn_is_a_warning(
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no ink")
 
+    figures.registry.get("leaderboard")  # registers its facts
     monkeypatch.setitem(figures.registry._entries, "leaderboard", broken)
     study = read_study("small.yaml", ["figures=[leaderboard]"])
     with caplog.at_level(logging.WARNING, "levelfield"):

@@ -85,33 +85,26 @@ def list_names(
 
 def _print_studies(room: Any) -> None:
     """Tables that fit 80 columns: studies on the embedded images, on other data, and the papers'."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+    from levelfield.table import Column, Table
 
-    own = Table(title='On the embedded images (pip install "levelfield[demo]")')
-    other = Table(title="On your copy of the data (`levelfield datasets`)")
-    papers = Table(title="The papers' tables and figures, on your copy of the data; with --mini on emoji")
-    for table in (own, other, papers):
-        table.box, table.padding, table.pad_edge, table.title_justify = SIMPLE_HEAD, (0, 0), False, "left"
-        table.add_column("name", no_wrap=True)
-        table.add_column("what", overflow="fold")
-    for table in (other, papers):
-        table.add_column("data", no_wrap=True)
+    titles = (
+        'On the embedded images (pip install "levelfield[demo]")',
+        "On your copy of the data (`levelfield datasets`)",
+        "The papers' tables and figures, on your copy of the data; with --mini on emoji",
+    )
+    rows: tuple[list[list[str]], ...] = ([], [], [])
     for name in room.names():
         facts, (paper, _, part) = room.describe(name), name.partition("/")
         if not part and facts.data == ("emoji",):
-            own.add_row(name, Text(facts.what))
+            rows[0].append([name, facts.what])
             continue
-        if not part:
-            other.add_row(name, Text(facts.what), " ".join(facts.data))
-            continue
-        place = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
-        papers.add_row(
-            name, Text(facts.what.removeprefix(f"{paper} ").removeprefix(f"{place}, ")), " ".join(facts.data)
-        )
-    for table in (own, other, papers):
-        console.print(table)
+        where = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
+        what = facts.what.removeprefix(f"{paper} ").removeprefix(f"{where}, ") if part else facts.what
+        rows[2 if part else 1].append([name, what, " ".join(facts.data)])
+    whole = 60  # characters: names are not wrapped
+    for number, (title, listed) in enumerate(zip(titles, rows, strict=True)):
+        data = [Column("data", width=whole)] if number else []
+        Table([Column("name", width=whole), "what", *data], listed, title).show(console)
     console.print("`levelfield list studies NAME` shows one study.")
 
 

@@ -38,11 +38,9 @@ def toy(
 
     They show whether an embedding keeps a direction that no training class needs.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from levelfield.papers.toy import FORMS, figures_of, settings, train
     from levelfield.reports.figures import check_name, draw_toy
+    from levelfield.table import Table, numbers
 
     check_name(out)
     forms = list(FORMS) if form is FormChoice.both else [form.value]
@@ -52,11 +50,7 @@ def toy(
     with bar("toy", transient=False) as progress:
         stage = progress.stage("training", len(forms) * len(compared) * seeds)
         for lines in forms:
-            table = Table(title=f"{lines}: median, range over {seeds} seeds", title_justify="left", box=SIMPLE_HEAD)
-            table.padding, table.pad_edge = (0, 0), False
-            for name in ("loss", *_COLUMNS.values()):
-                table.add_column(name, justify="left" if name == "loss" else "right", no_wrap=True)
-            tables.append(table)
+            rows = []
             for setting in compared:
                 found = []
                 for seed in range(seeds):
@@ -65,8 +59,11 @@ def toy(
                         drawn.setdefault(lines, []).append((setting, outcome))
                     found.append(figures_of(outcome))
                     stage.advance()
-                table.add_row(setting.label, *_shown(found))
-    console.print(*tables)
+                rows.append([setting.label, *_shown(found)])
+            title = f"{lines}: median, range over {seeds} seeds"
+            tables.append(Table(["loss", *numbers(*_COLUMNS.values())], rows, title))
+    for table in tables:
+        table.show(console)
     console.print(
         "rho: spectral decay of the training rows (0: both directions used equally). arc: the angle that the test rows "
         "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",

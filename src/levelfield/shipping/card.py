@@ -13,6 +13,7 @@ from levelfield.shipping.measuring import Measured
 from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.runs.spec import ENSEMBLE, RunSpec, described_in
+from levelfield.table import Table, numbers
 
 CARD = "MODEL_CARD.md"
 NOT_KNOWN = "not known"
@@ -89,17 +90,14 @@ def _figures(measured: Measured | None, facts: Mapping[str, Any], result: Result
             "The exported model was not measured (--no-measure). Figures of the run that it was made from:\n",
             *(_lines({name: f"{value:.4f}" for name, value in stored.items()}) or ["none"]),
         ]
-    lines = [
-        "| figure | run | 95 % interval over test classes | exported |",
-        "| --- | --- | --- | --- |",
-    ]
+    rows = []
     for name, (before, now) in measured.figures.items():
         found = measured.original.intervals[name]
         ends = f"{found.low:.4f} to {found.high:.4f}" if math.isfinite(found.low) else "needs 5 test classes"
-        lines.append(f"| {name} | {before:.4f} | {ends} | {now:.4f} |")
+        rows.append([name, f"{before:.4f}", ends, f"{now:.4f}"])
     counted = f"{measured.original.n_queries:,} test images of {len(measured.original.classes):,} classes"
     return [
-        *lines,
+        Table(["figure", *numbers("run", "95 % interval over test classes", "exported")], rows).markdown(),
         "",
         f"Measured on {counted}, which training never saw, from the files above. {measured.difference_text}",
     ]

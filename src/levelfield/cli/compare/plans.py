@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from levelfield import methods
 from levelfield.cli.console import bar, console
 from levelfield.reports.leaderboard import cells
@@ -17,6 +14,7 @@ from levelfield.studies.planning.plan import left_out
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.specification.study import Study
+from levelfield.table import Table, numbers
 from levelfield.tuning.halving import BRACKET
 from levelfield.tuning.outline import Cost, Outline
 from levelfield.wording import duration, plural
@@ -33,12 +31,10 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
         cost = estimate(study, left, options=resolved.options, jobs=jobs, progress=progress)
         prospect = foresee(runs)
     if details:
-        table = Table(title=f"{study.name}: {len(runs)} runs", title_justify="left", pad_edge=False)
-        for name in ("method", "runs", "seconds each", "deviations (conditions)"):
-            table.add_column(name, justify="right" if name in ("runs", "seconds each") else "left", overflow="fold")
-        for row in cost.rows:
-            table.add_row(row.label, str(row.runs), f"{row.seconds:.0f}", ", ".join(row.deviations) or "none")
-        console.print(table)
+        rows = [[row.label, row.runs, f"{row.seconds:.0f}", ", ".join(row.deviations) or "none"] for row in cost.rows]
+        columns = numbers("runs", "seconds each")
+        title = f"{study.name}: {len(runs)} runs"
+        Table(["method", *columns, "deviations (conditions)"], rows, title).show(console)
     _print_left_out(study)
     console.print(cost.text, highlight=False)
     trained = {run.row for run in runs if methods.trains(run.spec.method.name)}
@@ -57,9 +53,7 @@ def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
     title = (
         f"{found.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
     )
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for name in ("method", "runs", "seconds each", "searched"):
-        table.add_column(name, justify="right" if name in ("runs", "seconds each") else "left", overflow="fold")
+    rows: list[list[str]] = []
     total, seconds, shared = 0.0, 0.0, 0.0
     for label, space in found.spaces.items():
         trial = None if known is None else known.trials[label]
@@ -69,8 +63,8 @@ def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
         total, seconds, shared = total + runs, seconds + trials * (each or 0.0), shared + (each or 0.0)
         spans = ", ".join(f"{key} {span.text}" for key, span in space.items()) or "nothing: as many seeds instead"
         one = "-" if trial is None else f"{trial.seconds / max(1, trial.runs):.0f}"
-        table.add_row(label, f"{runs:,.0f}", one, spans)
-    console.print(table)
+        rows.append([label, f"{runs:,.0f}", one, spans])
+    Table(["method", *numbers("runs", "seconds each"), "searched"], rows, title).show(console)
     if found.common:
         spans = ", ".join(f"{key} {span.text}" for key, span in found.common.items())
         console.print(f"Before it, once for all methods: {spans}.", highlight=False)
@@ -89,19 +83,16 @@ def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
 def print_counted(study: Study, reason: str) -> None:
     """Print the plan of a study whose data or weights are missing: only costs that can be counted, and all that is
     missing. reason: what was found missing first."""
-    runs, rows = count(study)
+    runs, counted = count(study)
     reasons = "\n".join(dict.fromkeys([*reason.splitlines(), *missing_weights(runs)]))
-    table = Table(
-        title=f"{study.name}: {len(runs)} runs", title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
-    )
-    for name in ("method", "runs", "images", "passes", "FLOPs", "bytes", "dev"):
-        table.add_column(name, justify="left" if name in ("method", "dev") else "right", overflow="fold")
-    letters = cells.letters(text for row in rows for text in row.deviations)
-    for row in [*rows, total(rows)]:
+    letters = cells.letters(text for row in counted for text in row.deviations)
+    rows = []
+    for row in [*counted, total(counted)]:
         costs = _in_short(row.images), _in_short(row.rows), f"{row.operations:.2e}".replace("+", "")
         deviations = "".join(letters[text] for text in row.deviations)
-        table.add_row(row.label, str(row.runs), *costs, size_text(row.bytes), deviations or "-")
-    console.print(table)
+        rows.append([row.label, row.runs, *costs, size_text(row.bytes), deviations or "-"])
+    columns = numbers("runs", "images", "passes", "FLOPs", "bytes")
+    Table(["method", *columns, "dev"], rows, f"{study.name}: {len(runs)} runs").show(console)
     _print_left_out(study)
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
     console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.", highlight=False)
