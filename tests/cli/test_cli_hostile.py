@@ -137,7 +137,7 @@ def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(
     def broken(*arguments: object, **settings: object) -> None:
         raise ZeroDivisionError("made for this test")
 
-    monkeypatch.setattr("levelfield.cli.compare.compare.choose_study", broken)
+    monkeypatch.setattr("levelfield.cli.compare.choose_study", broken)
     ended = levelfield(*DRY)
     assert ended.code == UNEXPECTED
     assert ended.err.startswith("Error: Internal error in levelfield (ZeroDivisionError: made for this test).")

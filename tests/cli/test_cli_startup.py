@@ -140,7 +140,7 @@ def test_collection_is_off_during_imports_and_then_as_before() -> None:
 
 
 def test_planning_a_study_does_not_import_statistics_of_scipy() -> None:
-    script = "import sys, levelfield.cli.compare.plans; print('torch' in sys.modules, 'scipy.stats' in sys.modules)"
+    script = "import sys, levelfield.cli.plans; print('torch' in sys.modules, 'scipy.stats' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
 

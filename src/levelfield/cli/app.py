@@ -20,6 +20,7 @@ from levelfield.cli import (
     check,
     cluster,
     compact,
+    compare,
     corrupt,
     corruptions,
     datasets,
@@ -28,6 +29,7 @@ from levelfield.cli import (
     evaluate,
     export,
     index,
+    init,
     list_parts,
     maps,
     published,
@@ -36,11 +38,12 @@ from levelfield.cli import (
     search,
     threshold,
     toy,
+    train,
+    tune,
     view,
 )
-from levelfield.cli.compare import compare, init, train, tune
-from levelfield.cli.compare.executors import with_ray_address
 from levelfield.cli.console import error_console
+from levelfield.cli.executors import with_ray_address
 from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
 

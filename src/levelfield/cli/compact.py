@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Annotated
 
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.option_groups import (
+from levelfield.cli.measure_options import (
     EmbeddingOptions,
     MetricOptions,
     ModelOptions,
     OutputOptions,
     numbers,
     option,
-    with_groups,
 )
+from levelfield.cli.option_groups import with_groups
 from levelfield.errors import BadInput
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from levelfield.cli.console import bar, say, warnings_as_notes
-from levelfield.cli.option_groups import (
+from levelfield.cli.measure_options import (
     EmbeddingOptions,
     MetricOptions,
     ModelOptions,
     OutputOptions,
     numbers,
     option,
-    with_groups,
     words,
 )
+from levelfield.cli.option_groups import with_groups
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:

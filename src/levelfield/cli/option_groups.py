@@ -1,189 +1,138 @@
-"""Options that `evaluate`, `threshold`, `compact` and `corrupt` share, as dataclasses: each field is one option."""
+"""Options that `compare`, `tune` and `train` share, in groups: a parameter that is a group stands for its options."""
 
 from __future__ import annotations
 
+import functools
 import inspect
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from levelfield.cli.console import console
-from levelfield.cli.options import DeviceOption, ImagesOption, MaybeRunArgument, TrustOption, WorkersOption
-from levelfield.errors import BadInput
-from levelfield.files.writing import write_text
-from levelfield.trust import trust
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from levelfield.reports.evaluation import EmbeddingSet
-
-
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer: each parameter whose type is a dataclass becomes one option per field."""
-    parameters: dict[str, inspect.Parameter] = {}
-    groups: dict[str, Any] = {}
-    hints = get_type_hints(command, include_extras=True)
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
-        if not is_dataclass(kind):
-            parameters[parameter.name] = parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=kind)
-            continue
-        groups[parameter.name] = kind
-        for name, hint in get_type_hints(kind, include_extras=True).items():
-            parameters[name] = inspect.Parameter(
-                name, parameter.KEYWORD_ONLY, default=getattr(kind, name), annotation=hint
-            )
-
-    @wraps(command)
-    def run(**values: Any) -> None:
-        for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
-        command(**values)
-
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
-    return run
-
-
-def option(panel: str, flag: str, text: str, **settings: Any) -> Any:
-    """An option in a panel of the help."""
-    return typer.Option(flag, help=text, rich_help_panel=panel, **settings)
+from levelfield.cli.options import (
+    CacheOption,
+    CompactOption,
+    DataOption,
+    DeviceOption,
+    FullOption,
+    JobsOption,
+    MiniOption,
+    OnOption,
+    OutOption,
+    PageOption,
+    RayOption,
+    RootOption,
+    ShipOption,
+    SkipOption,
+    SmallOption,
+    TrustOption,
+    WorkersOption,
+)
 
 
 @dataclass(frozen=True)
-class EmbeddingOptions:
-    """A run, or arrays of embeddings and labels."""
+class Source:
+    """The study: a variant of a named one, or one for the user's photos."""
 
-    run: MaybeRunArgument = None
-    embeddings: Annotated[Path | None, option("Arrays", "--embeddings", "Embeddings (.npy), one row per image.")] = None
-    labels: Annotated[
-        Path | None, option("Arrays", "--labels", "One label per row, numbers or text (.npy, .txt, .csv).")
-    ] = None
-    gallery: Annotated[Path | None, option("Arrays", "--gallery", "Gallery embeddings (.npy) to search instead.")] = (
-        None
-    )
-    gallery_labels: Annotated[Path | None, option("Arrays", "--gallery-labels", "One label per gallery row.")] = None
-    query_ids: Annotated[
-        Path | None, option("Arrays", "--query-ids", "For each query, its own row in the gallery; -1: none.")
-    ] = None
-
-    def read(self) -> EmbeddingSet:
-        from levelfield.reports.evaluation import EmbeddingSet
-
-        gallery = {"gallery": self.gallery, "gallery_labels": self.gallery_labels, "query_ids": self.query_ids}
-        if (self.run is None) == (self.embeddings is None and self.labels is None):
-            raise BadInput("Give a run folder, or --embeddings with --labels.")
-        if self.run is not None:
-            if any(gallery.values()):
-                raise BadInput(
-                    "--gallery, --gallery-labels and --query-ids need --embeddings: a run defines which of its "
-                    "test images are searched."
-                )
-            return EmbeddingSet.of_run(self.run)
-        if self.embeddings is None or self.labels is None:
-            raise BadInput("--embeddings and --labels must be given together: one label per row.")
-        return EmbeddingSet.of_files(self.embeddings, self.labels, **gallery)
-
-
-@dataclass(frozen=True)
-class MetricOptions:
-    """What is measured, and how."""
-
-    metrics: Annotated[
-        str | None, option("Metrics", "--metrics", "Comma-separated metrics (levelfield list metrics).")
-    ] = None
-    k: Annotated[str, option("Metrics", "--k", "Values of k for recall and precision given without @k.")] = "1,2,4,8"
-    average: Annotated[str, option("Metrics", "--average", "Average over queries or over classes: query, class.")] = (
-        "query"
-    )
-    ties: Annotated[str, option("Metrics", "--ties", "Treatment of ties: expected, pessimistic or optimistic.")] = (
-        "expected"
-    )
-    lone: Annotated[
-        str | None,
-        option(
-            "Metrics",
-            "--lone",
-            "Queries with no other image of their class: exclude, or miss (the default for runs with a gallery).",
-        ),
-    ] = None
-    seed: Annotated[int, option("Metrics", "--seed", "Seed of k-means and of a sample.")] = 0
-    memory: Annotated[
-        str, option("Metrics", "--memory", "Memory limit of the search; a larger .npy file is read in parts.")
-    ] = "2GB"
-
-    def settings(self) -> dict[str, Any]:
-        """Arguments of `levelfield.evaluate`; `metrics` only if they were named."""
-        from levelfield.registry import references_in
-
-        metrics = {} if self.metrics is None else {"metrics": words("metrics", self.metrics)}
-        trust(*references_in(metrics))
-        lone = {} if self.lone is None else {"lone": self.lone}
-        fixed = {"average": self.average, "ties": self.ties, "seed": self.seed, "memory": self.memory}
-        return {**metrics, **lone, **fixed, "k": numbers("k", self.k)}
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """Where the model of a run computes, and where its images are."""
-
-    workers: WorkersOption = None
-    root: ImagesOption = None
-    device: DeviceOption = "auto"
+    data: DataOption = None
+    root: RootOption = None
+    mini: MiniOption = False
+    small: SmallOption = False
+    on: OnOption = None
+    skip_unreadable: SkipOption = False
     trust_files: TrustOption = None
 
 
-class Results(Protocol):
-    """What a command prints."""
+@dataclass(frozen=True)
+class Place:
+    """Where runs are stored and computed."""
 
-    def as_data(self) -> Any: ...
-
-    def show(self, console: Console, *, signatures: bool) -> None: ...
+    out: OutOption = Path("runs")
+    device: DeviceOption = "auto"
+    workers: WorkersOption = None
+    cache: CacheOption = None
 
 
 @dataclass(frozen=True)
-class OutputOptions:
-    """How results are printed and saved."""
+class Parallel:
+    """How many runs at once, and on which machines."""
 
-    out: Annotated[Path | None, option("Output", "--out", "Write the output of --json to this file.")] = None
-    signatures: Annotated[bool, option("Output", "--signatures", "Show the definition of each score.")] = False
-    as_json: Annotated[bool, option("Output", "--json", "Print JSON, signatures included.")] = False
-
-    def save(self, results: Results) -> None:
-        """Write the file of --out, if one was named."""
-        if self.out is not None:
-            write_text(self.out, _text(results) + "\n")
-
-    def print(self, results: Results) -> None:
-        if self.as_json:
-            typer.echo(_text(results))
-        else:
-            results.show(console, signatures=self.signatures)
+    jobs: JobsOption = 1
+    ray: RayOption = None
+    ship_features: ShipOption = False
 
 
-def _text(results: Results) -> str:
-    return json.dumps(results.as_data(), indent=2, allow_nan=False)
+@dataclass(frozen=True)
+class Output:
+    """What the report of a comparison holds."""
+
+    compact: CompactOption = False
+    page: PageOption = True
+    full: FullOption = False
 
 
-def words(flag: str, text: str) -> list[str]:
-    """Comma-separated words of an option; at least one."""
-    from levelfield.evaluation import split
+@dataclass(frozen=True)
+class Search:
+    """How settings are searched."""
 
-    named = list(split(text))
-    if not named:
-        raise BadInput(f"--{flag} is empty" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
-    return named
+    trials: Annotated[int | None, typer.Option("--trials", "-n", help="Number of trials per method; default 30.")] = (
+        None
+    )
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Instead of trials: 10m, 1h or '200k images' per method.")
+    ] = None
+    validation: Annotated[
+        float | None,
+        typer.Option("--validation", help="Share of the training classes used for validation; default 0.25."),
+    ] = None
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", help="Instead of --validation: number of class-disjoint folds of the training classes."
+        ),
+    ] = None
+    sampler: Annotated[str | None, typer.Option("--sampler", help="tpe, gp, cma (Optuna), halton, random or grid.")] = (
+        None
+    )
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="Metric to optimise; default: the one that chooses steps, or the study's first."),
+    ] = None
+    prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early and try more settings.")] = False
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampler and of every trial.")] = 0
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
+    ] = None
 
 
-def numbers(flag: str, text: str) -> list[int]:
-    """Comma-separated positive integers of an option."""
-    named = words(flag, text)
-    if not all(word.isdecimal() and len(word) < 19 and int(word) > 0 for word in named):
-        raise BadInput(f"--{flag} {text}: must be comma-separated positive integers, such as 1,10,100.")
-    return [int(word) for word in named]
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of its groups as parameters of their own, for typer."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name not in groups:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        group = groups[parameter.name]
+        kinds = get_type_hints(group, include_extras=True)
+        for option in fields(group):
+            default = inspect.Parameter.empty if option.default is MISSING else option.default
+            parameters.append(
+                inspect.Parameter(option.name, parameter.kind, default=default, annotation=kinds[option.name])
+            )
+
+    @functools.wraps(command)
+    def flat(**options: Any) -> None:
+        made = {
+            name: group(**{option.name: options.pop(option.name) for option in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**options, **made)
+
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return flat

@@ -9,6 +9,7 @@ import typer
 
 from levelfield.cli.console import bar, console
 from levelfield.cli.options import CompactOption, DeviceOption, FullOption, ImagesOption, TrustOption
+from levelfield.trust import trust
 
 
 def report(
@@ -40,35 +41,21 @@ def report(
     Nothing is trained. The files are CSV, JSON, Markdown and report.html, a page with the images.
     Without --figure, the study's own figures are drawn.
     """
-    from levelfield import evaluation
     from levelfield.embedder.devices import usable
+    from levelfield.evaluation import split
     from levelfield.registry import references_in
-    from levelfield.reports.figures import check_figures, figures_of
-    from levelfield.reports.finish import finish
-    from levelfield.studies.leaderboard.compact import check_metrics
-    from levelfield.studies.runs.folder.store import read_plan
+    from levelfield.reports.finish import report_folder
     from levelfield.studies.specification.locations import images_in
-    from levelfield.studies.specification.yaml_file import read_study
-    from levelfield.trust import trust
 
-    trust(*references_in([evaluation.split(metrics or ""), figures or []]))
+    names = split(metrics or "")
+    trust(*references_in([names, figures or []]))
     usable(device)
-    runs = read_plan(folder)
-    study = read_study(folder / "study.yaml")
-    chosen = tuple(evaluation.split(metrics)) if metrics else study.metrics
-    for name in chosen:
-        evaluation.parse(name)
-    if compact:
-        check_metrics(chosen)
-    wanted = check_figures(figures or figures_of(study))
     with bar("making the report") as progress, images_in(root):
-        made = finish(
-            study,
-            runs,
+        made = report_folder(
             folder,
             out=out,
-            metrics=chosen if metrics else (),
-            figures=wanted,
+            metrics=names,
+            figures=figures or (),
             beside=beside or (),
             near_leaks=leaks,
             compact=compact,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from levelfield.embedder.best import write_best
 from levelfield.errors import LevelfieldError
+from levelfield.evaluation import parse
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.compact_scores import NAME as COMPACT
 from levelfield.reports.compact_scores import write_compact
-from levelfield.reports.figures import draw_figures, figures_of
+from levelfield.reports.figures import check_figures, draw_figures, figures_of
 from levelfield.reports.leaderboard.answer import advice
 from levelfield.reports.leaderboard.tables import write_all
 from levelfield.reports.published_comparison import with_published
@@ -20,9 +22,11 @@ from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.reports.search_results import TuningTable, tuning_table, write_tuning
 from levelfield.reports.split_leaks import Crossing, crossings, with_leaks, write_crossings
 from levelfield.studies.leaderboard.board import Leaderboard, gather
-from levelfield.studies.leaderboard.compact import CompactTable, compact_table
+from levelfield.studies.leaderboard.compact import CompactTable, check_metrics, compact_table
+from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
+from levelfield.studies.specification.yaml_file import read_study
 
 
 def finish(
@@ -86,6 +90,22 @@ def tuning_of(study: Study) -> TuningTable | None:
     """How the settings of the study were chosen, if it records that."""
     labels = {method.label for method in study.methods}
     return None if study.tuning is None else tuning_table(study.tuning.of(labels))
+
+
+def report_folder(
+    folder: Path, *, metrics: Sequence[str] = (), figures: Sequence[str] = (), compact: bool = False, **settings: Any
+) -> Report:
+    """The report of the finished runs in a study folder; nothing is trained. Metrics and figures are checked first.
+
+    metrics, figures: by default those of the study. settings: other arguments of `finish`.
+    """
+    runs, study = read_plan(folder), read_study(folder / "study.yaml")
+    for name in metrics or study.metrics:
+        parse(name)
+    if compact:
+        check_metrics(tuple(metrics) or study.metrics)
+    drawn = check_figures(figures or figures_of(study))
+    return finish(study, runs, folder, metrics=metrics, figures=drawn, compact=compact, **settings)
 
 
 def _with_page(

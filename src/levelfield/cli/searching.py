@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from levelfield.cli.compare.choosing import DEFAULT_SHARE
-from levelfield.cli.compare.executors import executor_on, get_ready
-from levelfield.cli.compare.options import Parallel, Place, Search
+from levelfield.cli.choosing import DEFAULT_SHARE
 from levelfield.cli.console import bar, console
+from levelfield.cli.executors import executor_on, get_ready
+from levelfield.cli.option_groups import Parallel, Place, Search
 from levelfield.errors import BadSpecification, MissingData
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def search_study(study: Study, search: Search, place: Place, parallel: Parallel,
     threads = study.conditions.threads
     get_ready(parallel, threads=threads)
 
-    from levelfield.cli.compare.tuning_bars import TuningBars
+    from levelfield.cli.tuning_bars import TuningBars
     from levelfield.embedder.devices import capacity, usable
     from levelfield.reports.pipeline import check_output
     from levelfield.reports.search_results import tuning_table, write_tuning
@@ -41,7 +41,7 @@ def search_study(study: Study, search: Search, place: Place, parallel: Parallel,
 
 def print_outline(study: Study, search: Search, place: Place, parallel: Parallel) -> None:
     """Print what a search would try, and how long it would take on this machine."""
-    from levelfield.cli.compare.plans import print_search
+    from levelfield.cli.plans import print_search
     from levelfield.embedder.devices import capacity, usable
     from levelfield.studies.runs.training import Options
     from levelfield.studies.specification.named_code import named_by

@@ -7,10 +7,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levelfield.cli.compare.executors import executor_on, get_ready, lead
-from levelfield.cli.compare.options import Output, Parallel, Place
 from levelfield.cli.console import StudyBars, bar, console, error_console, looking
+from levelfield.cli.executors import executor_on, get_ready, lead
 from levelfield.cli.importing import without_collection
+from levelfield.cli.option_groups import Output, Parallel, Place
 from levelfield.cli.options import quoted
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, MissingData
@@ -43,7 +43,7 @@ def compare_study(
         get_ready(parallel, threads=study.conditions.threads, timed=data is not None)
 
     with without_collection():  # these need torch; the study file was checked without it
-        from levelfield.cli.compare.plans import print_plan
+        from levelfield.cli.plans import print_plan
         from levelfield.embedder.devices import capacity, usable
         from levelfield.reports.pipeline import check_output, execute, finish_resolved, refuse_if_missing
         from levelfield.studies.runs.training import Options
@@ -77,7 +77,7 @@ def compare_study(
 
 def _resolve_or_count(study: Study, options: Options, dry_run: bool) -> ResolvedStudy | None:
     """The resolved study; None if its data or weights are missing and a dry run printed what can be counted."""
-    from levelfield.cli.compare.plans import print_counted
+    from levelfield.cli.plans import print_counted
     from levelfield.studies.planning.cost_counted import countable
     from levelfield.studies.planning.resolve import resolve
 

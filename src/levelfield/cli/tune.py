@@ -8,19 +8,13 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.compare.choosing import choose_study, fit_to_time, with_ranges
-from levelfield.cli.compare.comparing import compare_study
-from levelfield.cli.compare.options import Output, Parallel, Place, Search, Source, with_groups
-from levelfield.cli.compare.searching import print_outline, search_study, share_of
+from levelfield.cli.choosing import choose_study, fit_to_time, with_ranges
+from levelfield.cli.comparing import compare_study
 from levelfield.cli.console import console
+from levelfield.cli.option_groups import Output, Parallel, Place, Search, Source, with_groups
 from levelfield.cli.options import Overrides, StudyArgument, TimeOption, quoted, trusted_words
+from levelfield.cli.searching import print_outline, search_study, share_of
 from levelfield.errors import BadInput
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("tune", epilog="Example: levelfield tune demo --trials 30 --jobs 2 --compare", rich_help_panel=panel)(
-        tune
-    )
 
 
 @with_groups

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.compare.options import Place, with_groups
 from levelfield.cli.console import StudyBars, console, looking
+from levelfield.cli.option_groups import Place, with_groups
 from levelfield.cli.options import (
     Overrides,
     ProcessesOption,
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from levelfield.studies.runs.spec import PlannedRun
     from levelfield.studies.runs.training import Options
     from levelfield.studies.specification.study import Study
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("train", epilog="Example: levelfield train demo --method best --all-classes", rich_help_panel=panel)(
-        train
-    )
 
 
 @with_groups

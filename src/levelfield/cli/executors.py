@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from levelfield.cli.compare.options import Parallel
+from levelfield.cli.option_groups import Parallel
 from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:

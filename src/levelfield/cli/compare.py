@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.compare.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, fit_to_time
-from levelfield.cli.compare.comparing import compare_study
-from levelfield.cli.compare.executors import follow
-from levelfield.cli.compare.options import Output, Parallel, Place, Search, Source, with_groups
-from levelfield.cli.compare.searching import search_study
+from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, fit_to_time
+from levelfield.cli.comparing import compare_study
+from levelfield.cli.executors import follow
+from levelfield.cli.option_groups import Output, Parallel, Place, Search, Source, with_groups
 from levelfield.cli.options import (
     BackbonesOption,
     Overrides,
@@ -22,16 +21,9 @@ from levelfield.cli.options import (
     processes_override,
     trusted_words,
 )
+from levelfield.cli.searching import search_study
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification
-
-
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command(
-        "compare",
-        epilog="Example: levelfield compare demo conditions.dim=64 seeds=5 --jobs 2",
-        rich_help_panel=panel,
-    )(compare)
 
 
 @with_groups

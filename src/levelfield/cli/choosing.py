@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levelfield.cli.compare.options import Place, Source
 from levelfield.cli.console import bar, console, is_quiet, looking
+from levelfield.cli.option_groups import Place, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
 from levelfield.wording import duration

@@ -12,10 +12,6 @@ from levelfield.cli.console import console, looking
 from levelfield.errors import BadInput
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    app.command("init", epilog="Example: levelfield init --from demo my.yaml", rich_help_panel=panel)(init)
-
-
 def init(
     folder: Annotated[
         Path | None,
