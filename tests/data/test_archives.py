@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.data.files import archive_members
+from levelfield.data.files import archives
 from levelfield.data.files.archives import unpacked
 from levelfield.errors import BadInput, BadSpecification
 
@@ -20,7 +20,7 @@ ZEROS = bytes(3_000_000)
 
 @pytest.fixture(autouse=True)
 def _small_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_members, "LEAST", 2_000_000)
+    monkeypatch.setattr(archives, "LEAST", 2_000_000)
     monkeypatch.delenv("LEVELFIELD_UNPACK", raising=False)
 
 

@@ -15,8 +15,7 @@ from PIL import Image
 from levelfield import data
 from levelfield.data import Catalog, protocols
 from levelfield.data.checks.benchmark import verify
-from levelfield.data.checks.leaks import Leaks, Pair, find_leaks
-from levelfield.data.checks.perceptual_hash import hash_bits, nearest_within, perceptual_hashes
+from levelfield.data.checks.leaks import Leaks, Pair, find_leaks, hash_bits, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress
 from levelfield.reports.image_pairs import pair_sheet

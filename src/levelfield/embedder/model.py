@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from levelfield.data.files.pictures import Picture, listed
+from levelfield.data.files.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
 from levelfield.data.views.named import described_view

@@ -23,7 +23,7 @@ from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.labels import on_device, to_device
 from levelfield.methods import Batch, Inputs
 from levelfield.randomness import numpy_stream
-from levelfield.training.memory import Filler
+from levelfield.training.rows import Filler
 
 
 class PlannedBatch(NamedTuple):

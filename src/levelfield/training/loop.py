@@ -12,8 +12,7 @@ from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.methods import Method
 from levelfield.randomness import isolated, reseed, seed_globals
-from levelfield.training.audit import Audit
-from levelfield.training.checks import check_division, check_terms, check_trained
+from levelfield.training.audit import Audit, check_division, check_terms, check_trained
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers

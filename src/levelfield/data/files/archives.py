@@ -1,21 +1,51 @@
 """Unpack archives once into the cache, completely or not at all, so that all data are plain files.
 
-(Reading members in place would need a handle per process, and a compressed tar cannot be read out of order.)
+Only plain files inside one folder are unpacked, within a limit of bytes. (Reading members in place would need a handle
+per process, and a compressed tar cannot be read out of order.)
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
 import logging
+import lzma
 import os
 import shutil
-from pathlib import Path
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
-from levelfield.data.files.archive_members import Allowance, copied, damage_told, files_of, size_of
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked
 
+VARIABLE = "LEVELFIELD_UNPACK"
+RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20
+LEAST = 200_000_000  # bytes that any archive may unpack to
+_BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
+_PART = 1 << 20
+_ENCRYPTED = 1  # bit of a zip member's flags
+_UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    MemoryError,
+)
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 DEEPEST = 3  # archives inside archives; benchmarks have one level
 
@@ -116,3 +146,146 @@ def _identity(archive: Path) -> str:
         raise BadInput(f"Cannot read {archive}: {error.strerror or error}.") from error
     text = f"{os.fspath(archive.resolve())} {state.st_size} {state.st_mtime_ns}"
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+class Allowance:
+    """The number of bytes that an archive, with nested archives, may unpack to.
+
+    >>> Allowance.of_size(10**6, "photos.zip").most
+    200000000
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self.most, self.left, self._name = most, most, name
+
+    @classmethod
+    def of_size(cls, size: int, name: str) -> Allowance:
+        """The limit for an archive of `size` bytes, or the one set by LEVELFIELD_UNPACK."""
+        value = os.environ.get(VARIABLE)
+        if not value:
+            return cls(max(LEAST, RATIO * size), name)
+        try:
+            return cls(int(float(value) * 1e9), name)
+        except (ValueError, OverflowError) as error:
+            raise BadSpecification(f"{VARIABLE} is '{value}'; it must be a number of GB, such as 20.") from error
+
+    def take(self, count: int) -> None:
+        """Count bytes that are about to be unpacked."""
+        self.left -= count
+        if self.left < 0:
+            raise BadInput(
+                f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
+                f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
+                f"raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
+            )
+
+
+def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    """Each visible file with its path and its open content, which must be read before the next one is requested.
+
+    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Call
+    it inside `damage_told`.
+    """
+    return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
+
+
+def size_of(archive: Path) -> int:
+    """The declared size in bytes if it can be read at once; else 0."""
+    if not _is_zip(archive):
+        return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
+    with damage_told(archive), zipfile.ZipFile(archive) as opened:
+        return sum(info.file_size for info in opened.infolist())
+
+
+def copied(source: IO[bytes], target: Path) -> None:
+    with target.open("wb") as file:
+        while part := source.read(_PART):
+            file.write(part)
+
+
+@contextmanager
+def damage_told(archive: Path) -> Iterator[None]:
+    """Turn the exceptions of a damaged archive into one message."""
+    try:
+        yield
+    except _DAMAGED as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile lists all its attempts
+        raise BadInput(
+            f"{archive.name} is damaged or its download is incomplete ({reason}). Nothing was kept; download it again."
+        ) from error
+
+
+def _is_zip(archive: Path) -> bool:
+    return archive.name.lower().endswith(".zip")
+
+
+def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            place = _place(archive, info.filename)
+            allowance.take(max(_BLOCK, info.file_size))
+            if info.filename.endswith(("/", "\\")) or not _visible(place):
+                continue
+            if info.flag_bits & _ENCRYPTED:
+                raise BadInput(
+                    f"{archive.name} is encrypted ('{info.filename}' needs a password): unpack it yourself "
+                    "and pass the folder."
+                )
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise _no_file(archive, info.filename, "a link")
+            with opened.open(info) as content:
+                yield place, content
+
+
+def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(archive.open("rb"))
+        unpacker = _UNPACKERS.get(raw.read(2))
+        raw.seek(0)
+        plain = raw if unpacker is None else stack.enter_context(unpacker(raw))
+        # sequentially: listing the names of a compressed tar first would read it twice
+        opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
+        for member in opened:
+            place = _place(archive, member.name)
+            if member.isdir() or not _visible(place):
+                continue
+            if not member.isfile():
+                raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
+            if member.issparse():
+                allowance.take(member.size)  # sparse files: holes are not in the archive
+            content = opened.extractfile(member)
+            assert content is not None  # a regular file
+            yield place, content
+
+
+class _Counted:
+    """A stream that counts every byte, including headers and members that are not kept."""
+
+    def __init__(self, stream: IO[bytes], allowance: Allowance) -> None:
+        self._stream, self._allowance = stream, allowance
+
+    def read(self, count: int) -> bytes:
+        self._allowance.take(count)
+        found = self._stream.read(count)
+        self._allowance.left += count - len(found)
+        return found
+
+
+def _visible(place: PurePosixPath) -> bool:
+    """Whether a member is neither a dot file nor in macOS's own folder."""
+    return bool(place.parts) and not place.name.startswith(".") and "__MACOSX" not in place.parts
+
+
+def _place(archive: Path, name: str) -> PurePosixPath:
+    """The path of a member; Windows programs separate folders by backslashes."""
+    place = PurePosixPath(name.replace("\\", "/"))
+    if place.is_absolute() or ".." in place.parts:
+        raise BadInput(f"{archive} contains '{name}', which points outside the target folder; the archive is refused.")
+    return place
+
+
+def _no_file(archive: Path, name: str, what: str) -> BadInput:
+    return BadInput(
+        f"{archive.name} contains '{name}', which is {what}: only regular files are unpacked. Unpack the "
+        "archive yourself and pass the folder."
+    )

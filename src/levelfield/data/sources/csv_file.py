@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.sources._ordering import natural
+from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files.reading import MEGABYTE, read_text
 from levelfield.files.writing import expanded

@@ -13,7 +13,7 @@ from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.archives import is_archive, stem, unpacked
 from levelfield.data.files.images import is_image
 from levelfield.data.files.walking import files_below, hidden, leads_up
-from levelfield.data.sources._ordering import natural
+from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files.writing import expanded
 from levelfield.wording import plural

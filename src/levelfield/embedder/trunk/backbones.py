@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder.networks._registry import networks
-from levelfield.embedder.trunk.hub import tries_told_once
 from levelfield.embedder.trunk.stages import divide
 from levelfield.embedder.trunk.weights_file import fitting
-from levelfield.embedder.trunk.weights_source import is_own, obtain, weights_of
+from levelfield.embedder.trunk.weights_source import is_own, obtain, tries_told_once, weights_of
 from levelfield.embedder.uninitialised import Uninitialised
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.files.writing import expanded

@@ -12,10 +12,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.backbones import Backbone
 from levelfield.embedder.trunk.blockwise import Context, blocks_of, by_blocks
-from levelfield.embedder.trunk.cut import check_image, check_taps, first_trained
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
 from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, side_by_side, squares
-from levelfield.embedder.trunk.stages import copied, divide
+from levelfield.embedder.trunk.stages import check_image, check_taps, copied, divide, first_trained
 from levelfield.errors import BadSpecification, unknown
 from levelfield.geometry import tf32
 

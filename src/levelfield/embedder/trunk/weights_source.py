@@ -10,7 +10,11 @@ from levelfield.files.writing import expanded
 from levelfield.registry import is_file_reference
 
 import timm  # isort: skip
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+_CLIENT = "huggingface_hub.utils._http"
 DESCRIBED = "docs/study-file.md#weights-of-the-papers"
 _FORMER = {"resnet50-19c8e357.pth": "resnet50.tv_in1k", "resnet18-5c106cde.pth": "resnet18.tv_in1k"}
 """Files of the same weights at the time of the papers."""
@@ -94,3 +98,29 @@ def _is_stored(name: str) -> bool:
     repository, _, revision = config.hf_hub_id.partition("@")
     files = (config.hf_hub_filename,) if config.hf_hub_filename else _HUB_FILES
     return any(isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files)
+
+
+class _Once(logging.Filter):
+    """Drops all records of a logger; the first makes one of ours."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._text:
+            logging.getLogger("levelfield").warning(self._text)
+        self._text = ""
+        return False
+
+
+@contextmanager
+def tries_told_once(network: str) -> Iterator[None]:
+    """While this is open, the attempts of the client are one line."""
+    client = logging.getLogger(_CLIENT)
+    notice = _Once(f"The weights of '{network}' are not stored here, and the hub does not answer; trying for a minute.")
+    client.addFilter(notice)
+    try:
+        yield
+    finally:
+        client.removeFilter(notice)

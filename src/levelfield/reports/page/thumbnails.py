@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from levelfield.data.checks.perceptual_hash import BITS, hash_bits
+from levelfield.data.checks.leaks import BITS, hash_bits
 from levelfield.data.files.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress

@@ -32,7 +32,7 @@ from levelfield.studies.specification.claims import check_claims
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.variations import Variation, build_method, variations
 from levelfield.training import Conditions
-from levelfield.training.checks import check_division
+from levelfield.training.audit import check_division
 from levelfield.training.precision import check_precision
 
 

@@ -40,7 +40,7 @@ from levelfield.studies.runs.spec import RunSpec, needed_folder
 from levelfield.studies.runs.training import Facts, Options, Trained, train_here, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
-from levelfield.training.numerics import numerics, same_bits
+from levelfield.training.precision import numerics, same_bits
 from levelfield.trust import as_trusted
 
 __all__ = ["Options", "execute", "versions"]

