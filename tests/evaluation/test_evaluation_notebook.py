@@ -28,7 +28,7 @@ def test_the_line_has_the_figures_and_says_of_what(result: Evaluation) -> None:
 
 
 def test_the_table_has_a_line_for_each_metric(result: Evaluation) -> None:
-    html = result._repr_html_()
+    html = result._repr_html_().replace(' style="text-align: right"', "")
     assert html.count("<tr>") == 4
     assert ">90% interval over classes</th>" in html
     low, high = result.intervals["map@r"].low, result.intervals["map@r"].high

@@ -93,12 +93,18 @@ def evaluate(
     parsed = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
     request = _Request(parsed, distance, average, ties, lone, starts, ci, seed, memory, sample, shards)
     request.check()
-    rows, columns = (FileRows.of(one) or one for one in (embeddings, gallery))
-    inputs = check_inputs(rows, labels, gallery=columns, gallery_labels=gallery_labels, query_ids=query_ids, dim=dim)
+    inputs = check_inputs(
+        FileRows.of(embeddings) or embeddings,
+        labels,
+        gallery=FileRows.of(gallery) or gallery,
+        gallery_labels=gallery_labels,
+        query_ids=query_ids,
+        dim=dim,
+    )
     warn_of_queries_in_gallery(inputs)
     queries, drawn = (inputs, None) if sample is None else draw_queries(inputs, sample, seed=seed)
     values = _compute(queries, request, progress)
-    return _result(queries, request, values, drawn, population=request.count(inputs))
+    return _result(inputs, queries, drawn, request, values)
 
 
 @dataclass(frozen=True)
@@ -133,16 +139,10 @@ class _Request:
         if self.sample is not None:
             refuse_with_sample(self.metrics, self.average)
 
-    def of_kind(self, kind: str) -> list[Metric]:
-        return [metric for metric in self.metrics if metric.kind == kind]
-
     def counted(self, inputs: Inputs) -> Array:
         """Which queries are averaged."""
         counted: Array = (inputs.positives > 0) | (self.lone == "miss")
         return counted
-
-    def count(self, inputs: Inputs) -> int:
-        return int(self.counted(inputs).sum())
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,10 @@ class _Values:
 
 def _compute(inputs: Inputs, request: _Request, progress: Progress) -> _Values:
     """All metrics: those of one kind share their work."""
-    geometry, retrieval, clustering = map(request.of_kind, ("geometry", "retrieval", "clustering"))
+    kinds: dict[str, list[Metric]] = {"geometry": [], "retrieval": [], "clustering": []}
+    for metric in request.metrics:
+        kinds[metric.kind].append(metric)
+    geometry, retrieval, clustering = kinds.values()
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes)) if clustering else 0
     amount = pairs_of(rows) * sum(metric.facts.all_pairs for metric in geometry) if geometry else 0
     amount += rows * len(inputs.gallery) if retrieval else 0
@@ -212,30 +215,31 @@ def _cluster(
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in metrics}
 
 
-def _result(
-    inputs: Inputs, request: _Request, values: _Values, sample: Sample | None, *, population: int
-) -> Evaluation:
-    """The scores with what defines them. population: number of counted queries without sampling."""
-    counted, codes, average, ci = request.counted(inputs), inputs.query_codes, request.average, request.ci
+def _result(inputs: Inputs, queries: Inputs, sample: Sample | None, request: _Request, values: _Values) -> Evaluation:
+    """The scores with what defines them. queries: the inputs with the sampled queries only."""
+    counted, codes, average, ci = request.counted(queries), queries.query_codes, request.average, request.ci
     scores = dict(values.of_set)
-    scores |= {name: mean_of(row, codes, counted, average=average) for name, row in values.per_query.items()}
-    scores |= {name: math.fsum(each) / len(each) for name, each in values.per_start.items()}
+    for name, row in values.per_query.items():
+        scores[name] = mean_of(row, codes, counted, average=average)
+    for name, of_starts in values.per_start.items():
+        scores[name] = math.fsum(of_starts) / len(of_starts)
     intervals = {}
     if ci is not None:
         intervals = class_intervals(values.per_query, codes, counted, average=average, level=ci)
     if sample is not None and ci is not None:
+        population = int(request.counted(inputs).sum())
         sample = for_all_queries(sample, values.per_query, counted, population, level=ci)
     return Evaluation(
         {metric.name: scores[metric.name] for metric in request.metrics},
         values.per_query,
         values.per_start,
-        inputs.positives == 0,
+        queries.positives == 0,
         counted,
         codes,
-        inputs.classes,
-        _signatures(inputs, request, sample),
+        queries.classes,
+        _signatures(queries, request, sample),
         intervals,
-        search=partial(neighbours, inputs, distance=request.distance),  # the caller's arrays, not copied
+        search=partial(neighbours, queries, distance=request.distance),  # the caller's arrays, not copied
         sample=sample,
         divided=values.divided,
     )

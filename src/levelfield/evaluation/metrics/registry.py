@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelfield.errors import BadSpecification, unknown
+from levelfield.errors import BadSpecification, UnknownName, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.registry import Registry, is_file_reference
 
 registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = registry.register
 """Decorator: register a function of ranks, clusters or points under a name, with its `Facts`."""
+USUAL = ("recall", "r_precision", "map@r", "map", "mrr")
 _DIGITS = 20
 _MOST = 10**9  # neighbours: ranks are 64-bit integers
 
@@ -62,8 +63,8 @@ class Facts:
     `geometry` (one value for the whole set).
 
     reach: for a retrieval metric, `reach(positives, k)` is the last rank that it reads for queries with that many
-    positives; the rank of the nearest positive is always known. None: it reads the whole list (always correct, but
-    slow).
+    positives, or one rank for all; the rank of the nearest positive is always known. None: it reads the whole list
+    (always correct, but slow).
     """
 
     kind: str
@@ -73,7 +74,7 @@ class Facts:
     distances: tuple[str, ...] = ()  # supported distances; empty: all
     norm: str = ""  # "unit": rows are normalised to length 1 for every distance
     all_pairs: bool = False  # a geometry metric that visits every pair of rows and advances `stage` for each
-    reach: Callable[[Array, int | None], Any] | None = None
+    reach: Callable[[Array, int | None], Any] | int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,18 +122,26 @@ def parse(name: str) -> Metric:
     base, form = (match["base"], match["form"]) if match else (name, None)
     entry, k = base, None
     stem, _, number = base.rpartition("@")
-    own = is_file_reference(base)
-    if number.isdecimal() and (own or (base not in registry and f"{stem}@K" in registry)):
-        entry, k = stem if own else f"{stem}@K", int(number) if len(number) < _DIGITS else _MOST + 1
-        if not 1 <= k <= _MOST:
-            raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
-    if not own and ((k is None and entry.endswith("@K")) or entry not in registry):
-        shown = number if number.isdecimal() else "1"
-        raise unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
-    compute = registry.get(entry)
+    if number.isdecimal():
+        entry = stem if is_file_reference(base) else f"{stem}@K"
+        k = int(number) if len(number) < _DIGITS else _MOST + 1
+    try:
+        compute = registry.get(entry)
+    except UnknownName as error:
+        raise (error if is_file_reference(entry) else _unknown_metric(name, number)) from error
+    if k is None and entry.endswith("@K"):
+        raise _unknown_metric(name, number)
+    if k is not None and not 1 <= k <= _MOST:
+        raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
     facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
-    choice, numbers = _form(base, name, form, facts)
+    plain = form is None and not facts.forms and not facts.numbers
+    choice, numbers = (None, {}) if plain else _form(base, name, form, facts)
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
+
+
+def _unknown_metric(name: str, number: str) -> UnknownName:
+    shown = number if number.isdecimal() else "1"
+    return unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
 
 
 create = parse
@@ -175,17 +184,14 @@ def parse_all(wanted: Iterable[str] | None, *, k: Iterable[int]) -> list[Metric]
     >>> [metric.name for metric in parse_all("recall, mrr", k=(1, 2))]
     ['recall@1', 'recall@2', 'mrr']
     """
-    asked = (
-        ["recall", "r_precision", "map@r", "map", "mrr"]
-        if wanted is None
-        else (split(wanted) if isinstance(wanted, str) else list(wanted))
-    )
+    if isinstance(wanted, str):
+        wanted = split(wanted)
     full: dict[str, None] = {}
-    for name in asked:
+    for name in USUAL if wanted is None else wanted:
         if not isinstance(name, str):
             raise BadSpecification(f"metrics contains {name!r}; expected names such as 'recall@1'.")
         full.update(dict.fromkeys([f"{name}@{n}" for n in k] if name in ("recall", "precision") else [name]))
-    return [parse(name) for name in full]
+    return list(map(parse, full))
 
 
 def ranking(metrics: Iterable[str]) -> list[str]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.registry import Facts, Metric, register
 from levelfield.evaluation.search.arrangement import EVERYWHERE, Counts, TieGroups, tie_groups
-
-
-def _nearest(positives: Array, k: int | None) -> int:
-    return 0
 
 
 def _first_k(positives: Array, k: int | None) -> int:
@@ -29,18 +25,15 @@ def _first_c(positives: Array, k: int | None) -> Array:
     return positives + 1
 
 
-@register("recall@K", Facts("retrieval", "share of queries with a positive among the K nearest", reach=_nearest))
+@register("recall@K", Facts("retrieval", "share of queries with a positive among the K nearest", reach=0))
 def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     """Probability that a positive is among the first k: 1 - C(m-p, k')/C(m, k') within the nearest group.
 
     As for every retrieval metric, `groups` are the positives of a block of queries with their ranks, grouped by equal
     distance; the result is float64 (queries,). Call it through `evaluate(embeddings, labels, metrics=["recall@1"])`.
     """
-    return _over_nearest(
-        groups,
-        lambda before: (before < k).astype(np.float64),
-        lambda before, rows, positives: _some_hit(before, rows, positives, k),
-    )
+    values = (groups.before[groups.nearest] < k).astype(np.float64)
+    return _over_nearest(groups, values, partial(_some_hit, k=k))
 
 
 @register("precision@K", Facts("retrieval", "positives among the first K, divided by K", reach=_first_k))
@@ -102,10 +95,10 @@ def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
     return _share(hits_within(groups, size) if form == "equation" else precision_sum(groups, size), size)
 
 
-@register("mrr", Facts("retrieval", "1 / rank of the nearest positive", reach=_nearest))
+@register("mrr", Facts("retrieval", "1 / rank of the nearest positive", reach=0))
 def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> Array:
     """Sum over j of C(m-j, p-1)/C(m, p)/(n0+j) within the nearest group."""
-    return _over_nearest(groups, lambda before: 1.0 / (before + 1), _first_reciprocal)
+    return _over_nearest(groups, 1.0 / (groups.before[groups.nearest] + 1), _first_reciprocal)
 
 
 def reach(metrics: Iterable[Metric], positives: Array) -> Array:
@@ -117,8 +110,8 @@ def reach(metrics: Iterable[Metric], positives: Array) -> Array:
     """
     last = np.zeros(len(positives), np.int64)
     for metric in metrics:
-        of_metric = metric.facts.reach
-        np.maximum(last, EVERYWHERE if of_metric is None else of_metric(positives, metric.k), out=last)
+        rank = EVERYWHERE if metric.facts.reach is None else metric.facts.reach
+        np.maximum(last, rank(positives, metric.k) if callable(rank) else rank, out=last)
     return last
 
 
@@ -180,14 +173,11 @@ def _harmonic(size: int) -> Array:
     return np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, size + 1))])
 
 
-def _over_nearest(
-    groups: TieGroups, plain: Callable[[Array], Array], tied: Callable[[Array, Array, Array], Array]
-) -> Array:
-    """Value from each query's nearest group: `plain(before)` if it contains only positives, else `tied(before, rows,
+def _over_nearest(groups: TieGroups, values: Array, tied: Callable[[Array, Array, Array], Array]) -> Array:
+    """Value from each query's nearest group: `values` if it contains only positives, else `tied(before, rows,
     positives)`, computed once per distinct group."""
-    nearest = np.flatnonzero(groups.hits == 0)
+    nearest = groups.nearest
     before, rows, positives = groups.before[nearest], groups.rows[nearest], groups.positives[nearest]
-    values = plain(before)
     mixed = np.flatnonzero(rows > positives)
     if len(mixed):
         kinds = np.stack([before[mixed], rows[mixed], positives[mixed]], axis=1)

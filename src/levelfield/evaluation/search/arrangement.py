@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -40,10 +41,11 @@ class Arrangement:
     itself: Array
     symmetric: bool  # queries and gallery are the same rows
 
-    @property
+    @cached_property
     def positives(self) -> Array:
         """Number of positives of each query (R)."""
-        return self.last - self.first - ((self.itself >= self.first) & (self.itself < self.last))
+        positives: Array = self.last - self.first - ((self.itself >= self.first) & (self.itself < self.last))
+        return positives
 
 
 def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
@@ -120,6 +122,11 @@ class TieGroups:
     hits: Array
     count: Array
     gallery: int
+
+    @cached_property
+    def nearest(self) -> Array:
+        """Positions of the nearest group of each query."""
+        return np.flatnonzero(self.hits == 0)
 
 
 def tie_groups(counts: Counts, gallery: int, *, ties: str, pairs: int = _PAIRS) -> Iterator[tuple[slice, TieGroups]]:

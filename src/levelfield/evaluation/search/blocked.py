@@ -17,7 +17,7 @@ import torch
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search import blocked_kernels as kernels
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
-from levelfield.evaluation.search.products import TILE, in_tiles
+from levelfield.evaluation.search.products import TILE
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
@@ -44,11 +44,6 @@ class Block:
     right: int
     both: bool = False
 
-    @property
-    def entries(self) -> int:
-        """Entries of the similarity matrix that the block counts."""
-        return (self.bottom - self.top) * (self.right - self.left) * (1 + self.both)
-
 
 def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[Block]:
     """All blocks that the queries from `begin` to `end` need."""
@@ -58,18 +53,23 @@ def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[
         if not arranged.symmetric:
             yield from strips(Block(top, bottom, 0, gallery), size)
             continue
-        yield from strips(Block(top, bottom, 0, begin), size)
+        if begin:
+            yield from strips(Block(top, bottom, 0, begin), size)
         for inner in range(top, bottom, _STEP):
             stop = min(inner + _STEP, bottom)
             yield Block(inner, stop, inner, stop)
             yield from strips(Block(inner, stop, stop, bottom, both=True), size)
         yield from strips(Block(top, bottom, bottom, end, both=True), size)
-        yield from strips(Block(top, bottom, end, gallery), size)
+        if end < gallery:
+            yield from strips(Block(top, bottom, end, gallery), size)
 
 
-def strips(whole: Block, size: Size) -> Iterator[Block]:
+def strips(whole: Block, size: Size) -> list[Block]:
+    """A block of any width in blocks of the given width."""
+    parts = []
     for left in range(whole.left, whole.right, size.width):
-        yield replace(whole, left=left, right=min(left + size.width, whole.right))
+        parts.append(replace(whole, left=left, right=min(left + size.width, whole.right)))
+    return parts
 
 
 def blocked_counts(
@@ -89,7 +89,7 @@ def blocked_counts(
     threads = min(threads, 1 + (end - begin) * len(arranged.gallery_order) // _WORTH)
     deque(share(range(begin, end, LINES), search.find_positives, threads), maxlen=0)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
-        stage.advance(block.entries)
+        stage.advance((block.bottom - block.top) * (block.right - block.left) * (1 + block.both))
     kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts
 
@@ -106,7 +106,7 @@ class BlockSearch:
         self.positives = arranged.first[part], arranged.last[part], arranged.itself[part], self.offset
         self.found = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
-        self.buffers = threading.local()
+        self.buffers = _Buffers(size, self.query.dtype, arranged.query.dtype)
 
     def find_positives(self, top: int) -> None:
         """Find and sort the similarities of some queries to their positives."""
@@ -119,11 +119,11 @@ class BlockSearch:
         Positives outside the arrangement's gallery (below 0, or beyond its end) are left for another arrangement.
         """
         counts, arranged, bottom = self.counts, self.arranged, min(top + LINES, self.counts.end)
-        begin, buffer = counts.begin, self._buffers()[0]
+        begin = counts.begin
         left = max(arranged.first[top:bottom].min(), 0) // TILE * TILE
         right = min(arranged.last[top:bottom].max(), len(arranged.gallery_order))
         for block in strips(Block(top, bottom, int(left), int(right)), self.size):
-            values = self._product(block, buffer)
+            values = self._product(block)
             kernels.gather(
                 values,
                 bottom - top,
@@ -143,8 +143,8 @@ class BlockSearch:
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""
-        buffer, turned = self._buffers()
-        values = self._product(block, buffer)
+        turned = self.buffers.turned
+        values = self._product(block)
         rows, columns = block.bottom - block.top, block.right - block.left
         if block.both:
             kernels.turn(values, rows, columns, turned)
@@ -164,19 +164,19 @@ class BlockSearch:
                         *self.found,
                     )
 
-    def _product(self, block: Block, buffer: torch.Tensor) -> Array:
-        height, width = in_tiles(block.bottom - block.top), in_tiles(block.right - block.left)
-        out = buffer[: height * width].view(height, width)
+    def _product(self, block: Block) -> Array:
+        """Products in whole tiles, in the buffer of this thread."""
+        height, width = block.bottom - block.top, block.right - block.left
+        height, width = height + -height % TILE, width + -width % TILE
+        out = self.buffers.product[: height * width].view(height, width)
         torch.mm(self.query[block.top : block.top + height], self.gallery[block.left : block.left + width].T, out=out)
         values: Array = out.numpy()
         return values
 
-    def _buffers(self) -> tuple[torch.Tensor, Array]:
-        if not hasattr(self.buffers, "kept"):
-            size, kind = self.size, self.arranged.query.dtype
-            self.buffers.kept = (
-                torch.empty(size.height * size.width, dtype=self.query.dtype),
-                np.empty((size.width, size.height), kind),
-            )
-        kept: tuple[torch.Tensor, Array] = self.buffers.kept
-        return kept
+
+class _Buffers(threading.local):
+    """Space for one block and its transpose, in each thread."""
+
+    def __init__(self, size: Size, dtype: torch.dtype, kind: np.dtype[np.generic]) -> None:
+        self.product = torch.empty(size.height * size.width, dtype=dtype)
+        self.turned = np.empty((size.width, size.height), kind)

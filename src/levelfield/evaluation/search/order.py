@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,13 +15,17 @@ _CHUNK = 64  # rows at a time, to fit in the cache
 def row_numbers(rows: Array) -> Array:
     """64-bit hash of each row's bits; equal rows have equal hashes."""
     # Use 32-bit words for float64 too: the low half of 1.0 is zero, and a product would lose the upper bits.
-    width = rows.shape[1] * rows.dtype.itemsize // 4
-    factors = numpy_stream(0, "evaluation", "row numbers").integers(1, 2**63, size=width, dtype=np.uint64) | 1
+    factors = _factors(rows.shape[1] * rows.dtype.itemsize // 4)
     result = np.empty(len(rows), np.uint64)
-    for part in _chunks(len(rows)):
-        words = np.ascontiguousarray(rows[part]).view(np.uint32)
-        result[part] = np.multiply(words, factors, dtype=np.uint64).sum(axis=1)
+    for start in range(0, len(rows), _CHUNK):
+        words = np.ascontiguousarray(rows[start : start + _CHUNK]).view(np.uint32)
+        result[start : start + _CHUNK] = np.multiply(words, factors, dtype=np.uint64).sum(axis=1)
     return result
+
+
+@lru_cache(maxsize=8)
+def _factors(width: int) -> Array:
+    return numpy_stream(0, "evaluation", "row numbers").integers(1, 2**63, size=width, dtype=np.uint64) | 1
 
 
 def canonical_order(rows: Array, codes: Array) -> Array:
@@ -54,13 +58,10 @@ def first_twins(rows: Array) -> Array:
     order = np.argsort(numbers, kind="stable")
     ahead, behind = order[:-1], order[1:]
     same = numbers[ahead] == numbers[behind]
-    for part in _chunks(len(same)):
+    for start in range(0, len(same), _CHUNK):
+        part = slice(start, start + _CHUNK)
         if same[part].any():
             same[part] &= (rows[ahead[part]] == rows[behind[part]]).all(axis=1)
     result = np.empty(len(rows), np.int64)
     result[order] = order[np.maximum.accumulate(np.where(np.append(False, same), 0, np.arange(len(rows))))]
     return result
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    return (slice(start, min(start + _CHUNK, count)) for start in range(0, count, _CHUNK))

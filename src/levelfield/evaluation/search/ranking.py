@@ -19,10 +19,10 @@ SEARCHES = ("blocked", "dense")
 
 def best_search(inputs: Inputs) -> str:
     """`blocked` on a CPU with numba if the matrix library is steady, otherwise `dense`."""
-    dtypes = {inputs.query.dtype, np.dtype(np.float32)}  # bits are compared in float32
+    bits, rows, dim = np.dtype(np.float32), inputs.query.dtype, inputs.query.shape[1]
     if inputs.device.type != "cpu" or not _has_numba():
         return "dense"
-    return "blocked" if all(steady(dtype, inputs.query.shape[1]) for dtype in dtypes) else "dense"
+    return "blocked" if steady(bits, dim) and (rows == bits or steady(rows, dim)) else "dense"
 
 
 def _has_numba() -> bool:
