@@ -23,7 +23,7 @@ from rich.text import Text
 from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.cli.app import app
 from levelfield.data import corruptions, protocols
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 from levelfield.papers import published
 from levelfield.reports import figures
 from levelfield.reports.facts import as_range, as_written, grouped

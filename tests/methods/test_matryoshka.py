@@ -10,7 +10,7 @@ from levelfield import methods, objectives
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch, Setting, class_of
 from levelfield.methods.matryoshka import Matryoshka
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 
 SIZES = [2, 4, 8]
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2])

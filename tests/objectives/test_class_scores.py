@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from levelfield import objectives
-from levelfield.objectives import _class_scores, proxy_anchor
+from levelfield.objectives import proxy_anchor
+from levelfield.objectives._parts import class_scores
 
 CLASSES, DIM = 11, 6
 
@@ -28,7 +29,7 @@ def test_chunks_of_any_size_give_the_same_loss_and_gradients(
 ) -> None:
     monkeypatch.setattr(proxy_anchor, "MANY", 0)
     whole = loss_and_gradients(name)
-    monkeypatch.setattr(_class_scores, "AT_ONCE", at_once)
+    monkeypatch.setattr(class_scores, "AT_ONCE", at_once)
     for one, other in zip(loss_and_gradients(name), whole, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 

@@ -201,7 +201,7 @@ def test_dropout_draws_from_the_given_generator_while_training_only() -> None:
 
 
 def test_dropout_keeps_the_mean_and_stands_at_four_places() -> None:
-    from levelfield.objectives._messages import dropout
+    from levelfield.objectives._parts.messages import dropout
 
     kept = dropout(0.25, stream(0, "d"))(torch.ones(20000))
     assert kept.unique().tolist() == [0.0, pytest.approx(4 / 3)]

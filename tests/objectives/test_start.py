@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from levelfield import objectives
-from levelfield.objectives._start import POOLED, StartRows, linear_classifier, log_variances
+from levelfield.objectives._parts.start import POOLED, StartRows, linear_classifier, log_variances
 
 CLASSES, EACH, DIM = 5, 6, 7
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives._medoids import most_violating
+from levelfield.objectives._parts.medoids import most_violating
 from levelfield.objectives.structured_clustering import StructuredClustering, choose_medoids
 from levelfield.randomness import stream
 from levelfield.testing import CLASSES, DIM, LAWS, Law

@@ -426,7 +426,7 @@ def message_passing(case: Case, inputs: dict[str, Tensor]) -> Any:
 
 
 def mpn(case: Case) -> Outputs:
-    from levelfield.objectives._messages import nothing_dropped, standardised
+    from levelfield.objectives._parts.messages import nothing_dropped, standardised
 
     inputs = tensors(case)
     rows, labels = inputs["embeddings"].requires_grad_(), inputs["labels"]
@@ -468,7 +468,7 @@ def mpn_inference(case: Case) -> Outputs:
 
 def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
     """By the pieces, and by the objective's loss on raw rows (which has a bias: it is 0, and so is nobody's logit)."""
-    from levelfield.objectives._proxies import mean_entropy
+    from levelfield.objectives._parts.proxies import mean_entropy
     from levelfield.objectives.message_passing import present
     from levelfield.objectives.softmax import softmax_logits
 

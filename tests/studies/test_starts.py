@@ -9,7 +9,7 @@ import pytest
 import torch
 from small_world import resolve, run_one, small_study
 
-from levelfield.objectives._start import StartRows, linear_classifier
+from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.progress import SILENT
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.inputs import inputs_for

@@ -12,7 +12,8 @@ from torch import Tensor
 from levelfield import objectives
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadSpecification, UnknownName
-from levelfield.objectives import ShardedClasses, _class_scores, _sharded
+from levelfield.objectives import ShardedClasses, _sharded
+from levelfield.objectives._parts import class_scores
 from levelfield.randomness import stream
 
 CLASSES, DIM = 11, 6
@@ -41,7 +42,7 @@ def sharded(ranks: Ranks, variant: str, sample: float = 1.0) -> tuple[ShardedCla
 
 
 def results(ranks: Ranks) -> dict[str, list[Tensor]]:
-    _class_scores.AT_ONCE = 3  # several chunks
+    class_scores.AT_ONCE = 3  # several chunks
     rows, labels, _ = batch()
     found = {}
     for variant in VARIANTS:
@@ -55,7 +56,7 @@ def results(ranks: Ranks) -> dict[str, list[Tensor]]:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_the_loss_over_divided_classes_is_that_of_all(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_class_scores, "AT_ONCE", 3)
+    monkeypatch.setattr(class_scores, "AT_ONCE", 3)
     parts = [results(ALONE)] if size == 1 else together(size, results)
     rows, labels, vectors = batch()
     for variant, settings in VARIANTS.items():
@@ -109,4 +110,4 @@ def test_scores_of_all_classes_are_never_in_memory_at_once() -> None:
         lambda saved: sizes.append(saved.numel()) or saved, lambda saved: saved
     ):
         loss(rows, torch.arange(64)).backward()
-    assert max(sizes) <= max(50_000 * 4, 64 * _class_scores.AT_ONCE)
+    assert max(sizes) <= max(50_000 * 4, 64 * class_scores.AT_ONCE)

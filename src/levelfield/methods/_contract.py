@@ -19,7 +19,7 @@ from levelfield.geometry import working
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 from levelfield.registry import Registry
 from levelfield.settings import Positive, check_calls, checked
 

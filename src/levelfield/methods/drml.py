@@ -34,7 +34,7 @@ from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 from levelfield.randomness import stream
 from levelfield.settings import Count, NotNegative
 

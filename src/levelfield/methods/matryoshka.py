@@ -14,7 +14,7 @@ from levelfield.methods._contract import Assembly, Batch, Method, Setting, optio
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 
 
 def nested_dims(setting: Any, dim: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
 from levelfield.objectives._given import Given as Given
 from levelfield.objectives._given import checked
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._parts.start import StartRows
 from levelfield.randomness import stream
 from levelfield.registry import Registry
 from levelfield.settings import accepted, check_calls
@@ -81,7 +81,7 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, given).")
 
     def quick(self, given: Given) -> Tensor | None:
-        """The same loss in closed form (see `_closed`); None if only the definition applies.
+        """The same loss in closed form (see `_parts.closed`); None if only the definition applies.
 
         If `parts` has several terms, it sums its own terms with `total`.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
-from levelfield.objectives._buffers import buffers_of, changed
 from levelfield.objectives._contract import Facts, Given, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
@@ -164,3 +164,25 @@ class Plain(Objective):
     @property
     def _label(self) -> str:
         return type(self.module).__name__
+
+
+def buffers_of(module: nn.Module) -> dict[str, Tensor]:
+    """Copies of a module's buffers, to detect later changes."""
+    return {name: buffer.detach().clone() for name, buffer in module.named_buffers()}
+
+
+def changed(before: Mapping[str, Tensor], module: nn.Module) -> int:
+    """Number of values in changed buffers.
+
+    >>> norm = nn.BatchNorm1d(3)
+    >>> before = buffers_of(norm)
+    >>> _ = norm(torch.eye(3))
+    >>> changed(before, norm)
+    7
+    """
+    now = dict(module.named_buffers())
+    return sum(b.numel() for name, b in now.items() if name not in before or not _same(before[name], b))
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.to(other.device), other)

@@ -19,7 +19,9 @@ from levelfield.distributed.gathering import from_each, shared
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.objectives._class_scores import (
+from levelfield.objectives._contract import Facts, Given, Objective, sum_of
+from levelfield.objectives._create import create
+from levelfield.objectives._parts.class_scores import (
     LOWEST,
     Chunk,
     ClassScores,
@@ -27,10 +29,8 @@ from levelfield.objectives._class_scores import (
     differentiable,
     log_sum_of_others,
 )
-from levelfield.objectives._closed import LOG2_E, wants_slope
-from levelfield.objectives._contract import Facts, Given, Objective, sum_of
-from levelfield.objectives._create import create
-from levelfield.objectives._proxies import ProxyObjective
+from levelfield.objectives._parts.closed import LOG2_E, wants_slope
+from levelfield.objectives._parts.proxies import ProxyObjective
 from levelfield.objectives.arcface import ArcFace
 from levelfield.objectives.cosface import CosFace
 from levelfield.objectives.normalized_softmax import NormalizedSoftmax

@@ -12,12 +12,11 @@ from torch import Tensor
 from levelfield.geometry import Geometry, lengths_of
 from levelfield.labels import ClassTable, class_masks, class_table, on_device, on_host, positive_pairs, to_device
 from levelfield.miners import MinerChoice
-from levelfield.objectives._angles import by_size, of_classes, of_pairs, once_each
-from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, norms
-from levelfield.objectives._pairs import Form, chosen_pairs
-from levelfield.objectives._sums import sum_over_blocks
+from levelfield.objectives._parts.angles import by_size, of_classes, of_pairs, once_each
+from levelfield.objectives._parts.closed import attached, back_to_rows, wants_slope
+from levelfield.objectives._parts.pairs import Form, chosen_pairs
+from levelfield.objectives._parts.sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, norms, sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
 
 _MANY = 2**19  # pairs times rows above which products within classes are faster

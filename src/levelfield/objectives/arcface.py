@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
+from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import Count, NotNegative, Positive
 
 BeyondPi = Literal["linear", "plain"]

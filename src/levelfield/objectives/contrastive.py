@@ -9,9 +9,9 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import Reduction, mean
+from levelfield.objectives._parts.closed import Matrix, closed
+from levelfield.objectives._parts.sums import Reduction, mean
 from levelfield.settings import Share
 
 

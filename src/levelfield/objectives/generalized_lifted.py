@@ -9,9 +9,9 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
-from levelfield.objectives._closed import attached, back_to_rows, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import add_norms_slope_, log_sum_exp, negatives, norms
+from levelfield.objectives._parts.closed import attached, back_to_rows, wants_slope
+from levelfield.objectives._parts.sums import add_norms_slope_, log_sum_exp, negatives, norms
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:

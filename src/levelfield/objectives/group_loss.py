@@ -14,8 +14,8 @@ from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
 from levelfield.objectives._given import check_rows
-from levelfield.objectives._proxies import start_proxies
-from levelfield.objectives._start import StartRows, linear_classifier
+from levelfield.objectives._parts.proxies import start_proxies
+from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.settings import Count, Natural, NotNegative, Positive
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from levelfield.errors import BadSpecification
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._hypergraph import (
+from levelfield.objectives._parts.hypergraph import (
     Bounds,
     Network,
     attention,
@@ -21,8 +21,8 @@ from levelfield.objectives._hypergraph import (
     propagation,
     semantic_tuples,
 )
-from levelfield.objectives._proxies import mean_entropy, start_proxies
-from levelfield.objectives._start import StartRows, linear_classifier, log_variances
+from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
+from levelfield.objectives._parts.start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
 from levelfield.settings import Count, NotNegative, Positive, number
 

@@ -7,10 +7,9 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, put_
-from levelfield.objectives._closed import closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import log_sum_exp, negatives
-from levelfield.objectives._sums import mean
+from levelfield.objectives._parts.closed import closed
+from levelfield.objectives._parts.sums import log_sum_exp, mean, negatives
 
 
 def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float) -> Tensor:

@@ -13,9 +13,9 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit, working
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
-from levelfield.objectives._proxies import mean_entropy, start_proxies
-from levelfield.objectives._start import StartRows, linear_classifier
+from levelfield.objectives._parts.messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
+from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
+from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.objectives.softmax import softmax_logits
 from levelfield.randomness import stream
 from levelfield.settings import Count, Natural, NotNegative, Positive, Share

@@ -11,9 +11,9 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners.multi_similarity import kept_pairs
-from levelfield.objectives._closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import log_one_plus_sum_exp
+from levelfield.objectives._parts.closed import closed, log_one_plus_sum_exp_
+from levelfield.objectives._parts.sums import log_one_plus_sum_exp
 from levelfield.settings import Positive
 
 

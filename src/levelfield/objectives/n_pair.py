@@ -10,9 +10,10 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
-from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._log_sums import (
+from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit, wants_slope
+from levelfield.objectives._parts.pairs import Form, chosen_pairs, first_pairs
+from levelfield.objectives._parts.sums import (
     add_norms_slope_,
     against_negatives,
     log_one_plus_exp,
@@ -20,7 +21,6 @@ from levelfield.objectives._log_sums import (
     negatives,
     norms,
 )
-from levelfield.objectives._pairs import Form, chosen_pairs, first_pairs
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.labels import to_device
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import (
+from levelfield.objectives._parts.proxies import (
     ProxyInit,
     ProxyObjective,
     Smoothing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import mean
+from levelfield.objectives._parts.sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
 from levelfield.settings import Positive
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._class_scores import ClassScores, Gradients, differentiable
-from levelfield.objectives._closed import LOG2_E, wants_slope
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective
-from levelfield.objectives._sums import log_one_plus_sum_exp
+from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable
+from levelfield.objectives._parts.closed import LOG2_E, wants_slope
+from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
+from levelfield.objectives._parts.sums import log_one_plus_sum_exp
 from levelfield.settings import Count, NotNegative, Positive
 
 MANY = 700  # proxies from which the closed form is faster

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import (
+from levelfield.objectives._parts.proxies import (
     ProxyInit,
     ProxyObjective,
     Smoothing,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective, mean_entropy
+from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import Count, NotNegative, Positive
 
 

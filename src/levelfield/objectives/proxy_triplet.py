@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Facts, Given, register
-from levelfield.objectives._proxies import ProxyInit, ProxyObjective
+from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
 from levelfield.settings import Count, NotNegative, Positive
 
 ProxyReduction = Literal["sum", "mean", "active"]

@@ -19,10 +19,10 @@ from levelfield.labels import (
 )
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
-from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import mean, sum_over_blocks
-from levelfield.objectives._triplets import Hinges, all_hinges, count_below
+from levelfield.objectives._parts.closed import Matrix, closed
+from levelfield.objectives._parts.sums import mean, sum_over_blocks
+from levelfield.objectives._parts.triplets import Hinges, all_hinges, count_below
 from levelfield.settings import Share
 
 

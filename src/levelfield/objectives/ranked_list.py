@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import Reduction
+from levelfield.objectives._parts.sums import Reduction
 from levelfield.settings import NotNegative, number
 
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
-from levelfield.objectives._triplets import all_hinges
+from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit, wants_slope
+from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
+from levelfield.objectives._parts.triplets import all_hinges
 from levelfield.objectives.contrastive import contrastive_terms
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import NotNegative, Share

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
-from levelfield.objectives._closed import LOG2_E
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._proxies import ProxyInit, mean_entropy, start_proxies
+from levelfield.objectives._parts.class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
+from levelfield.objectives._parts.closed import LOG2_E
+from levelfield.objectives._parts.proxies import ProxyInit, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import Count, NotNegative, Positive
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._medoids import TIE, Inference, Normalisation, most_violating
+from levelfield.objectives._parts.medoids import TIE, Inference, Normalisation, most_violating
 from levelfield.settings import Natural, NotNegative
 
 

@@ -11,10 +11,10 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table, positive_pairs
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
-from levelfield.objectives._closed import Matrix, closed
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._sums import Reduction, mean, sum_over_blocks
-from levelfield.objectives._triplets import all_hinges
+from levelfield.objectives._parts.closed import Matrix, closed
+from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
+from levelfield.objectives._parts.triplets import all_hinges
 from levelfield.settings import Share
 
 

@@ -14,8 +14,8 @@ from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, wider_head
-from levelfield.objectives._buffers import buffers_of
-from levelfield.objectives._start import StartRows
+from levelfield.objectives._create import buffers_of
+from levelfield.objectives._parts.start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
 from levelfield.studies.runs.custom_code import is_custom_method

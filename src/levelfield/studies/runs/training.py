@@ -23,7 +23,7 @@ from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import link_whole
 from levelfield.methods import Deviation, Method
-from levelfield.objectives._buffers import changed
+from levelfield.objectives._create import changed
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.items import refined

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from levelfield.labels import ClassTable, hide_, to_device
-from levelfield.objectives._closed import LOG2_E
-from levelfield.objectives._log_sums import log_one_plus_exp
+from levelfield.objectives._parts.closed import LOG2_E
+from levelfield.objectives._parts.sums import log_one_plus_exp
 
 _BLOCK = 2**18  # values at a time, to fit in the cache
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from levelfield.geometry import lengths_of
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.objectives._closed import LOG2_E, attached, through_unit, wants_slope
 from levelfield.objectives._contract import Given
+from levelfield.objectives._parts.closed import LOG2_E, attached, through_unit, wants_slope
 
 AT_ONCE = 1024  # class vectors in a chunk
 LOWEST = -1e30  # below every score, but finite: differences of infinities are NaN
