@@ -24,5 +24,5 @@ def frame(columns: Mapping[str, Any], *, index: str | None = None) -> Any:
         pandas = importlib.import_module("pandas")
     except ImportError as error:
         raise MissingExtra('to_pandas() needs pandas: pip install "levelfield[notebook]"') from error
-    made = pandas.DataFrame(dict(columns))
-    return made if index is None else made.set_index(index)
+    table = pandas.DataFrame(dict(columns))
+    return table if index is None else table.set_index(index)

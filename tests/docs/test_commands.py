@@ -23,7 +23,7 @@ from levelfield import library
 from levelfield.cli import main
 from levelfield.papers.toy import experiment
 from levelfield.reports.view.server import Server
-from levelfield.studies.execution.cluster.nodes import Answer, Node, look
+from levelfield.studies.execution.cluster.nodes import Answer, Node, inspect_node
 from levelfield.studies.specification.study import parse_study
 from one_process import stay_in_this_process, without_garbage
 
@@ -72,7 +72,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("levelfield.distributed.ray_connection.connected", lambda _: nullcontext())
         alone = Node("0", "this machine", 2.0, 0.0, 10**9)
         patch.setattr(
-            "levelfield.studies.execution.cluster.nodes.survey", lambda _, asked: [Answer(alone, look(asked))]
+            "levelfield.studies.execution.cluster.nodes.survey", lambda _, asked: [Answer(alone, inspect_node(asked))]
         )
         run(["compare", "demo"])
         without_garbage()  # what these commands imported

@@ -23,10 +23,10 @@ from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.studies.execution.cluster.claims import claim_run
 from levelfield.studies.execution.cluster.nodes import (
     Answer,
-    Found,
     Node,
+    NodeState,
     Question,
-    look,
+    inspect_node,
     marked,
     refuse_unready,
     survey,
@@ -147,13 +147,13 @@ def node(name: str) -> Node:
 
 def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
     with marked(tmp_path) as mark:
-        found = look(Question(Data(name=str(photos)), mark))
-        assert look(Question(mark=(mark[0], "another content"))).sees_folder is False
+        found = inspect_node(Question(Data(name=str(photos)), mark))
+        assert inspect_node(Question(mark=(mark[0], "another content"))).sees_folder is False
     assert found.sees_folder
     assert (found.images, found.no_data, found.no_device) == (40, "", "")
     assert found.described["versions"] == versions()
-    assert look(Question(mark=mark)).sees_folder is False
-    missing = look(Question(Data(name=str(tmp_path / "none")), device="cuda:9"))
+    assert inspect_node(Question(mark=mark)).sees_folder is False
+    missing = inspect_node(Question(Data(name=str(tmp_path / "none")), device="cuda:9"))
     assert missing.no_data
     assert "cuda:9" in missing.no_device
 
@@ -183,11 +183,11 @@ def test_a_node_that_is_lost_while_it_looks_is_left_out() -> None:
         exceptions=errors,
     )
     answers = survey(fake, Question(None, None, "cpu"))
-    assert [(answer.node.identity, answer.found) for answer in answers] == [(good, "found"), (broken, None)]
+    assert [(answer.node.identity, answer.state) for answer in answers] == [(good, "found"), (broken, None)]
 
 
 def test_a_node_without_the_data_is_named(photos: Path) -> None:
-    good = look(Question(Data(name=str(photos))))
+    good = inspect_node(Question(Data(name=str(photos))))
     bad = dataclasses.replace(good, no_data="There is no folder '/data/cub'.")
     answers = [Answer(node("a"), good), Answer(node("b"), bad), Answer(node("c"), bad)]
     with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make .* --ship-features"):
@@ -195,7 +195,7 @@ def test_a_node_without_the_data_is_named(photos: Path) -> None:
     refuse_unready(answers, needs_data=False)
     with pytest.raises(BadInput, match=r"1 node \(d\) cannot run levelfield: ModuleNotFoundError: levelfield"):
         refuse_unready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")], needs_data=False)
-    other = Found({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
+    other = NodeState({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
     with pytest.raises(BadInput, match=r"The nodes have levelfield .*9.9.*install the same version"):
         refuse_unready([Answer(node("a"), good), Answer(node("e"), other)], needs_data=True)
 

@@ -13,7 +13,7 @@ from levelfield.errors import LevelfieldError
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
-    from levelfield.studies.execution.cluster.nodes import Answer, Found
+    from levelfield.studies.execution.cluster.nodes import Answer, NodeState
 
 group = typer.Typer(no_args_is_help=True, help="Check a Ray cluster.")
 
@@ -50,19 +50,19 @@ def check(
         answers = survey(ray, Question(data, mark, device, trusted(), Path.cwd()))
     for answer in answers:
         say(line(answer, with_data=data is not None))
-    found = [answer.found for answer in answers if answer.found is not None]
+    found = [answer.state for answer in answers if answer.state is not None]
     for difference in unlike([bits(one.described) for one in found]):
         say(f"Can differ in the last bits: {difference}.")
     if not all(one.sees_folder for one in found):
         console.print(f"Not every node sees {out.absolute()}: finished runs will be sent to this machine.")
-    bad = [one for one in answers if one.found is None or one.found.no_data or one.found.no_device]
+    bad = [one for one in answers if one.state is None or one.state.no_data or one.state.no_device]
     if bad:
         raise LevelfieldError(f"{plural(len(bad), 'node', 'nodes')} of {len(answers)} cannot do the runs.")
 
 
 def line(answer: Answer, *, with_data: bool) -> str:
     """What a node has, on one line."""
-    node, found = answer.node, answer.found
+    node, found = answer.node, answer.state
     has = f"{node.name}: {node.cpus:g} cores, {node.memory / 1e9:.1f} GB" + (
         f", {node.gpus:g} GPU" if node.gpus else ""
     )
@@ -71,7 +71,7 @@ def line(answer: Answer, *, with_data: bool) -> str:
     return ", ".join([has, *_facts(found, with_data)])
 
 
-def _facts(found: Found, with_data: bool) -> list[str]:
+def _facts(found: NodeState, with_data: bool) -> list[str]:
     versions, machine = found.described["versions"], found.described["machine"]
     facts = [f"{name} {versions[name]}" for name in ("levelfield", "python", "torch")]
     facts.append(f"{machine['cpu']} {machine['capability']}")

@@ -38,22 +38,22 @@ def gather(
 def exchange(rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
     """The rows of all ranks, of which each rank uses what it likes: their gradients are summed over the ranks."""
     apply: Any = _Exchanged.apply
-    found: Tensor = rows if ranks.size == 1 else apply(rows, ranks, sizes)
-    return found
+    gathered: Tensor = rows if ranks.size == 1 else apply(rows, ranks, sizes)
+    return gathered
 
 
 def shared(rows: Tensor, ranks: Ranks) -> Tensor:
     """The same rows, which every rank uses for its own part of the loss: their gradients are summed over the ranks."""
     apply: Any = _Shared.apply
-    found: Tensor = rows if ranks.size == 1 else apply(rows, ranks)
-    return found
+    copies: Tensor = rows if ranks.size == 1 else apply(rows, ranks)
+    return copies
 
 
 def from_each(values: Tensor, ranks: Ranks) -> Tensor:
     """The values of each rank (ranks, ...), for a loss that all ranks compute alike."""
     apply: Any = _Gathered.apply
-    found: Tensor = values[None] if ranks.size == 1 else apply(values[None], ranks, [1] * ranks.size, 1.0)
-    return found
+    gathered: Tensor = values[None] if ranks.size == 1 else apply(values[None], ranks, [1] * ranks.size, 1.0)
+    return gathered
 
 
 class _Gathered(torch.autograd.Function):

@@ -49,9 +49,9 @@ def context() -> BaseContext:
     """Multiprocessing context for this platform."""
     if sys.platform != "linux":  # elsewhere, forks are unsafe with system libraries in use
         return multiprocessing.get_context("spawn")
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(PRELOADED)
-    return found
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(PRELOADED)
+    return server
 
 
 def warm_up() -> None:
@@ -144,7 +144,7 @@ def _clean() -> Iterator[None]:
     """Context in which started processes ignore Ctrl-C, have no working directory on their path and no main script."""
     script, path, safe = sys.modules["__main__"], sys.path, os.environ.get(_SAFE_PATH)
     sys.modules["__main__"] = ModuleType("__main__")
-    sys.path = [place for place in path if place]
+    sys.path = [entry for entry in path if entry]
     os.environ[_SAFE_PATH] = "1"
     heard = None
     try:

@@ -61,12 +61,12 @@ class Ranks:
             return self.gathered(rows.detach().view(torch.float16), sizes).view(torch.bfloat16)
         most = max(sizes)
         rows = _padded(rows.detach(), most)
-        found = rows.new_empty(self.size * most, *rows.shape[1:])
+        blocks = rows.new_empty(self.size * most, *rows.shape[1:])
         with _collective() as group:
-            group.all_gather(list(found.split(most)), rows)
+            group.all_gather(list(blocks.split(most)), rows)
         if min(sizes) == most:
-            return found
-        return torch.cat([part[:size] for part, size in zip(found.split(most), sizes, strict=True)])
+            return blocks
+        return torch.cat([part[:size] for part, size in zip(blocks.split(most), sizes, strict=True)])
 
     def at_first(self, rows: Tensor, sizes: Sequence[int]) -> Tensor:
         """On rank 0 the rows of all ranks, as `gathered` but in main memory; elsewhere the rows themselves.
@@ -77,17 +77,17 @@ class Ranks:
             return rows
         rows, most = rows.detach(), max(sizes)
         each = max(1, BUCKET // max(1, rows[:1].numel()))
-        found = torch.empty(sum(sizes) if self.first else 0, *rows.shape[1:], dtype=rows.dtype)
-        shares = found.split(list(sizes)) if self.first else ()
+        whole = torch.empty(sum(sizes) if self.first else 0, *rows.shape[1:], dtype=rows.dtype)
+        shares = whole.split(list(sizes)) if self.first else ()
         for start in range(0, most, each):
             block = _padded(rows[start : start + each], min(each, most - start))
             received = [torch.empty_like(block) for _ in shares] or None
             with _collective() as group:
                 group.gather(block, received, dst=0)
             for share, part in zip(shares, received or (), strict=True):
-                place = share[start : start + each]
-                place.copy_(part[: len(place)])
-        return found if self.first else rows
+                target = share[start : start + each]
+                target.copy_(part[: len(target)])
+        return whole if self.first else rows
 
     def summed_(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all ranks; all ranks get the same bits."""
@@ -124,9 +124,9 @@ class Ranks:
             return
         steady = _device() == "cpu" or torch.are_deterministic_algorithms_enabled()
         bits = torch.tensor([struct.unpack("<q", struct.pack("<d", value))[0]], device=_device())
-        found = self.gathered(bits, [1] * self.size).cpu()
-        if (found != found[0]).any():
-            values = [struct.unpack("<d", struct.pack("<q", int(one)))[0] for one in found]
+        all_bits = self.gathered(bits, [1] * self.size).cpu()
+        if (all_bits != all_bits[0]).any():
+            values = [struct.unpack("<d", struct.pack("<q", int(one)))[0] for one in all_bits]
             if not steady and all(math.isclose(one, values[0], rel_tol=ROUNDING, abs_tol=1e-6) for one in values):
                 return
             per_rank = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))

@@ -56,15 +56,15 @@ def path(name: str) -> Path:
 
 def content(name: str) -> dict[str, Any]:
     """The plain data of a study's file, without the studies that it extends."""
-    found: dict[str, Any] = read_yaml_file(path(name))
-    return found
+    data: dict[str, Any] = read_yaml_file(path(name))
+    return data
 
 
 def copy(name: str) -> str:
     """The text of a study's file for use outside the library: `extends` gets the library name instead of a path."""
 
-    def named(found: re.Match[str]) -> str:
-        return f"extends: {name_of(path(name).parent / found[1])}"
+    def named(match: re.Match[str]) -> str:
+        return f"extends: {name_of(path(name).parent / match[1])}"
 
     return _EXTENDS.sub(named, path(name).read_text(encoding="utf-8"))
 
@@ -97,8 +97,8 @@ def _extended(name: str, own: dict[str, Any]) -> dict[str, Any]:
     if "extends" not in own:
         return {}
     base = own["extends"]
-    found: dict[str, Any] = content(base) if base in _files() else read_yaml_file(path(name).parent / base)
-    return found
+    data: dict[str, Any] = content(base) if base in _files() else read_yaml_file(path(name).parent / base)
+    return data
 
 
 def _weights(conditions: dict[str, Any], varied: list[str]) -> str:
@@ -116,17 +116,17 @@ def name_of(file: Path) -> str | None:
     >>> name_of(path("roth2020/table4")), name_of(Path("my.yaml"))
     ('roth2020/table4', None)
     """
-    place = Path(os.path.realpath(file))  # works for link loops too
-    return next((name for name, own in _files().items() if own == place), None)
+    target = Path(os.path.realpath(file))  # works for link loops too
+    return next((name for name, own in _files().items() if own == target), None)
 
 
 @cache
 def _files() -> dict[str, Path]:
-    found = {file.relative_to(FOLDER).with_suffix("").as_posix(): file.resolve() for file in FOLDER.rglob("*.yaml")}
-    return {name: found[name] for name in sorted(found, key=_place)}
+    files = {file.relative_to(FOLDER).with_suffix("").as_posix(): file.resolve() for file in FOLDER.rglob("*.yaml")}
+    return {name: files[name] for name in sorted(files, key=_sort_key)}
 
 
-def _place(name: str) -> tuple[bool, list[str | int]]:
+def _sort_key(name: str) -> tuple[bool, list[str | int]]:
     """Sort key: studies without a paper first; table10 after table9."""
     return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 

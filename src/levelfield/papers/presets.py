@@ -258,24 +258,26 @@ def _entries(objective: str, paper: str) -> list[Entry]:
 
 def _offered(objective: str) -> list[Preset]:
     """All combinations with published settings."""
-    found: dict[Preset, None] = {}
+    presets: dict[Preset, None] = {}
     for paper in PAPERS:
         entries = _entries(objective, paper)
-        places = {DATASETS.get(e.dataset, "") for e in hyperparameters() if e.paper in PAPERS[paper]} - {""}
+        datasets = {DATASETS.get(e.dataset, "") for e in hyperparameters() if e.paper in PAPERS[paper]} - {""}
         variants = {_ours(entry)[1] for entry in entries}
         variants |= {key[2] for key in FORMS if key[:2] == (paper, objective)} if entries else set()
         for variant in sorted(variants):
             # a variant has its own entries, or is only another form of the plain objective
             own = [e for e in entries if _ours(e)[1] == variant] or [e for e in entries if not _ours(e)[1]]
             named = {DATASETS.get(entry.dataset, "") for entry in own}
-            chosen = named | places if "" in named else named
-            ordered = [place for place in DATASETS.values() if place in chosen]
+            chosen = named | datasets if "" in named else named
+            ordered = [dataset for dataset in DATASETS.values() if dataset in chosen]
             if not variant:
-                found[Preset(paper)] = None
-            found.update({Preset(paper, place, variant): None for place in ordered})
+                presets[Preset(paper)] = None
+            presets.update({Preset(paper, dataset, variant): None for dataset in ordered})
         if (paper, objective, "") in TEXT:
-            found.update({preset.of_text: None for preset in list(found) if preset.paper == paper and preset.dataset})
-    return list(found)
+            presets.update(
+                {preset.of_text: None for preset in list(presets) if preset.paper == paper and preset.dataset}
+            )
+    return list(presets)
 
 
 def _settings(objective: str, preset: Preset) -> dict[str, Any]:
@@ -285,10 +287,10 @@ def _settings(objective: str, preset: Preset) -> dict[str, Any]:
         own = TEXT.get((code.paper, objective, code.variant), {}) if code.variant else {}
         return _settings(objective, code) | TEXT[code.paper, objective, ""] | own
     plain, more, form = _published(objective, preset)
-    found = _translated(objective, plain) | FORMS.get((preset.paper, objective, ""), {})
+    settings = _translated(objective, plain) | FORMS.get((preset.paper, objective, ""), {})
     if preset.variant:
-        found |= _translated(objective, more) | (FORMS.get((preset.paper, objective, form), {}) if form else {})
-    return found | _multiplied(objective, {**plain, **more}, preset.paper)
+        settings |= _translated(objective, more) | (FORMS.get((preset.paper, objective, form), {}) if form else {})
+    return settings | _multiplied(objective, {**plain, **more}, preset.paper)
 
 
 def _published(objective: str, preset: Preset) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -296,20 +298,20 @@ def _published(objective: str, preset: Preset) -> tuple[dict[str, Any], dict[str
     entries = _entries(objective, preset.paper)
     named = [DATASETS[entry.dataset] for entry in entries if entry.dataset in DATASETS]
     general = len(named) < len(entries)  # some entries hold for all datasets
-    place = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
+    dataset = preset.dataset or ("cub" if general or "cub" in named else next(iter(named), ""))
     plain = [entry for entry in entries if not _ours(entry)[1] and not _stands_alone(preset.variant)]
     more = [entry for entry in entries if preset.variant and _ours(entry)[1] == preset.variant]
     form = preset.variant.removesuffix("256").removesuffix("_")
-    return _gathered(plain, place), _gathered(more, place), form
+    return _gathered(plain, dataset), _gathered(more, dataset), form
 
 
-def _gathered(entries: list[Entry], place: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for wanted in dict.fromkeys(("", place)):
+def _gathered(entries: list[Entry], dataset: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    for wanted in dict.fromkeys(("", dataset)):
         for entry in entries:
             if DATASETS.get(entry.dataset, "") == wanted:
-                found |= entry.params
-    return found
+                parameters |= entry.params
+    return parameters
 
 
 def _stands_alone(variant: str) -> bool:
@@ -319,37 +321,37 @@ def _stands_alone(variant: str) -> bool:
 
 def _translated(objective: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Translate a paper's keys; values without a number ("yes") are ignored."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in params.items():
         name = NAMES.get((objective, key)) or NAMES.get((None, key)) or (key if key in SAME else None)
         if (objective, key) in PRODUCTS:
             continue
         if key in VALUES:
-            found |= VALUES[key](value)
+            settings |= VALUES[key](value)
         elif name is not None:
             if not isinstance(value, str):
-                found[name] = value
+                settings[name] = value
         elif key not in CONDITIONS:
             raise BadSpecification(f"The published key '{key}' of '{objective}' is not supported.")
-    return found
+    return settings
 
 
 def _multiplied(objective: str, params: Mapping[str, Any], paper: str) -> dict[str, Any]:
     """Settings that are products or quotients of published ones."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if "embedding_scale" in params:  # only the product of both multipliers matters
-        found["scale"] = float(params["embedding_scale"] * params["proxy_scale"])
+        settings["scale"] = float(params["embedding_scale"] * params["proxy_scale"])
     if objective == "proxy_nca" and "embedding_multiplier" in params:
-        found["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
+        settings["scale"] = params["embedding_multiplier"] ** 2 / params["temperature"]
     rate = _base_rate(params, paper)
     if rate and "proxy_lr_multiplier" not in params and "proxy_lr" in params:
-        found["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 12)
+        settings["proxy_lr_multiplier"] = round(params["proxy_lr"] / rate, 12)
     if rate and "beta_lr" in params:
-        found["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 12)
+        settings["beta_lr_multiplier"] = round(params["beta_lr"] / rate, 12)
     for group in ("distribution", "hgnn") if objective == "hist" and rate else ():
         theirs = params["lr_hgnn" if group == "hgnn" else "lr_distributions"]
-        found[f"{group}_lr_multiplier"] = round(theirs / rate, 12)
-    return found
+        settings[f"{group}_lr_multiplier"] = round(theirs / rate, 12)
+    return settings
 
 
 def _base_rate(params: Mapping[str, Any], paper: str) -> float | None:

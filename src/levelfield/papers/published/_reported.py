@@ -58,19 +58,19 @@ def reported(
     conditions: our conditions: any of protocol, backbone, dim, image, batch, sampler, switch, epochs, selection, and
     the method's settings (`miner`, `beta`, ...). A published name with a different setting is another method.
 
-    >>> found = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
-    >>> found[0].line.source, found[0].line.printed_method, found[0].value
+    >>> matches = reported("cub", "margin", "recall@1", conditions={"backbone": "resnet50", "dim": 128, "beta": 0.6})
+    >>> matches[0].line.source, matches[0].line.printed_method, matches[0].value
     ('roth2020 table4', 'Margin (D, beta=0.6)', 62.5)
     >>> reported("emoji", "margin", "recall@1")
     []
     """
     ours = dict(conditions or {})
-    found = [
+    matches = [
         _beside(line, metric, ours)
         for line in _lines(dataset)
         if line.method == method and line.value is not None and is_about(line, metric) and _same_method(line, ours)
     ]
-    return sorted(found, key=lambda one: _order(one, source))
+    return sorted(matches, key=lambda one: _order(one, source))
 
 
 def is_about(line: Line, metric: str) -> bool:

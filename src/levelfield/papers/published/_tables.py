@@ -215,5 +215,5 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def _read(*place: str) -> str:
-    return files(__package__).joinpath(*place).read_text(encoding="utf-8")
+def _read(*parts: str) -> str:
+    return files(__package__).joinpath(*parts).read_text(encoding="utf-8")

@@ -51,8 +51,8 @@ def draw(lines: tuple[Line, ...], generator: torch.Generator) -> tuple[Tensor, T
     >>> points.shape, labels.bincount().tolist(), points[:15, 0].unique()
     (torch.Size([60, 2]), [15, 15, 15, 15], tensor([0.2000]))
     """
-    found = []
+    points = []
     for start, end in lines:
         along = torch.linspace(0, 1, SPACED)[torch.randperm(SPACED, generator=generator)[:KEPT], None]
-        found.append(torch.lerp(torch.tensor(start), torch.tensor(end), along))
-    return torch.cat(found), torch.arange(len(lines)).repeat_interleave(KEPT)
+        points.append(torch.lerp(torch.tensor(start), torch.tensor(end), along))
+    return torch.cat(points), torch.arange(len(lines)).repeat_interleave(KEPT)

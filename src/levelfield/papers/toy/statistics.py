@@ -44,30 +44,30 @@ def angles(rows: np.ndarray) -> np.ndarray:
     return _wrapped(np.arctan2(rows[:, 1], rows[:, 0]) - middle)
 
 
-def arc(found: np.ndarray) -> float:
+def arc(angles: np.ndarray) -> float:
     """Range of the angles.
 
     >>> arc(np.array([-0.25, 0.5, 0.0]))
     0.75
     """
-    return float(np.ptp(found))
+    return float(np.ptp(angles))
 
 
-def recall(found: np.ndarray, labels: np.ndarray) -> float:
+def recall(angles: np.ndarray, labels: np.ndarray) -> float:
     """Share of the rows whose nearest other row on the circle is of their class.
 
     >>> recall(np.array([0.0, 0.1, 3.1, -3.1]), np.array([0, 0, 1, 1]))
     1.0
     """
-    apart = np.abs(_wrapped(found[:, None] - found))
+    apart = np.abs(_wrapped(angles[:, None] - angles))
     np.fill_diagonal(apart, np.inf)
     return float((labels[apart.argmin(1)] == labels).mean())
 
 
-def noisy_recall(found: np.ndarray, labels: np.ndarray, noise: float) -> float:
+def noisy_recall(angles: np.ndarray, labels: np.ndarray, noise: float) -> float:
     """Mean recall with normal noise on every angle."""
-    drawn = numpy_stream(0, "toy", "noise").normal(0, noise, size=(NOISES, len(found)))
-    return float(np.mean([recall(found + one, labels) for one in drawn]))
+    drawn = numpy_stream(0, "toy", "noise").normal(0, noise, size=(NOISES, len(angles)))
+    return float(np.mean([recall(angles + one, labels) for one in drawn]))
 
 
 def _wrapped(difference: np.ndarray) -> np.ndarray:

@@ -34,13 +34,13 @@ def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
 
     name = "study " + hashlib.blake2b(os.path.realpath(folder).encode(), digest_size=12).hexdigest()
     here = On(ray.get_runtime_context().get_node_id(), soft=False)
-    made = ray.remote(Claim).options(
+    claim = ray.remote(Claim).options(
         name=name, namespace=NAMESPACE, num_cpus=0, max_restarts=-1, scheduling_strategy=here
     )
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            holder = made.remote()
+            holder = claim.remote()
             break
         except ValueError as error:  # the name is taken
             if time.monotonic() > until:

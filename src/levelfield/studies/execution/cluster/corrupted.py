@@ -21,9 +21,9 @@ def record_on(
     ray: Any, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
 ) -> dict[Path, str]:
     """Like `record_all`, on the nodes of a cluster that see the folders of the runs."""
-    given, left = {folder.absolute(): folder for folder in folders}, missing(folders, names, metrics)
+    relative, left = {folder.absolute(): folder for folder in folders}, missing(folders, names, metrics)
     task = ray.remote(num_cpus=1, max_retries=RETRIES)(record_one)
-    promised = {task.remote(list(given), name, list(metrics), trusted(), Path.cwd()): name for name in left}
+    promised = {task.remote(list(relative), name, list(metrics), trusted(), Path.cwd()): name for name in left}
     failed: dict[Path, str] = {}
     waiting = list(promised)
     try:
@@ -33,13 +33,13 @@ def record_on(
                 failed |= ray.get(ready)
             except ray.exceptions.RayError as error:
                 reason = next(iter(str(error).splitlines()), type(error).__name__)
-                failed |= lost(list(given), [promised[ready]], metrics, reason)
+                failed |= lost(list(relative), [promised[ready]], metrics, reason)
             for folder in folders:
                 progress[folder].report("corrupted", len(promised) - len(waiting), len(promised))
     finally:
         for one in waiting:
             ray.cancel(one, force=True)
-    return {given[folder]: reason for folder, reason in failed.items()}
+    return {relative[folder]: reason for folder, reason in failed.items()}
 
 
 def record_one(

@@ -122,6 +122,6 @@ def _add(tables: dict[str, Table], inputs: RunInputs, progress: Progress) -> Non
         if known is not None and not set(digests) - set(known.digests):
             continue
         both = dict.fromkeys([*(known.digests if known is not None else ()), *digests])
-        places = {digest: i for i, digest in enumerate(inputs.catalog.digests)}
-        rows = inputs.stored(np.array([places[digest] for digest in both]), view, number, progress)
+        positions = {digest: i for i, digest in enumerate(inputs.catalog.digests)}
+        rows = inputs.stored(np.array([positions[digest] for digest in both]), view, number, progress)
         tables[key] = Table(tuple(both), tuple(np.ascontiguousarray(array) for array in rows.arrays()))

@@ -1,4 +1,4 @@
-"""The nodes of a cluster, and what a look at each of them finds: versions, CPU, device, data and output folder."""
+"""The nodes of a cluster and the state of each: versions, CPU, device, data and output folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Question:
-    """What to look for on a node."""
+    """What a node is asked for."""
 
     data: Data | None = None
     mark: tuple[Path, str] | None = None
@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Found:
+class NodeState:
     """What one node has. Empty `no_...`: it has it."""
 
     described: dict[str, Any]
@@ -61,28 +61,28 @@ class Found:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a node; `error` if it could not look."""
+    """The answer of a node; `error`: why it has no state."""
 
     node: Node
-    found: Found | None
+    state: NodeState | None
     error: str = ""
 
 
 def nodes_of(ray: Any) -> list[Node]:
     """The nodes that are alive."""
-    found = []
+    nodes = []
     for node in ray.nodes():
         if node["Alive"]:
             has = node["Resources"]
             name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
-            found.append(
+            nodes.append(
                 Node(node["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0)))
             )
-    return found
+    return nodes
 
 
-def look(question: Question) -> Found:
-    """Look around on this machine."""
+def inspect_node(question: Question) -> NodeState:
+    """What this machine has for the runs."""
     if question.working_directory is not None and question.working_directory.is_dir():
         os.chdir(question.working_directory)
     images, no_data, no_device = 0, "", ""
@@ -97,25 +97,25 @@ def look(question: Question) -> Found:
         usable(question.device)
     except LevelfieldError as error:
         no_device = str(error)
-    return Found(
+    return NodeState(
         described_machine(), question.mark is not None and is_marked(*question.mark), images, no_data, no_device
     )
 
 
 def survey(ray: Any, question: Question) -> list[Answer]:
-    """Let every node that can do runs look around. A node that is lost meanwhile is left out."""
+    """Ask every node that can do runs. A node that is lost meanwhile is left out."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
     asked = []
     for node in (node for node in nodes_of(ray) if node.cpus):
         gpu = min(1.0, node.gpus) if question.device.startswith("cuda") else 0
-        task = ray.remote(look).options(
+        task = ray.remote(inspect_node).options(
             num_cpus=0, num_gpus=gpu, max_retries=1, scheduling_strategy=On(node.identity, soft=False)
         )
         asked.append((node, task.remote(question)))
     answers = [_answer(ray, node, promised) for node, promised in asked]
     alive = {node.identity for node in nodes_of(ray)}
-    return [answer for answer in answers if answer.found is not None or answer.node.identity in alive]
+    return [answer for answer in answers if answer.state is not None or answer.node.identity in alive]
 
 
 def _answer(ray: Any, node: Node, promised: Any) -> Answer:
@@ -148,21 +148,21 @@ def marked(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
     """Refuse, before training, a cluster with a node that cannot do the runs: in one message, which names the nodes."""
-    lost = [answer for answer in answers if answer.found is None]
+    lost = [answer for answer in answers if answer.state is None]
     if lost:
         raise BadInput(
             f"{_names(lost)} cannot run levelfield: {lost[0].error}. Install the same versions on every node; "
             "`levelfield cluster check` shows them."
         )
-    found = [(answer, answer.found) for answer in answers if answer.found is not None]
+    answered = [(answer, answer.state) for answer in answers if answer.state is not None]
     for what, remedy in (
         ("no_data", "Make the data available there under the same path, or use --ship-features."),
         ("no_device", "Choose another --device."),
     ):
-        bad = [(answer, text) for answer, one in found if (text := getattr(one, what))]
+        bad = [(answer, text) for answer, one in answered if (text := getattr(one, what))]
         if bad and (needs_data or what != "no_data"):
             raise BadInput(f"{_names([answer for answer, _ in bad])}: {bad[0][1]} {remedy}")
-    theirs, own = {one.described["versions"]["levelfield"] for _, one in found}, versions()["levelfield"]
+    theirs, own = {one.described["versions"]["levelfield"] for _, one in answered}, versions()["levelfield"]
     if theirs - {own}:
         raise BadInput(
             f"The nodes have levelfield {', '.join(sorted(theirs))}, this machine has {own}: install the same version "

@@ -82,8 +82,8 @@ class OnRay:
             dispatch.demands.check(left, nodes_of(self.ray))
             if self.ship_features:
                 check_shippable(left, work.options)
-                made = packed(work.runs, work.options, work.progress)
-                dispatch.shipments = {digest: self.ray.put(one) for digest, one in made.items()}
+                shipments = packed(work.runs, work.options, work.progress)
+                dispatch.shipments = {digest: self.ray.put(one) for digest, one in shipments.items()}
             try:
                 dispatch.all()
             finally:
@@ -108,7 +108,7 @@ class OnRay:
                 question = Question(data, mark, work.options.device, work.options.trust, Path.cwd())
                 answers = survey(self.ray, question)
                 refuse_unready(answers, needs_data=not self.ship_features)
-                self._asked[known] = all(one.found is not None and one.found.sees_folder for one in answers)
+                self._asked[known] = all(one.state is not None and one.state.sees_folder for one in answers)
             seen = seen and self._asked[known]
         return seen if self.shared is None else self.shared
 
@@ -209,8 +209,8 @@ class _Dispatch:
         if not here:
             extra[1] = self._sent(pack(folder)) if folder.exists() else None
             for need in run.spec.needed:
-                found = needed_folder(folder, need)
-                extra.append(self._sent((str(Path(*found.parts[-2:])), pack(found))))
+                source = needed_folder(folder, need)
+                extra.append(self._sent((str(Path(*source.parts[-2:])), pack(source))))
         # user code may have run in the process that lists its data: Ray must not use that process again
         calls = {"max_calls": 1} if data_is_custom_code(run.spec) else {}
         task = self.ray.remote(num_returns="streaming", max_retries=0, **calls)(work_on)

@@ -84,14 +84,14 @@ class Changes:
         return _parcel(files, False)
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
-        found = {}
+        stamps = {}
         for name in _names(self.folder):
             try:
                 status = (self.folder / name).stat()
             except FileNotFoundError:  # a checkpoint is removed at the end
                 continue
-            found[name] = (status.st_mtime_ns, status.st_size)
-        return found
+            stamps[name] = (status.st_mtime_ns, status.st_size)
+        return stamps
 
 
 def _names(folder: Path) -> Iterator[str]:

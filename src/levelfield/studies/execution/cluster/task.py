@@ -62,11 +62,11 @@ def work_on(
             return
         yield from _events(order, None)
         return
-    with scratch_folder(default_cache_folder() / "cluster", "run") as place:
+    with scratch_folder(default_cache_folder() / "cluster", "run") as scratch:
         label, name = order.folder.parts[-2:]
         for path, parcel in needed:
-            unpack(parcel, place / path)
-        folder = place / label / name
+            unpack(parcel, scratch / path)
+        folder = scratch / label / name
         folder.mkdir(parents=True, exist_ok=True)
         if state is not None:
             unpack(state, folder)
