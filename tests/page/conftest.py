@@ -1,4 +1,4 @@
-"""A browser for the tests of the page: one per module, as no other event loop can run in its process meanwhile."""
+"""A browser for the tests of this folder. It ends with them: no other event loop can run in its process meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 from levelfield.reports.page.content import Page
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with launched() as browser:
         yield browser
@@ -25,8 +25,11 @@ def shapes() -> Page:
 
 
 @pytest.fixture(scope="module")
-def opener(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Opener:
-    return Opener(browser, tmp_path_factory.mktemp("page"))
+def opener(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
+    """Tabs that the tests of a module share."""
+    yield Opener(browser, tmp_path_factory.mktemp("page"))
+    for context in browser.contexts:
+        context.close()
 
 
 @pytest.fixture

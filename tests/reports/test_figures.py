@@ -18,10 +18,12 @@ from levelfield.reports.figures import check_figures, draw_figures, figures_of, 
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.class_distributions import draw
 from levelfield.reports.figures.rho import correlation
+from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell
 from levelfield.studies.runs.distributions import compared
 from levelfield.studies.runs.folder import spectra
 from levelfield.studies.runs.folder.store import write_plan
+from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
 
 PAIRS = ["margin", {"label": "R-margin", "margin": {"switch": 0.3}}, {"triplet": {"miner": "random"}}, "lda"]
@@ -30,49 +32,58 @@ TRAINS, RESTS = {"data": "emoji", "methods": ["margin", "hist"]}, {"data": "emoj
 VALIDATES = {"protocol": {"validation": 0.2}, "conditions": {"select": "map@r"}}
 
 
-OF_FILES = ("activation-maps", "corruptions")  # they open images or networks, which written runs do not have
+# they open images or networks, which written runs do not have, or are written in test_image_figures.py
+OF_IMAGES = ("activation-maps", "corruptions", "gallery", "map")
+Made = tuple[Leaderboard, list[PlannedRun], Path]
 
 
-@pytest.mark.parametrize("name", [name for name in names() if why_not(name, OF_PAIRS) is None and name not in OF_FILES])
-def test_a_figure_is_written_beside_the_tables_or_elsewhere(tmp_path: Path, name: str) -> None:
-    runs = planned(PAIRS, seeds=2)
-    made = trained_board(runs, tmp_path / "study")
-    (path,) = draw_figures([name], made, runs, tmp_path / "study")
-    assert path == tmp_path / "study" / f"{name}.png"
-    (other,) = draw_figures([name], made, runs, tmp_path / "study", tmp_path / "out")
-    with Image.open(other) as picture:
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A finished study with a regularised method and one that trains nothing."""
+    runs, folder = planned(PAIRS, seeds=2), tmp_path_factory.mktemp("pairs")
+    return trained_board(runs, folder), runs, folder
+
+
+@pytest.mark.parametrize("name", [n for n in names() if why_not(n, OF_PAIRS) is None and n not in OF_IMAGES])
+def test_a_figure_is_written_where_it_is_wanted(pairs: Made, tmp_path: Path, name: str) -> None:
+    (path,) = draw_figures([name], *pairs, tmp_path)
+    assert path == tmp_path / f"{name}.png"
+    with Image.open(path) as picture:
         assert min(picture.size) > 150
 
 
+def test_a_figure_is_beside_the_tables(pairs: Made, shown: list[matplotlib.figure.Figure]) -> None:
+    assert draw_figures(["leaderboard"], *pairs) == [pairs[2] / "leaderboard.png"]
+
+
 def test_the_leaderboard_shows_every_row_with_its_interval(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
-    runs = planned(PAIRS, seeds=2)
-    made = trained_board(runs, tmp_path)
-    draw_figures(["leaderboard"], made, runs, tmp_path)
+    made, runs, folder = pairs
+    draw_figures(["leaderboard"], made, runs, folder, tmp_path)
     (axis,) = shown[0].axes
     assert [text.get_text() for text in axis.get_yticklabels()] == [row.label for row in made.rows]
     assert len(axis.containers) == len(made.rows)
 
 
 def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
-    runs = planned(PAIRS, seeds=1)
-    made = trained_board(runs, tmp_path)
+    made, runs, folder = pairs
     ties = [True, False, True, False]
     rows = [replace(row, tied_with_best=tied) for row, tied in zip(made.rows, ties, strict=True)]
-    draw_figures(["leaderboard"], replace(made, rows=rows), runs, tmp_path)
+    draw_figures(["leaderboard"], replace(made, rows=rows), runs, folder, tmp_path)
     shaded = [patch.get_y() + patch.get_height() / 2 for patch in shown[0].axes[0].patches]
     assert shaded == [0, 2]
     assert "not distinguishable from the best row" in told(shown[0])
 
 
-def test_a_best_row_without_ties_is_called_so(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(PAIRS, seeds=1)
-    made = trained_board(runs, tmp_path)
+def test_a_best_row_without_ties_is_called_so(
+    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    made, runs, folder = pairs
     rows = [replace(row, tied_with_best=place == 0) for place, row in enumerate(made.rows)]
-    draw_figures(["leaderboard"], replace(made, rows=rows), runs, tmp_path)
+    draw_figures(["leaderboard"], replace(made, rows=rows), runs, folder, tmp_path)
     assert "the best row; no other ties with it" in told(shown[0])
 
 
@@ -104,29 +115,20 @@ def test_each_test_set_has_a_panel_of_its_own(tmp_path: Path, shown: list[matplo
 
 
 def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
+    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
 ) -> None:
-    runs = planned(PAIRS, seeds=1)
-    made = trained_board(runs, tmp_path)
-    draw_figures(["recall-rho"], made, runs, tmp_path)
+    made, runs, folder = pairs
+    draw_figures(["recall-rho"], made, runs, folder, tmp_path)
     (axis,) = shown[0].axes
     arrows = [text for text in axis.texts if getattr(text, "arrow_patch", None) is not None]
-    points = {
-        row.label: (rho, row.cells["recall@1"].mean)
-        for row, rho in zip(
-            (one.row for one in drawn(made, runs, tmp_path)),
-            (one.rho for one in drawn(made, runs, tmp_path)),
-            strict=True,
-        )
-    }
+    points = {row.row.label: (row.rho, row.cell("recall@1").mean) for row in drawn(made, runs, folder)}
     assert [(arrow.xyann, arrow.xy) for arrow in arrows] == [(points["margin"], points["R-margin"])]
     labels = {text.get_text() for text in axis.texts} - {""}
     assert labels == {"margin", "R-margin", "triplet"}, "what trains nothing has no rho"
 
 
-def test_rows_of_a_made_study_correlate_as_they_were_made(tmp_path: Path) -> None:
-    runs = planned(PAIRS, seeds=1)
-    rows = drawn(trained_board(runs, tmp_path), runs, tmp_path)
+def test_rows_of_a_made_study_correlate_as_they_were_made(pairs: Made) -> None:
+    rows = drawn(*pairs)
     assert correlation([row for row in rows if row.rho is not None], "recall@1") == pytest.approx(1.0)
     assert correlation(rows[:1], "recall@1") is None
 
@@ -192,10 +194,11 @@ def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(
     assert [len(axis.lines[0].get_xdata()) for axis in shown[0].axes if axis.get_ylabel() == "recall@1"] == [3, 3]
 
 
-def test_spectra_are_shares_and_a_pair_has_one_colour(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(PAIRS, seeds=2)
-    made = trained_board(runs, tmp_path)
-    draw_figures(["spectra"], made, runs, tmp_path)
+def test_spectra_are_shares_and_a_pair_has_one_colour(
+    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
+) -> None:
+    made, runs, folder = pairs
+    draw_figures(["spectra"], made, runs, folder, tmp_path)
     _, whole, classes = shown[0].axes
     for axis in (whole, classes):
         lines = {line.get_label().partition(" (")[0]: line for line in axis.lines}
