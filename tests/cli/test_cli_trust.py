@@ -41,10 +41,10 @@ REFERENCES = {
     "method": lambda spec: spec["method"].update(name="evil.py:Loss", settings={}),
     "objective in a setting": lambda spec: spec["method"].update(name="drml", settings={"objective": "evil.py:Loss"}),
     "miner": lambda spec: spec["method"].update(name="triplet", settings={"miner": "evil.py:Loss"}),
-    "data": lambda spec: spec.update(data={"name": "evil.py:photos"}),
+    "data": lambda spec: spec.get("study", spec).update(data={"name": "evil.py:photos"}),
     "batching": lambda spec: spec["method"]["settings"].update(batching="evil.py:Loss"),
-    "protocol": lambda spec: spec["protocol"].update(name="evil.py:Loss"),
-    "backbone": lambda spec: spec["conditions"].update(backbone="evil.py:Loss"),
+    "protocol": lambda spec: spec.get("study", spec)["protocol"].update(name="evil.py:Loss"),
+    "backbone": lambda spec: spec.get("study", spec)["conditions"].update(backbone="evil.py:Loss"),
     "metric": lambda spec: spec.get("study", {}).update(metrics=["recall@1", "evil.py:photos@2"]),
     "figure": lambda spec: spec.get("study", {}).update(figures=["evil.py:photos"]),
     "corruption": lambda spec: spec.get("study", {}).update(corruptions=["evil.py:photos"]),
@@ -64,6 +64,9 @@ COMMANDS = {
     "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
     "ranks": ["ranks", "STUDY"],
     "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
+    "tune": ["tune", "STUDY/study.yaml", "--trials", "1"],
+    "compare --trials": ["compare", "STUDY/study.yaml", "--trials", "1"],
+    "compare": ["compare", "STUDY/study.yaml", "name=again"],
     "list": ["list", "methods"],
 }
 NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "export", "maps", "ensemble", "list")

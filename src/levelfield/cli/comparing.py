@@ -124,10 +124,10 @@ def _trusting(references: Iterable[str]) -> str:
 
 def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
     """Train the winner on all classes or, if no trained row is best, train more of the network."""
-    from levelfield.studies.specification.named_code import named_by
+    from levelfield.registry import references_in
 
     described = quoted(out / study.name / "study.yaml")
-    ending = ("" if out == Path("runs") else f" --out {quoted(out)}") + _trusting(named_by(study))
+    ending = ("" if out == Path("runs") else f" --out {quoted(out)}") + _trusting(references_in(study.model_dump(mode="json")))
     frozen = all(row.cut in ("", "frozen") for row in board.rows)
     if not board.answer.trained and board.winner.trained and frozen:
         deeper = f"conditions.cut=last-2 {_AUGMENTED if study.conditions.augment == 'none' else ''}".strip()

@@ -44,22 +44,19 @@ def print_outline(study: Study, search: Search, place: Place, parallel: Parallel
     from levelfield.cli.plans import print_search
     from levelfield.embedder.devices import capacity, usable
     from levelfield.studies.runs.training import Options
-    from levelfield.studies.specification.named_code import named_by
-    from levelfield.trust import trusted, trusting
     from levelfield.tuning.outline import cost, outline
 
     options = Options(device=usable(place.device), cache_folder=place.cache)
     jobs = parallel.jobs or capacity(options.device, study.conditions.processes)
-    with trusting(*named_by(study), *(trusted() or ())):
-        searched = outline(study, choose_how(study, search))
-        try:
-            with bar("timing a few steps of each method") as progress:
-                known = cost(searched, options=options, progress=progress)
-        except MissingData as error:
-            print_search(searched, None, jobs)
-            console.print(f"Time unknown: {error}", highlight=False)
-            return
-        print_search(searched, known, jobs)
+    searched = outline(study, choose_how(study, search))
+    try:
+        with bar("timing a few steps of each method") as progress:
+            known = cost(searched, options=options, progress=progress)
+    except MissingData as error:
+        print_search(searched, None, jobs)
+        console.print(f"Time unknown: {error}", highlight=False)
+        return
+    print_search(searched, known, jobs)
 
 
 def share_of(search: Search) -> float:

@@ -84,7 +84,7 @@ def tune(
     executor: who executes the trials; by default `jobs` worker processes.
     """
     options = options or Options()
-    with trusting(*named_by(study), *(trusted() or ())):
+    with trusting(*named_by(study)):
         how = outline(study, how).how
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
         work.check()

@@ -10,18 +10,20 @@ from levelfield.files.plain_yaml import read_yaml
 from levelfield.registry import references_in
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of, located
+from levelfield.trust import trusted
 
 
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
-    """Every `file.py:Name` in a study (object, plain data or file) or in overrides.
+    """Every `file.py:Name` that the user names with a study (file, plain data or object) and overrides.
 
-    A study file in the folder of a compared study is ignored: the folder may come from somebody else.
+    Two studies name nothing. A study file in the folder of a compared study may come from somebody else. A `Study`
+    object below `trusting` (as in all commands) was read from a file, whose names were judged when it was read.
 
     >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
     ['my_losses.py:MyLoss']
     """
     if isinstance(study, Study):
-        content: Any = study.model_dump(mode="json")
+        content: Any = study.model_dump(mode="json") if trusted() is None else {}
     elif isinstance(study, Path | str):
         file = located(study)
         content = {} if is_of_a_folder(file) else content_of(file)
