@@ -15,6 +15,7 @@ BY_KIND = {
     "corruption": "corruption",
     "figure": "figure",
     "backbone": "backbone",
+    "method": "TwoPasses",
 }
 CODE = '''
 from pathlib import Path
@@ -24,6 +25,7 @@ import torch
 
 from levelfield.batching import Batching
 from levelfield.data import Catalog, Fold
+from levelfield.methods import Method
 from levelfield.miners import BaseMiner
 
 (Path.cwd() / "canary").touch()
@@ -67,11 +69,18 @@ def figure(rows, metric, path):
     return path
 
 
+class TwoPasses(Method):
+    """Two passes."""
+
+    def __init__(self, **settings):
+        super().__init__(Loss(), **settings)
+
+
 def backbone():
     return torch.nn.Conv2d(3, 8, 4, stride=4)
 '''
 PLUGIN = """
-from levelfield import batching, data, evaluation, miners, objectives
+from levelfield import batching, data, evaluation, methods, miners, objectives
 from levelfield.data import corruptions, protocols
 from levelfield.embedder import backbones
 from levelfield.reports import figures
@@ -85,6 +94,7 @@ protocols.register("theirs", "halves")(protocol)
 corruptions.register("theirs")(corruption)
 figures.register("theirs", "nothing")(figure)
 backbones.register("theirs")(backbone)
+methods.register("their_method")(TwoPasses)  # an objective is a method, too
 """
 
 
@@ -93,7 +103,7 @@ def made(kind: str, name: str, folder: Path) -> Any:
     import numpy as np
     import torch
 
-    from levelfield import batching, data, evaluate, miners, objectives
+    from levelfield import batching, data, evaluate, methods, miners, objectives
     from levelfield.data import corruptions, protocols
     from levelfield.embedder import Trunk, backbones
     from levelfield.reports import figures
@@ -118,6 +128,9 @@ def made(kind: str, name: str, folder: Path) -> Any:
         return int(made(np.full((2, 2, 3), 10, np.uint8), corruptions.stream(name, "a")).max()) == 8
     if kind == "figure":
         return figures.create(name)([], "recall@1", folder / "drawn.png").read_text() == "recall@1"
+    if kind == "method":
+        name = name.replace("theirs", "their_method")
+        return type(methods.create(name, num_classes=2, dim=4)).__name__ == "TwoPasses"
     backbone = backbones.create(name, weights="random")
     (features,) = Trunk(backbone, cut="frozen", image=8).below(torch.zeros(1, 3, 8, 8))
     return features.shape == (1, 8)

@@ -127,7 +127,8 @@ def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
     from levelfield.registry import references_in
 
     described = quoted(out / study.name / "study.yaml")
-    ending = ("" if out == Path("runs") else f" --out {quoted(out)}") + _trusting(references_in(study.model_dump(mode="json")))
+    place = "" if out == Path("runs") else f" --out {quoted(out)}"
+    ending = place + _trusting(references_in(study.model_dump(mode="json")))
     frozen = all(row.cut in ("", "frozen") for row in board.rows)
     if not board.answer.trained and board.winner.trained and frozen:
         deeper = f"conditions.cut=last-2 {_AUGMENTED if study.conditions.augment == 'none' else ''}".strip()
