@@ -74,7 +74,7 @@ NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "export", "maps", "ens
 
 def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:
     """A compared study whose files name code; the places that commands are told."""
-    inputs._inputs.cache_clear()  # what another test read with trust
+    inputs.forget_inputs()  # what another test read with trust
     (room / "evil.py").write_text(EVIL)
     study = room / "runs" / "small"
     planned = json.loads((study / "runs.json").read_text())
