@@ -81,6 +81,7 @@ tables: $(INSTALLED)  ## regenerate the tables of docs/, the names for type chec
 	$(BIN)/python tools/generate.py
 	$(BIN)/python tools/fidelity.py
 	$(BIN)/python tools/pml.py
+	$(BIN)/python tools/walks.py --write
 
 docs: tables  ## make tables, then build the documentation site into site/ (open site/index.html)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -18,8 +18,8 @@ from levelfield.data.views.named import steps_view
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.studies.runs import corruptions as corrupted
-from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
+from levelfield.studies.runs import corrupted_scores as corrupted
+from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_plan, read_result

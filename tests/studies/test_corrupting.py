@@ -13,9 +13,9 @@ from small_world import carry_out, small_study
 
 from levelfield.distributed import processes
 from levelfield.progress import SILENT, CallbackProgress
-from levelfield.studies.execution.corruptions import record_all
-from levelfield.studies.runs import corruptions as corrupted
-from levelfield.studies.runs.corruptions import record, recorded
+from levelfield.studies.execution.corrupted_runs import record_all
+from levelfield.studies.runs import corrupted_scores as corrupted
+from levelfield.studies.runs.corrupted_scores import record, recorded
 
 NAMES, METRICS = ["jpeg", "cutout", "rotation"], ["recall@1"]
 

@@ -18,7 +18,7 @@ from levelfield.progress import SILENT
 from levelfield.reports.leaderboard.explanation import explanation
 from levelfield.studies import Study
 from levelfield.studies.leaderboard.entries import Entry
-from levelfield.studies.runs.corruptions import evaluate_corrupted, record, recorded
+from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.joined.separated import separate

@@ -56,7 +56,7 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
     """Stored drops in the leaderboard's first metric; None if the study has no corruptions."""
     if not study.corruptions:
         return None
-    from levelfield.studies.runs.corruptions import recorded
+    from levelfield.studies.runs.corrupted_scores import recorded
 
     metric, rows, missing = board.metrics[0], [], []
     for row in board.rows:

@@ -129,7 +129,7 @@ class _Work:
         space = common_space(self.study)
         if not space:
             return None
-        if not self._trained:
+        if not self._training_methods:
             raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
         made = samplers.create(self.how.sampler, space, seed=self.how.seed, trials=self.how.budget.trials or 0)
         search = _Search("common conditions", space, _purse(self.study, self.how), made)
@@ -144,7 +144,7 @@ class _Work:
         return search
 
     @property
-    def _trained(self) -> list[MethodSpec]:
+    def _training_methods(self) -> list[MethodSpec]:
         return [method for method in self.study.methods if methods.trains(method.name) and is_searched(method)]
 
     def _common_attempt(self, trial: Trial, method: MethodSpec) -> Attempt:
@@ -158,7 +158,7 @@ class _Work:
         return self._attempt(study, one, method, seed=self.how.seed)
 
     def _common_round(self, search: _Search, own: Mapping[str, Any]) -> None:
-        trained = self._trained
+        trained = self._training_methods
         proposed = search.propose(ROUND)
         found = self._run([self._common_attempt(trial, method) for trial in proposed for method in trained])
         done = []

@@ -12,7 +12,7 @@ from rich.console import Console
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.reports.evaluation.scores import Scores
-from levelfield.studies.runs.corruptions import Drops, evaluate_corrupted
+from levelfield.studies.runs.corrupted_scores import Drops, evaluate_corrupted
 from levelfield.table import Table, numbers
 
 METRICS = ("recall@1", "map@r")  # default

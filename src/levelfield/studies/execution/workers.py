@@ -18,7 +18,7 @@ from levelfield.data.decoders import decoders_per_job
 from levelfield.distributed import processes
 from levelfield.embedder.devices import environment_of
 from levelfield.progress import Progress
-from levelfield.studies.execution.corruptions import record_all
+from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Agenda, Executor, Outcome, Work, do_one
 from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code

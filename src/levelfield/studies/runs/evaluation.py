@@ -18,7 +18,7 @@ from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import recorded_identity
 
 
-def measure(
+def score_run(
     folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress, device: str = "cpu"
 ) -> None:
     """Write per_query.npz and metrics.json, which finishes a run. Earlier metrics are kept.

@@ -27,7 +27,7 @@ from levelfield.files.writing import locked
 from levelfield.progress import SELDOM, CallbackProgress, Progress
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.runs.training import Facts, Options, TrainedHere, train_here
+from levelfield.studies.runs.training import Options, TrainedHere, TrainingFacts, train_here
 from levelfield.trust import as_trusted
 
 LOCK = "lock.own"
@@ -56,9 +56,9 @@ class TrainedApart:
             raise RunFailed(f"The user code of the method did not return rows of numbers: {error}") from error
         return rows
 
-    def _facts(self, answer: bytes) -> Facts:
+    def _facts(self, answer: bytes) -> TrainingFacts:
         try:
-            return Facts.of(json.loads(answer))
+            return TrainingFacts.of(json.loads(answer))
         except (ValueError, KeyError, TypeError) as error:
             raise RunFailed(f"The process that trained the user code sent an invalid report: {error}") from error
 

@@ -26,7 +26,7 @@ from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.custom_code import trains_custom_code
 from levelfield.studies.runs.delivered import delivered
-from levelfield.studies.runs.evaluation import measure
+from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder import spectra
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.folder.items import test_items
@@ -37,7 +37,7 @@ from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.several_processes import trained_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
-from levelfield.studies.runs.training import Facts, Options, Trained, train_here, trained_before
+from levelfield.studies.runs.training import Options, Trained, TrainingFacts, train_here, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
 from levelfield.training.precision import numerics, same_bits
@@ -70,14 +70,14 @@ def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Opt
     torch.set_num_threads(spec.conditions.threads)
     inputs = inputs_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
-        with _trained(spec, inputs, folder, metrics, options, progress) as trained:
+        with _training(spec, inputs, folder, metrics, options, progress) as trained:
             tested = _test(folder, inputs, trained, progress)
         _write(spec, inputs, folder, tested)  # the training process has ended
     images = inputs.fold.test
-    measure(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
+    score_run(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
 
 
-def _trained(
+def _training(
     spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress
 ) -> AbstractContextManager[Trained]:
     tested = len(inputs.fold.test) > 0
@@ -95,7 +95,7 @@ def _trained(
 class _Tested:
     """Embeddings by the stored model, and the digest of that model."""
 
-    facts: Facts
+    facts: TrainingFacts
     model: str
     rows: np.ndarray
     training_rows: np.ndarray | None

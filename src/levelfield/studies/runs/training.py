@@ -61,8 +61,8 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts about a run when its model is written: cost, counts of the ledger, declarations of the method."""
+class TrainingFacts:
+    """TrainingFacts about a run when its model is written: cost, counts of the ledger, declarations of the method."""
 
     summary: dict[str, Any]
     measured: Measured
@@ -78,7 +78,7 @@ class Facts:
         return {**vars(self), "measured": asdict(self.measured), "said": [asdict(each) for each in self.said]}
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Facts:
+    def of(cls, data: Mapping[str, Any]) -> TrainingFacts:
         deviations = [Deviation(**each) for each in data["said"]]
         return cls(**{**data, "measured": Measured(**data["measured"]), "said": deviations})
 
@@ -87,7 +87,7 @@ class Trained(Protocol):
     """A trained method whose model is written, in this or another process."""
 
     @property
-    def facts(self) -> Facts: ...
+    def facts(self) -> TrainingFacts: ...
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
         """The test embeddings after the method's refinement."""
@@ -100,7 +100,7 @@ class Trained(Protocol):
 class TrainedHere:
     """A method trained by this process."""
 
-    facts: Facts
+    facts: TrainingFacts
     method: Method
     embedder: Embedder
 
@@ -132,7 +132,7 @@ def train_here(
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
     with decoding(options.workers), numerics(spec.conditions, options.device):
-        setup, state, taught, weights = _trained(spec, inputs, folder, metrics, options, progress, ranks)
+        setup, state, taught, weights = _set_up_and_train(spec, inputs, folder, metrics, options, progress, ranks)
     method = setup.method
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
@@ -152,7 +152,7 @@ def train_here(
     summary["best"] = state.best if state.history else None
     deviations = declared(method, spec.conditions, replace(setup.setting, tested=tested))
     own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
-    facts = Facts(
+    facts = TrainingFacts(
         summary, measured, deviations, method.trains, method.refines if _refines(method, tested) else None, own_head
     )
     return TrainedHere(facts, method, setup.embedder)
@@ -171,7 +171,7 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path,
     if (before / _LOG).exists():
         link_whole(before / _LOG, folder / _LOG)
     setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
-    facts = Facts(
+    facts = TrainingFacts(
         stored["summary"],
         replace(Measured(**stored["measured"]), refined=""),
         declared(method, spec.conditions, setting),
@@ -187,10 +187,10 @@ def take_part(
 ) -> None:
     """Train together with the first process, which calls `train_here`; writes no file."""
     with decoding(options.workers), numerics(spec.conditions, options.device):
-        _trained(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
+        _set_up_and_train(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
 
 
-def _trained(
+def _set_up_and_train(
     spec: RunSpec,
     inputs: RunInputs,
     folder: Path,

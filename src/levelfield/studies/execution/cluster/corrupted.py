@@ -11,7 +11,7 @@ import torch
 
 from levelfield.data.decoders import decoding
 from levelfield.progress import Progress
-from levelfield.studies.execution.corruptions import lost, missing, record_here
+from levelfield.studies.execution.corrupted_runs import lost, missing, record_here
 from levelfield.trust import as_trusted, trusted
 
 RETRIES = 10  # of a task whose node or process is lost; what it stored is not computed again

@@ -24,7 +24,7 @@ from levelfield.studies.execution.cluster.nodes import Node, Question, marked, n
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.cluster.task import UNREACHABLE, Order, work_on
-from levelfield.studies.execution.corruptions import record_all
+from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
 from levelfield.studies.runs.custom_code import data_is_custom_code

@@ -18,7 +18,7 @@ from levelfield.files.writing import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.evaluation import measure
+from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.joined.members import (
     PLACE,
@@ -78,7 +78,7 @@ def join(
         metadata = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
         _write(members, folder, metadata, under)
         stage.advance()
-    measure(folder, members[0].labels if members[0].items else None, metrics, progress)
+    score_run(folder, members[0].labels if members[0].items else None, metrics, progress)
     return members
 
 

@@ -20,7 +20,7 @@ from levelfield.distributed import processes
 from levelfield.embedder.devices import computing_on, environment_of, requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.progress import CallbackProgress, Progress
-from levelfield.studies.runs.corruptions import record, recorded
+from levelfield.studies.runs.corrupted_scores import record, recorded
 from levelfield.trust import as_trusted, trusted
 
 
