@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.embedder.head.head import Head
-from levelfield.embedder.trunk.chunks import Chunk, open_chunk, write_chunk
 from levelfield.methods import Batch, Deviation, Method, Setting
 
 HERE = Path(__file__).parent
@@ -33,23 +30,6 @@ class Plain(Method):
         terms = super().step(embedder, batch, generator)
         self.cheat(embedder, batch)
         return terms
-
-
-class TestThroughTheGraph(Plain):
-    """Looks through all objects of the process for images that the protocol tests."""
-
-    __test__ = False
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        from levelfield.data import Catalog
-        from levelfield.studies.runs.inputs import RunInputs
-
-        everything = gc.get_objects()
-        catalogs = [each for each in everything if isinstance(each, Catalog)]
-        all_inputs = [each for each in everything if isinstance(each, RunInputs)]
-        images = sum(len(each) for each in catalogs) + sum(len(each.fold.test) for each in all_inputs)
-        rows = [each for each in everything if isinstance(each, Chunk)]
-        (HERE / "found").write_text(f"{len(catalogs)} catalogs, {images} images, {len(rows)} chunks of rows")
 
 
 class CarriedOnDisk(Plain):
@@ -117,15 +97,6 @@ class MoreThreads(Plain):
         torch.set_num_threads(torch.get_num_threads() + 1)
 
 
-class PoisonedCache(Plain):
-    """Writes other features of all images into the store that everybody shares."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        for path in Path(os.environ["LEVELFIELD_CACHE"]).glob("rows/*/*.safetensors"):
-            chunk = open_chunk(path, check=True)
-            write_chunk(path, chunk.digests, [array * np.float32(batch.step + 2) for array in chunk.arrays])
-
-
 class Bomb:
     """Runs a command in whatever process unpickles it."""
 
@@ -138,18 +109,6 @@ class Pickled(Plain):
 
     def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("luck", None, Bomb())]
-
-
-class OverwritesTheModel(Plain):
-    """Waits until the model was read, and writes another."""
-
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("refined", None, "yes")]
-
-    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
-        for path in HERE.glob("out/*/*/model.safetensors"):
-            path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")
-        return embeddings + 1
 
 
 class NoGradients(Plain):

@@ -261,7 +261,8 @@ def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
         return  # a user's objective may have any setting
     if name not in _objectives:
         raise unknown("method", name, names(), see="levelfield list methods")
-    known, shared = [*objectives.describe(name).defaults, "miner", "preset"], shared_settings()
+    facts = _objectives.facts(name) or objectives.describe(name)  # which raises
+    known, shared = [*facts.defaults, "miner", "preset"], shared_settings()
     for key in settings:
         if key not in (*known, *shared) and (close := nearest(key, [*known, *shared])) in shared:
             raise BadSpecification(f"The method '{name}' has no setting '{key}'. Did you mean '{close}'?")

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.model import Model, load
 from levelfield.embedder.model_files import read_weights
-from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.errors import Unfair
-from levelfield.progress import SILENT
 from levelfield.studies.runs.inputs import RunInputs
-from levelfield.studies.runs.shipped import shipped_data
 from levelfield.studies.runs.training import Trained
 from levelfield.training.audit import may_change
-
-SAME = 1e-3  # relative to a row's length: smaller differences come from the order of sums
-_chance = random.SystemRandom()
 
 Embed = Callable[..., np.ndarray]
 
@@ -39,8 +31,6 @@ def delivered(folder: Path, inputs: RunInputs, trained: Trained) -> Embed:
     model = load(folder, device=inputs.device)
     assert isinstance(model, Model)
     _check_frozen(model.embedder.trunk, inputs, trains=trained.facts.trains)
-    if shipped_data(inputs.data_digest) is None:  # else this machine has no images
-        _check_some(folder, model, inputs)
     return lambda indices, progress, text="embedding": inputs.embed(model.embedder, indices, progress, text)
 
 
@@ -62,19 +52,3 @@ def _check_frozen(trunk: Trunk, inputs: RunInputs, *, trains: bool) -> None:
                 f"The method changed '{name}' of the network, which is frozen under these conditions: the stored model "
                 "is not the trained one."
             )
-
-
-def _check_some(folder: Path, model: Model, inputs: RunInputs) -> None:
-    """Embed some random images with the whole stored model, as a user would, and compare."""
-    parts = [part.tolist() for part in (inputs.fold.test, inputs.fold.train)]
-    chosen = np.array([image for part in parts for image in _chance.sample(part, min(BLOCK // 2, len(part)))])
-    ours = inputs.embed(model.embedder, chosen, SILENT, coded=False)
-    pictures = Loader([inputs.catalog.paths[image] for image in chosen], model.view, device=model.device)
-    theirs = model.embedder.embed(pictures, from_images=True, coded=False).cpu().numpy()
-    away = np.linalg.norm(ours - theirs, axis=1)
-    if not (away <= SAME * np.maximum(np.linalg.norm(theirs, axis=1), 1e-12)).all():
-        raise Unfair(
-            f"The model in {folder} does not reproduce the embeddings to be evaluated: {(away > 0).sum()} of "
-            f"{len(chosen)} images embedded again differ, by up to {away.max():.3g}. Either the cached features are "
-            "damaged (run `levelfield cache --clear`), or the method changed them or the network."
-        )

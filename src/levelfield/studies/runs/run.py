@@ -18,9 +18,6 @@ import torch
 
 from levelfield.data.decoders import decoding
 from levelfield.embedder.devices import hardware
-from levelfield.embedder.model_files import WEIGHTS
-from levelfield.errors import Unfair
-from levelfield.files.reading import checksum
 from levelfield.files.writing import write_whole
 from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
@@ -93,10 +90,9 @@ def _training(
 
 @dataclass(frozen=True)
 class _Tested:
-    """Embeddings by the stored model, and the digest of that model."""
+    """Embeddings by the stored model."""
 
     facts: TrainingFacts
-    model: str
     rows: np.ndarray
     training_rows: np.ndarray | None
 
@@ -104,7 +100,6 @@ class _Tested:
 def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress) -> _Tested:
     """Embed the test images with the stored model."""
     facts, fold = trained.facts, inputs.fold
-    model = checksum(folder / WEIGHTS)
     embed = delivered(folder, inputs, trained)
     tested = len(fold.test) > 0
     raw = embed(fold.test if tested else fold.train[:1], progress)
@@ -114,15 +109,13 @@ def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
             facts.measured.refined = facts.refines
     training_rows = embed(fold.train, progress, "training embeddings") if facts.trains else None
-    return _Tested(facts, model, rows, training_rows)
+    return _Tested(facts, rows, training_rows)
 
 
 def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
     """Settle the ledger and write the results; training.json last."""
     facts, rows = tested.facts, tested.rows
     measured, summary = facts.measured, {**facts.summary, **vars(inputs.network_cost)}
-    if checksum(folder / WEIGHTS) != tested.model:
-        raise Unfair(f"{folder / WEIGHTS} was changed after training.")
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
     deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:
