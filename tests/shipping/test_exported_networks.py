@@ -14,8 +14,7 @@ from torch import nn
 from levelfield.embedder import Ensemble, Model
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT
-from levelfield.shipping.formats import FORMATS, Reread
-from levelfield.shipping.int8 import rounded_weight
+from levelfield.shipping.formats import FORMATS, Reread, rounded_weight
 from levelfield.shipping.measuring import check_batches, difference
 from levelfield.shipping.plain import PlainNetwork, noise
 

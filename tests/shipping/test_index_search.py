@@ -152,23 +152,3 @@ print(index.search(index.rows[1:2], 1)[0], index.model().dim)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert (done.stdout.strip(), done.returncode) == (f"[[1]] {DIM}", 0), done.stderr
-
-
-def test_a_search_with_a_run_starts_without_torchs_compiler(tmp_path: Path) -> None:
-    model = made_model()
-    save_model(tmp_path / "run", model.embedder, {**model.view.description, "method": "made"})
-    script = """
-import sys, levelfield
-from PIL import Image
-levelfield.load("run").embed(Image.new("RGB", (40, 40)))
-print([name for name in ("torch._dynamo", "torch._dynamo.utils", "sympy") if name in sys.modules])
-import torch._dynamo
-print(torch._dynamo.__file__ is not None)  # who needs it gets the real one
-import torch
-from torchvision.transforms.v2 import functional
-from torchvision.tv_tensors import Mask
-flipped = torch.compile(functional.horizontal_flip, backend="eager")(Mask(torch.eye(2)))
-print(type(flipped).__name__, flipped.tolist())  # and torchvision's functions can be compiled
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert done.stdout.splitlines() == ["[]", "True", "Mask [[0.0, 1.0], [1.0, 0.0]]"]

@@ -10,7 +10,7 @@ from levelfield.data.views.basic import test_view as make_view
 from levelfield.data.views.named import steps_view
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
-from levelfield.shipping.pixels import check_view, pixels
+from levelfield.shipping.description import check_view, pixels
 
 COLOUR = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 VIEWS = {

@@ -1,4 +1,7 @@
-"""model.json: everything that somebody without levelfield needs to use an exported model, as plain data."""
+"""model.json: everything that somebody without levelfield needs to use an exported model, as plain data.
+
+The test view that it describes is computed here without torch, to the same bits.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import LARGEST, StepsView, described_view
@@ -17,6 +24,7 @@ from levelfield.settings import number, whole
 
 DESCRIPTION = "model.json"
 FORMAT = 1
+STEPS = ("resize", "centre")  # of a view that needs neither torch nor random numbers
 INPUT, OUTPUT = "images", "rows"
 _KEYS = ("format", "file", "weights", "codes", "dim", "input", "output", "preprocessing", "about", "checksum")
 _ORDER = (
@@ -77,6 +85,25 @@ def view_of(facts: Mapping[str, Any], path: Path) -> TestView | StepsView:
         return described_view({key: value for key, value in facts["preprocessing"].items() if key != "order"})
     except (LevelfieldError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{path.with_name(DESCRIPTION)} has invalid settings: {error}") from error
+
+
+def pixels(view: TestView | StepsView, image: Image.Image) -> NDArray[np.float32]:
+    """RGB image to float32 (3, side, side), as `view(image)` gives it.
+
+    >>> view = TestView(4, 1.0, (0.5,) * 3, (0.5,) * 3, "bicubic")
+    >>> pixels(view, Image.new("RGB", (9, 7), "white"))[:, 0, 0]
+    array([1., 1., 1.], dtype=float32)
+    """
+    numbers = np.asarray(view.picture(image)).transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255)
+    middle, spread = (np.array(values, dtype=np.float32)[:, None, None] for values in (view.mean, view.std))
+    return np.ascontiguousarray((numbers - middle) / spread)
+
+
+def check_view(view: TestView | StepsView) -> None:
+    """Refuse a view with a step that needs torch or random numbers."""
+    strange = [step.name for step in view.steps if step.name not in STEPS] if isinstance(view, StepsView) else []
+    if strange:
+        raise BadInput(f"The test view has the step '{strange[0]}'; an exported model can have {' and '.join(STEPS)}.")
 
 
 def _checksum(facts: Mapping[str, Any], content: bytes) -> str:

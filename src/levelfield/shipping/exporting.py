@@ -17,11 +17,10 @@ from levelfield.files.folders import temporary_folder
 from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
-from levelfield.shipping.description import DESCRIPTION, describe, write_description
+from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
 from levelfield.shipping.formats import FORMATS, Format
 from levelfield.shipping.index.decision import plain
-from levelfield.shipping.measuring import Measured, TestImages, check_batches, measure
-from levelfield.shipping.pixels import check_view
+from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
 from levelfield.shipping.plain import PlainNetwork, common_view
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.files import TRAINED
@@ -111,7 +110,7 @@ def _written(
     check_batches(network, again, view, weights=weights, binary=binary)
     found = None
     if images is not None:
-        found = measure(images, again, run=home, weights=weights, binary=binary, progress=progress)
+        found = compare_with_run(images, again, run=home, weights=weights, binary=binary, progress=progress)
     write_description(made, {**facts, "measured": _as_data(found)})
     write_text(made / CARD, card(home, facts, found))
     return found

@@ -122,7 +122,7 @@ def check_batches(
         )
 
 
-def measure(
+def compare_with_run(
     images: TestImages, again: Reread, *, run: Path, weights: str, binary: bool, progress: Progress
 ) -> Measured:
     """The figures of the exported model on the run's test images; raises if they differ by more than the tolerance."""

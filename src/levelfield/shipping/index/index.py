@@ -20,7 +20,6 @@ from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.files.folders import temporary_folder
 from levelfield.progress import SILENT, Progress
-from levelfield.shipping.front_door import load
 from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.approximate import check_library, file_of, lost, open_graph, write_graph
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
@@ -35,7 +34,7 @@ from levelfield.shipping.index.folder import (
     relative,
     write_folder,
 )
-from levelfield.shipping.onnx_model import OnnxModel
+from levelfield.shipping.onnx_model import OnnxModel, load
 
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model
