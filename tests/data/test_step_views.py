@@ -6,8 +6,7 @@ import torch
 from PIL import Image
 
 from levelfield.data.views import basic as views
-from levelfield.data.views.named import described_view, parse_steps, steps_view
-from levelfield.data.views.steps import erase
+from levelfield.data.views.named import described_view, erase, parse_steps, steps_view
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from levelfield.embedder import Backbone, Trunk
-from levelfield.embedder.trunk.cost import network_cost
+from levelfield.embedder.embedder import network_cost
 from levelfield.embedder.trunk.stages import Division
 
 

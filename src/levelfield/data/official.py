@@ -14,9 +14,8 @@ from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.files.images import is_image_name
+from levelfield.data.files.images import is_image_name, names_below
 from levelfield.data.files.roots import Place
-from levelfield.data.files.walking import names_below
 from levelfield.errors import BadInput, unknown
 from levelfield.wording import first_few, plural
 

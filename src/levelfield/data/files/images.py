@@ -1,4 +1,4 @@
-"""Images of any kind, a path, a PIL image or an array, as upright RGB."""
+"""Image files of any kind, PIL images and arrays as upright RGB; the files below a folder, without system files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import io
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -253,3 +253,41 @@ def opened(picture: Picture, *, decoded: int = 0) -> Image.Image:
     if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))):
         raise BadInput(f"An image array must be uint8 (height, width, 3), not {array.dtype} {array.shape}.")
     return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))
+
+
+def files_below(top: Path) -> Iterator[Path]:
+    """All files below `top`. Links are followed unless they point to one of their parent folders."""
+    return (Path(name) for name in names_below(top))
+
+
+def names_below(top: Path) -> Iterator[str]:
+    """Like `files_below`, as text: for a million files, creating paths would cost more than the walk."""
+    if leads_up(top):
+        return
+
+    def stop(error: OSError) -> None:
+        raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+
+    seen: set[Path] = set()
+    for place, folders, files in os.walk(top, followlinks=True, onerror=stop):
+        real = Path(place).resolve()
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not hidden(name) and not leads_up(Path(place, name))]
+        yield from (os.path.join(place, name) for name in files)
+
+
+def leads_up(folder: Path) -> bool:
+    """Whether a folder is a link to one of its parents, which would make the walk endless."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
+
+
+def hidden(name: str) -> bool:
+    """Whether a name is that of a dot file or of macOS's own folder.
+
+    >>> [name for name in (".DS_Store", "__MACOSX", "001.Black_footed_Albatross") if not hidden(name)]
+    ['001.Black_footed_Albatross']
+    """
+    return name.startswith(".") or name == "__MACOSX"

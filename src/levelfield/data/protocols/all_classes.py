@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import undivided
-from levelfield.data.protocols._folds import fold_of
+from levelfield.data.division import fold_of, undivided
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import late
-from levelfield.data.protocols._folds import with_roles
+from levelfield.data.division import late, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import Form, blocks, given_validation, halves
-from levelfield.data.protocols._folds import fold_of, with_roles
+from levelfield.data.division import Form, blocks, fold_of, given_validation, halves, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
 

@@ -11,8 +11,7 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.archives import is_archive, stem, unpacked
-from levelfield.data.files.images import is_image
-from levelfield.data.files.walking import files_below, hidden, leads_up
+from levelfield.data.files.images import files_below, hidden, is_image, leads_up
 from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files.writing import expanded

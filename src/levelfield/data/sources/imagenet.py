@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.images import is_image
+from levelfield.data.files.images import files_below, is_image
 from levelfield.data.files.roots import Place
-from levelfield.data.files.walking import files_below
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import matlab, text_rows, whole
 from levelfield.errors import BadInput

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.images import is_image
+from levelfield.data.files.images import files_below, hidden, is_image
 from levelfield.data.files.roots import Place
-from levelfield.data.files.walking import files_below, hidden
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.errors import BadInput
 

@@ -43,11 +43,6 @@ class Entry:
     last_use: float
 
 
-def default_folder() -> Path:
-    """`LEVELFIELD_CACHE`, else levelfield's folder in the user's cache."""
-    return default_cache_folder()
-
-
 class FeatureCache:
     """A content-addressed store of rows, and of arrays derived from them.
 
@@ -61,7 +56,7 @@ class FeatureCache:
     """
 
     def __init__(self, folder: Path | str | None = None, *, computed_by: str | None = None) -> None:
-        self.folder = default_folder() if folder is None else Path(folder)
+        self.folder = default_cache_folder() if folder is None else Path(folder)
         self._given = computed_by
 
     @cached_property

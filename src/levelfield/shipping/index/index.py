@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
 from levelfield.data.checks.readable import check_names
-from levelfield.data.files.images import is_image_name
-from levelfield.data.files.walking import names_below
+from levelfield.data.files.images import is_image_name, names_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.files.folders import temporary_folder

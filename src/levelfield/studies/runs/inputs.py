@@ -37,8 +37,8 @@ from levelfield.training.feed import Images, Source, StoredRows, cached_view
 
 if TYPE_CHECKING:  # a report reads data and needs no network: timm takes seconds to import
     from levelfield.embedder import Embedder, Trunk
+    from levelfield.embedder.embedder import NetworkCost
     from levelfield.embedder.trunk.backbones import Backbone
-    from levelfield.embedder.trunk.cost import NetworkCost
     from levelfield.methods import Method
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
@@ -239,7 +239,7 @@ class RunInputs:
     @cached_property
     def network_cost(self) -> NetworkCost:
         """Weights of the network, and its operations for one image."""
-        from levelfield.embedder.trunk.cost import network_cost
+        from levelfield.embedder.embedder import network_cost
 
         return network_cost(self.still_trunk, self.conditions.image)
 
