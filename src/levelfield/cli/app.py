@@ -137,7 +137,7 @@ def _for_all_commands_first(arguments: list[str]) -> list[str]:
     return [*moved, *(word for word in arguments[:end] if word not in moved), *arguments[end:]]
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     error_console.print(Text.assemble(("Error:", "red"), f" {text}"), soft_wrap=True)
 
 
@@ -153,7 +153,7 @@ def _end_unexpectedly(error: Exception) -> NoReturn:
     with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
         file.write(traceback.format_exc())
     message = _shortened(f"{type(error).__name__}: {error}")
-    _tell(f"Internal error in levelfield ({message}). Please report it with the traceback in {file.name}")
+    _print_error(f"Internal error in levelfield ({message}). Please report it with the traceback in {file.name}")
     sys.exit(UNEXPECTED)
 
 
@@ -173,10 +173,10 @@ def main(arguments: list[str] | None = None) -> None:
             import traceback
 
             traceback.print_exc()
-        _tell(str(error))
+        _print_error(str(error))
         sys.exit(1)
     except CommandEnded as error:
-        _tell(str(error))
+        _print_error(str(error))
         sys.exit(1)
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]
@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.filename is None:
             _end_unexpectedly(error)
-        _tell(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
+        _print_error(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
         sys.exit(1)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
@@ -196,12 +196,12 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(1)
         # otherwise raised by code in a file that the user named
         argument = "" if error.code is None else repr(error.code)
-        _tell(f"Code in a file that you named called sys.exit({argument}).")
+        _print_error(f"Code in a file that you named called sys.exit({argument}).")
         sys.exit(1)
     except Exception as error:  # a bug of levelfield
         if type(error).__name__ != "OutOfMemoryError":  # torch's; a run explains its own
             _end_unexpectedly(error)
-        _tell("The memory of the GPU is not enough. Use --device cpu, or end other programs that use the GPU.")
+        _print_error("The memory of the GPU is not enough. Use --device cpu, or end other programs that use the GPU.")
         sys.exit(1)
     if code == _INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
         error_console.print("\nStopped. Nothing is lost: run the same command again to continue.")

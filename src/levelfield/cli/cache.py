@@ -32,14 +32,14 @@ def cache(
         return
     others = kept(store.folder)
     if clear:
-        size = store.clear() + sum(one.bytes for one in others if one.remove())
+        size = store.clear() + sum(entry.bytes for entry in others if entry.remove())
         say(f"Cleared {size / 1e6:.1f} MB in {store.folder}.")
         return
-    size = store.size() + sum(one.bytes for one in others)
+    size = store.size() + sum(entry.bytes for entry in others)
     table = Table(title=f"{store.folder}: {size / 1e6:.1f} MB", title_justify="left", pad_edge=False)
     for column in ("what", "MB", "last used"):
         table.add_column(column, justify="right" if column == "MB" else "left", overflow="fold")
     features = [(entry.description or entry.key, entry.bytes, entry.last_use) for entry in store.entries()]
-    for what, size, last in (*features, *((one.what, one.bytes, one.last_use) for one in others)):
+    for what, size, last in (*features, *((entry.what, entry.bytes, entry.last_use) for entry in others)):
         table.add_row(what, f"{size / 1e6:.1f}", datetime.fromtimestamp(last).strftime("%Y-%m-%d %H:%M"))
     console.print(table)

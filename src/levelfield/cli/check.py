@@ -57,17 +57,17 @@ def check(
     except Exception as error:  # user code may raise anything
         where = f" ({place})" if (place := raised_at(error)) else ""
         raise BadInput(f"Cannot create {name}: {type(error).__name__}: {error}{where}") from error
-    found = verdicts(make, classes=num_classes, dim=dim)
-    broken = [verdict for verdict in found if verdict.holds is False]
+    checked = verdicts(make, classes=num_classes, dim=dim)
+    broken = [verdict for verdict in checked if verdict.holds is False]
     if as_json:
-        typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in found]}, indent=2))
+        typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in checked]}, indent=2))
     else:
-        _show(name, found)
+        _show(name, checked)
     if broken:
         raise typer.Exit(1)
 
 
-def _show(name: str, found: list[Verdict]) -> None:
+def _show(name: str, checked: list[Verdict]) -> None:
     """Print a table of the laws; an error that breaks several laws is printed once."""
     from rich.table import Table
 
@@ -77,29 +77,29 @@ def _show(name: str, found: list[Verdict]) -> None:
     table = Table(title=name, title_justify="left", pad_edge=False)
     for column in ("law", "", "observed"):
         table.add_column(column, overflow="fold")
-    broken = findings(found)
+    broken = findings(checked)
     for laws, seen, where in broken:
         more = f"\nand {plural(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
         table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
-    for verdict in found:
+    for verdict in checked:
         if verdict.holds is not False:
             table.add_row(verdict.law.replace("_", " "), _MARKS[verdict.holds], first_line(verdict.seen))
     console.print(table)
-    touched, apart = sum(len(one.laws) for one in broken), sum(verdict.holds is None for verdict in found)
+    touched, apart = sum(len(one.laws) for one in broken), sum(verdict.holds is None for verdict in checked)
     if not broken:
-        console.print(f"{len(found) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
+        console.print(f"{len(checked) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
         return
     causes = f" by {plural(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
-    console.print(f"{touched} of {len(found)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
+    console.print(f"{touched} of {len(checked)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
 
 
 def _read(settings: list[str]) -> dict[str, Any]:
     from levelfield.files.plain_yaml import read_yaml
 
-    found = {}
+    read: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise BadSpecification(f"'{setting}' is not a setting: write KEY=VALUE, such as margin=0.1.")
-        found[key] = read_yaml(value, origin=f"'{setting}'")
-    return found
+        read[key] = read_yaml(value, origin=f"'{setting}'")
+    return read

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levelfield.cli.console import bar, console, is_quiet, looking
+from levelfield.cli.console import bar, checking_images, console, is_quiet
 from levelfield.cli.option_groups import Place, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
@@ -96,7 +96,7 @@ def _fit_photos(
 
     base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))
     wished = parse_study(base | {"data": str(source.data)}, overrides, origin=_FOR_PHOTOS)
-    with looking() as progress:
+    with checking_images() as progress:
         return fit_to(
             source.data,
             root=source.root,
@@ -160,11 +160,11 @@ def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
     from levelfield.files.plain_yaml import read_yaml
     from levelfield.studies.specification.study import parse_study
 
-    given = {}
+    searched = {}
     for written in ranges:
         key, equals, text = written.partition("=")
         if not equals or not text.strip():
             raise BadSpecification(f"--search '{written}' is not a range: write it as 'hist.tau=[8, 64, log]'.")
-        given[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
-    content = study.model_dump(mode="json") | {"search": {**study.search, **given}}
+        searched[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
+    content = study.model_dump(mode="json") | {"search": {**study.search, **searched}}
     return parse_study(content, origin="--search")

@@ -50,10 +50,10 @@ def check(
         answers = survey(ray, Question(data, mark, device, trusted(), Path.cwd()))
     for answer in answers:
         say(line(answer, with_data=data is not None))
-    found = [answer.state for answer in answers if answer.state is not None]
-    for difference in unlike([bits(one.described) for one in found]):
+    states = [answer.state for answer in answers if answer.state is not None]
+    for difference in unlike([bits(one.described) for one in states]):
         say(f"Can differ in the last bits: {difference}.")
-    if not all(one.sees_folder for one in found):
+    if not all(one.sees_folder for one in states):
         console.print(f"Not every node sees {out.absolute()}: finished runs will be sent to this machine.")
     bad = [one for one in answers if one.state is None or one.state.no_data or one.state.no_device]
     if bad:
@@ -62,22 +62,22 @@ def check(
 
 def line(answer: Answer, *, with_data: bool) -> str:
     """What a node has, on one line."""
-    node, found = answer.node, answer.state
+    node, state = answer.node, answer.state
     has = f"{node.name}: {node.cpus:g} cores, {node.memory / 1e9:.1f} GB" + (
         f", {node.gpus:g} GPU" if node.gpus else ""
     )
-    if found is None:
+    if state is None:
         return f"{has}, UNUSABLE: {answer.error}"
-    return ", ".join([has, *_facts(found, with_data)])
+    return ", ".join([has, *_facts(state, with_data)])
 
 
-def _facts(found: NodeState, with_data: bool) -> list[str]:
-    versions, machine = found.described["versions"], found.described["machine"]
+def _facts(state: NodeState, with_data: bool) -> list[str]:
+    versions, machine = state.described["versions"], state.described["machine"]
     facts = [f"{name} {versions[name]}" for name in ("levelfield", "python", "torch")]
     facts.append(f"{machine['cpu']} {machine['capability']}")
     facts += [f"{name}={value}" for name, value in machine.get("settings", {}).items()]
-    facts.append(f"NO DEVICE: {found.no_device}" if found.no_device else "device ok")
+    facts.append(f"NO DEVICE: {state.no_device}" if state.no_device else "device ok")
     if with_data:
-        facts.append(f"NO DATA: {found.no_data}" if found.no_data else f"{found.images:,} images")
-    facts.append("sees the output folder" if found.sees_folder else "does not see the output folder")
+        facts.append(f"NO DATA: {state.no_data}" if state.no_data else f"{state.images:,} images")
+    facts.append("sees the output folder" if state.sees_folder else "does not see the output folder")
     return facts

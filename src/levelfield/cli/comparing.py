@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from levelfield.cli.console import StudyBars, bar, console, error_console, looking
+from levelfield.cli.console import StudyBars, bar, checking_images, console, error_console
 from levelfield.cli.executors import executor_on, get_ready, lead
 from levelfield.cli.importing import without_collection
 from levelfield.cli.option_groups import Output, Parallel, Place
@@ -83,7 +83,7 @@ def _resolve_or_count(study: Study, options: Options, dry_run: bool) -> Resolved
 
     counted = dry_run and countable(study)
     try:
-        with looking() as progress:
+        with checking_images() as progress:
             return resolve(study, options=options, download=not counted, progress=progress)
     except MissingData as error:
         if not counted:

@@ -25,7 +25,7 @@ error_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 _SHARES = {"features": 0.5, "training": 0.95}  # share of a run that is done after each stage; the rest is short
 
-_TOLD = {
+_NOTES = {
     "busy": "{label} is being run by another process; will check again at the end",
     "lost": "{label}: {text}; it starts again from its last checkpoint",
 }
@@ -85,7 +85,7 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 @contextmanager
-def looking() -> Iterator[Progress]:
+def checking_images() -> Iterator[Progress]:
     """A line and a bar while images are checked for the first time; nothing if all have been checked."""
     with bars(transient=True) as drawn:
         tasks: list[TaskID] = []
@@ -131,8 +131,8 @@ class StudyBars(RunsProgress):
             if event.kind == "failed":
                 message = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
                 self._progress.console.print(message, soft_wrap=True)
-        elif event.kind in _TOLD and not is_quiet():
-            message = Text(_TOLD[event.kind].format(label=self._labels[event.run], text=event.text))
+        elif event.kind in _NOTES and not is_quiet():
+            message = Text(_NOTES[event.kind].format(label=self._labels[event.run], text=event.text))
             self._progress.console.print(message, soft_wrap=True)
         self._progress.update(self._all, description=self._name, completed=sum(self._shares))
 

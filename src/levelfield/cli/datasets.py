@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console, looking, say
+from levelfield.cli.console import bar, checking_images, console, say
 from levelfield.cli.options import JsonOption
 from levelfield.errors import BadSpecification
 from levelfield.trust import trust
@@ -59,13 +59,13 @@ def check(
     from levelfield.data.checks.benchmark import verify
 
     with bar(name) as progress:
-        found = verify(name, root, progress=progress)
-    problems = sum(finding.weight == "problem" for finding in found)
+        findings = verify(name, root, progress=progress)
+    problems = sum(finding.weight == "problem" for finding in findings)
     if as_json:
-        content = {"dataset": name, "problems": problems, "found": [asdict(finding) for finding in found]}
+        content = {"dataset": name, "problems": problems, "found": [asdict(finding) for finding in findings]}
         typer.echo(json.dumps(content, indent=2))
     else:
-        for finding in found:
+        for finding in findings:
             say(f"{_MARKS[finding.weight]:<8} {finding.text}")
         console.print(f"{plural(problems, 'problem', 'problems')}." if problems else f"'{name}' can be used.")
     if problems:
@@ -100,26 +100,26 @@ def leaks(
     from levelfield.data.checks.verified import verify_once
     from levelfield.registry import references_in
 
-    with looking() as progress:
+    with checking_images() as progress:
         whole = _catalog(data, root, allow_incomplete)
         catalog = verify_once(whole, skip_unreadable=skip_unreadable, progress=progress)
     trust(*references_in(protocol))
     chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
     fold = protocols.create(chosen, catalog)[0]
     with bar(data) as progress:
-        found = find_leaks(catalog, fold, radius=radius, progress=progress)
+        crossings = find_leaks(catalog, fold, radius=radius, progress=progress)
     if as_json:
-        typer.echo(json.dumps(found.as_data(), indent=2))
+        typer.echo(json.dumps(crossings.as_data(), indent=2))
     else:
-        say(str(found))
-    if out is not None and found.pairs:
+        say(str(crossings))
+    if out is not None and crossings.pairs:
         from levelfield.reports.image_pairs import pair_sheet
 
-        shown = pair_sheet(found.pairs, out)
+        drawn = pair_sheet(crossings.pairs, out)
         if not as_json:
-            part = f"of {plural(len(found.pairs), 'pair', 'pairs')}"
-            say(f"{plural(shown, f'{part} is', f'{part} are')} drawn: {out}")
-    if found.grave:
+            part = f"of {plural(len(crossings.pairs), 'pair', 'pairs')}"
+            say(f"{plural(drawn, f'{part} is', f'{part} are')} drawn: {out}")
+    if crossings.grave:
         raise typer.Exit(1)
 
 

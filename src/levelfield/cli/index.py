@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, error_console, is_quiet, say
+from levelfield.cli.console import bar, note, say
 from levelfield.cli.embed import readable
 from levelfield.cli.options import (
     DeviceOption,
@@ -64,14 +64,14 @@ def index(
         raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
     from levelfield.shipping.index.folder import is_index
 
-    given = run if is_index(run) else None
+    known_index = run if is_index(run) else None
     if add:
-        home = given or out
-        if folders or home is None or (given and out):
+        home = known_index or out
+        if folders or home is None or (known_index and out):
             raise BadInput("To add photos: levelfield index INDEX --add FOLDER, or RUN --add FOLDER --out INDEX.")
-        _add(home, None if given else run, add, skip_unreadable, as_json)
+        _add(home, None if known_index else run, add, skip_unreadable, as_json)
         return
-    if given:
+    if known_index:
         raise BadInput(f"{run} is an index. Add photos to it with --add FOLDER, or give a run to make a new index.")
     if not folders or out is None:
         raise BadInput("Give folders of photos, and the folder of the index with --out.")
@@ -94,35 +94,24 @@ def _build(
     from levelfield.shipping.index import decision
     from levelfield.shipping.index.approximate import check_library
     from levelfield.shipping.index.index import check_out, photos_of
+    from levelfield.studies.specification.locations import images_in
 
     check_out(out, force=force)
     if approximate is not None:
         check_library(approximate)
-    exported = decision.is_exported(run)
-    if exported and choose_on == "training":
-        raise BadInput(
-            f"--choose-on training needs the training images, which the exported model {run} does not know: give the "
-            "run instead."
-        )
     skip = _unreadable(photos_of(folders), skip_unreadable)
     model = load(run, device=requested())
-    with bar("choosing the threshold") as progress:
-        if exported:
-            chosen, note = decision.of_export(run, model)
-        else:
-            from levelfield.studies.specification.locations import images_in
-
-            with images_in(root):
-                chosen, note = decision.of_run(run, choose_on=choose_on, progress=progress)
+    with bar("choosing the threshold") as progress, images_in(root):
+        chosen, remark = decision.choose(run, model, choose_on=choose_on, progress=progress)
     settings: dict[str, Any] = {"approximate": approximate, "skip": skip, "force": force}
     try:
         with bar("embedding") as progress:
-            made = build_index(run, folders, out, decision=chosen, progress=progress, **settings)
+            photo_index = build_index(run, folders, out, decision=chosen, progress=progress, **settings)
     except UnreadableImage as error:
         raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
-    if note and not is_quiet():
-        error_console.print(note, soft_wrap=True)
-    _tell(made, f"{plural(len(made), 'image', 'images')} of {_classes(made)}", as_json)
+    if remark:
+        note(remark)
+    _print_index(photo_index, f"{plural(len(photo_index), 'image', 'images')} of {_classes(photo_index)}", as_json)
 
 
 def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, as_json: bool) -> None:
@@ -139,7 +128,7 @@ def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, 
     summary = (
         f"{plural(done.new, 'new image', 'new images')}{changed}, {done.known:,} already there. Now {len(done.index):,}"
     )
-    _tell(done.index, f"{summary} of {_classes(done.index)}", as_json)
+    _print_index(done.index, f"{summary} of {_classes(done.index)}", as_json)
     tell_missing(sum(not path.is_file() for path in done.index.paths), "the photos of the index")
 
 
@@ -147,20 +136,22 @@ def _unreadable(paths: list[Path], skip: bool) -> list[Path]:
     return sorted(set(paths) - set(readable(paths))) if skip else []
 
 
-def _classes(made: Index) -> str:
-    return plural(len(set(made.classes) - {""}), "class", "classes")
+def _classes(photo_index: Index) -> str:
+    return plural(len(set(photo_index.classes) - {""}), "class", "classes")
 
 
-def _tell(made: Index, what: str, as_json: bool) -> None:
+def _print_index(photo_index: Index, what: str, as_json: bool) -> None:
     """Print what was written, the threshold with its rate of matched unknowns, and what an approximate search loses."""
-    facts = made.content.facts
+    facts = photo_index.content.facts
     if as_json:
         shown = ("images", "dim", "codes", "model", "threshold", "unknowns", "approximate")
-        typer.echo(json.dumps({"folder": str(made.folder), **{name: facts[name] for name in shown}}, indent=2))
+        typer.echo(json.dumps({"folder": str(photo_index.folder), **{name: facts[name] for name in shown}}, indent=2))
         return
     from levelfield.shipping.index.decision import unknowns_text
 
-    lines = [f"{made.folder}: {what}, {made.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."]
+    lines = [
+        f"{photo_index.folder}: {what}, {photo_index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."
+    ]
     if (graph := facts["approximate"]) is not None:
         recalls = ", ".join(f"{name} {value:.4f}" for name, value in graph.items() if name.startswith("recall"))
         lines.append(f"Approximate search ({graph['library']}) against exact: {recalls or 'not measured'}; ")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import console, looking
+from levelfield.cli.console import checking_images, console
 from levelfield.errors import BadInput
 
 
@@ -58,7 +58,7 @@ def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str
     from levelfield.trust import trust
 
     trust(*references_in(str(folder)))
-    with looking() as progress:
+    with checking_images() as progress:
         content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
     remarks = "".join(f"# {line}\n" for line in changes)
     return remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), content["name"], changes

@@ -98,7 +98,7 @@ def _print_studies(room: Any) -> None:
         if not part and facts.data == ("emoji",):
             rows[0].append([name, facts.what])
             continue
-        where = re.sub(r"(?:table|(fig))(\d+)", lambda found: f"{'figure' if found[1] else 'table'} {found[2]}", part)
+        where = re.sub(r"(?:table|(fig))(\d+)", lambda match: f"{'figure' if match[1] else 'table'} {match[2]}", part)
         what = facts.what.removeprefix(f"{paper} ").removeprefix(f"{where}, ") if part else facts.what
         rows[2 if part else 1].append([name, what, " ".join(facts.data)])
     whole = 60  # characters: names are not wrapped

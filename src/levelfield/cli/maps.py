@@ -37,8 +37,8 @@ def maps(
     labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
-    pictures, found = activations(dict(zip(labels, models, strict=True)), images)
-    path = draw_activation_maps(pictures, found, out, channels=channels)
+    pictures, activation_maps = activations(dict(zip(labels, models, strict=True)), images)
+    path = draw_activation_maps(pictures, activation_maps, out, channels=channels)
     say(f"Written: {path}")
 
 

@@ -127,11 +127,11 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def flat(**options: Any) -> None:
-        made = {
+        values = {
             name: group(**{option.name: options.pop(option.name) for option in fields(group)})
             for name, group in groups.items()
         }
-        command(**options, **made)
+        command(**options, **values)
 
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

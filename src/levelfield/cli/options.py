@@ -110,53 +110,53 @@ def _decoding_with(workers: int | None) -> int | None:
     return workers
 
 
-def _taken(place: Path | None) -> Path | None:
+def _run_of(folder: Path | None) -> Path | None:
     """The run that a folder refers to; prints it if the folder is a study's or a method's."""
     from levelfield.embedder.best import run_folder
 
-    if place is None:
+    if folder is None:
         return None
-    if (place / "index.json").is_file():  # an index of photos, which knows its run
-        return place
-    run = _first_seed(place) or run_folder(place)
-    if run != place and not is_quiet():
-        which = "the first seed" if run.parent == place else f"the best of {run.parent.parent}"
+    if (folder / "index.json").is_file():  # an index of photos, which knows its run
+        return folder
+    run = _first_seed(folder) or run_folder(folder)
+    if run != folder and not is_quiet():
+        which = "the first seed" if run.parent == folder else f"the best of {run.parent.parent}"
         error_console.print(f"Run: {run} ({which})", soft_wrap=True)
     return run
 
 
-def _first_seed(place: Path) -> Path | None:
-    """The first seed of a method, by the study's plan, if `place` is the method's folder; else None."""
-    if not place.is_dir() or (place / "run.yaml").exists() or not (place.parent / "runs.json").is_file():
+def _first_seed(folder: Path) -> Path | None:
+    """The first seed of a method, by the study's plan, if `folder` is the method's folder; else None."""
+    if not folder.is_dir() or (folder / "run.yaml").exists() or not (folder.parent / "runs.json").is_file():
         return None
     from levelfield.studies.runs.folder.store import read_plan
 
-    own = [run for run in read_plan(place.parent) if run.label == place.name and not run.spec.is_part]
-    folders = [run.folder(place.parent) for run in sorted(own, key=lambda run: run.spec.seed)]
+    seeds = [run for run in read_plan(folder.parent) if run.label == folder.name and not run.spec.is_part]
+    folders = [run.folder(folder.parent) for run in sorted(seeds, key=lambda run: run.spec.seed)]
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
-def _all_taken(places: list[Path]) -> list[Path]:
-    return [run for place in places if (run := _taken(place)) is not None]
+def _runs_of(folders: list[Path]) -> list[Path]:
+    return [run for folder in folders if (run := _run_of(folder)) is not None]
 
 
 RunArgument = Annotated[
-    Path, typer.Argument(help="Run folder, study folder (its best run) or method folder.", callback=_taken)
+    Path, typer.Argument(help="Run folder, study folder (its best run) or method folder.", callback=_run_of)
 ]
 ModelArgument = Annotated[
     Path,
-    typer.Argument(help="Run, study (its best run) or method folder, or an exported .onnx file.", callback=_taken),
+    typer.Argument(help="Run, study (its best run) or method folder, or an exported .onnx file.", callback=_run_of),
 ]
 SearchedArgument = Annotated[
     Path,
-    typer.Argument(help="Folder of an index; or, with --gallery, a run or an exported .onnx file.", callback=_taken),
+    typer.Argument(help="Folder of an index; or, with --gallery, a run or an exported .onnx file.", callback=_run_of),
 ]
 MaybeRunArgument = Annotated[
     Path | None,
-    typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_taken),
+    typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_run_of),
 ]
 RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_all_taken)
+    list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_runs_of)
 ]
 
 

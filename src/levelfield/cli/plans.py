@@ -46,29 +46,29 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
     console.print(prospect, highlight=False)
 
 
-def print_search(found: Outline, known: Cost | None, jobs: int) -> None:
+def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
     """Print what a search would try. known: None if no step could be timed."""
-    how = found.how
+    how = outline.how
     about = how.plain
     title = (
-        f"{found.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
+        f"{outline.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
     )
     rows: list[list[str]] = []
     total, seconds, shared = 0.0, 0.0, 0.0
-    for label, space in found.spaces.items():
+    for label, space in outline.spaces.items():
         trial = None if known is None else known.trials[label]
         each = None if trial is None else trial.seconds
-        trials = found.trials(label, each)
+        trials = outline.trials(label, each)
         runs = trials * (how.judge.folds if trial is None else trial.runs)
         total, seconds, shared = total + runs, seconds + trials * (each or 0.0), shared + (each or 0.0)
         spans = ", ".join(f"{key} {span.text}" for key, span in space.items()) or "nothing: as many seeds instead"
-        one = "-" if trial is None else f"{trial.seconds / max(1, trial.runs):.0f}"
-        rows.append([label, f"{runs:,.0f}", one, spans])
+        per_run = "-" if trial is None else f"{trial.seconds / max(1, trial.runs):.0f}"
+        rows.append([label, f"{runs:,.0f}", per_run, spans])
     Table(["method", *numbers("runs", "seconds each"), "searched"], rows, title).show(console)
-    if found.common:
-        spans = ", ".join(f"{key} {span.text}" for key, span in found.common.items())
+    if outline.common:
+        spans = ", ".join(f"{key} {span.text}" for key, span in outline.common.items())
         console.print(f"Before it, once for all methods: {spans}.", highlight=False)
-        seconds += found.trials("", shared) * shared
+        seconds += outline.trials("", shared) * shared
     if how.prune:
         console.print(f"Weak trials stop early: {BRACKET} settings share the time of three. Not counted here.")
     if known is not None:

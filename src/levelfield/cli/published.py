@@ -26,10 +26,10 @@ def published(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per number.")] = False,
 ) -> None:
     """Print the papers' result tables, or all results of a method."""
-    from levelfield.papers import published as papers_tables
-    from levelfield.reports import paper_tables as shown
+    from levelfield.papers import published as published_tables
+    from levelfield.reports import paper_tables
 
-    papers = papers_tables.papers()
+    papers = published_tables.papers()
     if what is not None and table is None and what.partition("/")[0] in papers:
         what, _, named = what.partition("/")
         table = named or None
@@ -40,47 +40,51 @@ def published(
     if method is not None:
         _print_method(method, metric, as_json, as_csv)
         return
-    chosen = [one for one in papers_tables.tables() if what in (None, one.paper)]
+    chosen = [entry for entry in published_tables.tables() if what in (None, entry.paper)]
     if table is not None and what is not None:
-        chosen = [papers_tables.table(what, table)]
+        chosen = [published_tables.table(what, table)]
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in chosen] if table is None else asdict(chosen[0]), indent=1))
+        typer.echo(json.dumps([asdict(entry) for entry in chosen] if table is None else asdict(chosen[0]), indent=1))
     elif as_csv:
-        typer.echo(shown.as_csv([line for one in chosen for line in one.lines]), nl=False)
+        typer.echo(paper_tables.as_csv([line for entry in chosen for line in entry.lines]), nl=False)
     else:
-        console.print(shown.as_list(chosen) if table is None else shown.as_terminal(chosen[0], width=console.width))
+        console.print(
+            paper_tables.as_list(chosen) if table is None else paper_tables.as_terminal(chosen[0], width=console.width)
+        )
 
 
 def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None:
     from levelfield.evaluation import parse
     from levelfield.methods import names as method_names
-    from levelfield.papers import published as papers_tables
-    from levelfield.reports import paper_tables as shown
+    from levelfield.papers import published as published_tables
+    from levelfield.reports import paper_tables
 
     parse(metric)
-    every = [line for one in papers_tables.tables() for line in one.lines if line.value is not None]
-    own = [line for line in every if method in (line.method, line.printed_method)]
-    if not own:
+    every = [line for entry in published_tables.tables() for line in entry.lines if line.value is not None]
+    reported = [line for line in every if method in (line.method, line.printed_method)]
+    if not reported:
         if method in method_names():
             raise BadInput(f"No paper here reports '{method}'. See `levelfield published`.")
         known = {line.method or line.printed_method for line in every}
-        raise unknown("paper or reported method", method, [*papers_tables.papers(), *known], see="levelfield published")
+        raise unknown(
+            "paper or reported method", method, [*published_tables.papers(), *known], see="levelfield published"
+        )
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in own], indent=1))
+        typer.echo(json.dumps([asdict(line) for line in reported], indent=1))
     elif as_csv:
-        typer.echo(shown.as_csv(own), nl=False)
+        typer.echo(paper_tables.as_csv(reported), nl=False)
     else:
-        _print_metric(method, metric, own)
+        _print_metric(method, metric, reported)
 
 
-def _print_metric(method: str, metric: str, own: list[Line]) -> None:
+def _print_metric(method: str, metric: str, reported: list[Line]) -> None:
     from levelfield.papers.published import is_about
-    from levelfield.reports import paper_tables as shown
+    from levelfield.reports import paper_tables
 
-    lines = [line for line in own if is_about(line, metric)]
-    others = sorted({line.metric for line in own} - {line.metric for line in lines})
+    lines = [line for line in reported if is_about(line, metric)]
+    others = sorted({line.metric for line in reported} - {line.metric for line in lines})
     if not lines:
         raise unknown(f"metric reported for '{method}'", metric, others)
-    console.print(shown.of_method(method, metric, lines))
+    console.print(paper_tables.of_method(method, metric, lines))
     if others:
         say(f"Also reported (--metric): {', '.join(others)}.")

@@ -51,7 +51,7 @@ def report(
     trust(*references_in([names, figures or []]))
     usable(device)
     with bar("making the report") as progress, images_in(root):
-        made = report_folder(
+        finished = report_folder(
             folder,
             out=out,
             metrics=names,
@@ -63,6 +63,6 @@ def report(
             again=page is True,
             progress=progress,
         )
-    made.show(console, full=full)
-    made.show_page(console)
-    made.refuse_if_not_drawn()
+    finished.show(console, full=full)
+    finished.show_page(console)
+    finished.refuse_if_not_drawn()

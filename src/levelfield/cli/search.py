@@ -64,13 +64,15 @@ def _search_folder(run: Path, gallery: Path, queries: list[Path], k: int, device
         return search_folder(model, gallery, queries, k=k, progress=progress)
 
 
-def _search_index(folder: Path, place: Path | None, queries: list[Path], k: int) -> tuple[Neighbours, float | None]:
+def _search_index(
+    folder: Path, model_folder: Path | None, queries: list[Path], k: int
+) -> tuple[Neighbours, float | None]:
     with without_collection():
         from levelfield.shipping import Index
         from levelfield.shipping.searching import search_index
 
         index = Index.open(folder)
-        model = index.model(place)
+        model = index.model(model_folder)
     with bar("embedding") as progress:
         neighbours = search_index(index, model, queries, k=k, progress=progress)
     tell_missing(

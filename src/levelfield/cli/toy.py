@@ -52,14 +52,14 @@ def toy(
         for lines in forms:
             rows = []
             for setting in compared:
-                found = []
+                figures = []
                 for seed in range(seeds):
                     outcome = train(lines, setting, seed)
                     if seed == 0:
                         drawn.setdefault(lines, []).append((setting, outcome))
-                    found.append(figures_of(outcome))
+                    figures.append(figures_of(outcome))
                     stage.advance()
-                rows.append([setting.label, *_shown(found)])
+                rows.append([setting.label, *_cells(figures)])
             title = f"{lines}: median, range over {seeds} seeds"
             tables.append(Table(["loss", *numbers(*_COLUMNS.values())], rows, title))
     for table in tables:
@@ -72,10 +72,10 @@ def toy(
     say(f"\nWritten: {draw_toy(drawn, out)}")
 
 
-def _shown(found: list[Figures]) -> list[str]:
+def _cells(figures: list[Figures]) -> list[str]:
     import numpy as np
 
-    columns = ([getattr(one, name) for one in found] for name in _COLUMNS)
+    columns = ([getattr(one, name) for one in figures] for name in _COLUMNS)
     return [f"{_short(float(np.median(v)))} {min(v):.2f}-{max(v):.2f}" for v in columns]
 
 

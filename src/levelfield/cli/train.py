@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import StudyBars, console, looking
+from levelfield.cli.console import StudyBars, checking_images, console
 from levelfield.cli.option_groups import Place, with_groups
 from levelfield.cli.options import (
     Overrides,
@@ -73,7 +73,7 @@ def train(
     compared = place.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
     _print_steps(label, chosen)
-    with looking() as progress:
+    with checking_images() as progress:
         resolved = resolve(chosen.study, options=options, tested=False, progress=progress)
     runs, folder = chosen.runs(resolved), place.out / chosen.study.name
     with StudyBars([run.title for run in runs]) as bars:
@@ -100,7 +100,7 @@ def _read_study(study: str, overrides: list[str], method: str) -> Study:
     whole = read_study(study, overrides)
     check_method_names(whole)
     check_embedded(whole)
-    labels = [one.label for one in whole.methods]
+    labels = [method_spec.label for method_spec in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])
     return whole

@@ -29,8 +29,8 @@ class TuningBars(TuningProgress):
         self._titles: Sequence[str] = ()
         self._running: dict[int, Any] = {}
         self._all = self._progress.add_task("checking the study", total=None)
-        shown = error_console.is_terminal and not is_quiet()
-        self._live = Live(console=error_console, refresh_per_second=4, transient=True) if shown else None
+        live = error_console.is_terminal and not is_quiet()
+        self._live = Live(console=error_console, refresh_per_second=4, transient=True) if live else None
 
     def __enter__(self) -> TuningBars:
         if self._live is not None:

@@ -105,11 +105,11 @@ def _open(address: str) -> None:
             error_console.print("The browser could not be started: open the address yourself.")
 
     try:
-        found = webbrowser.get()
+        browser = webbrowser.get()
     except webbrowser.Error:
         error_console.print("No browser was found: open the address yourself.")
         return
-    if type(found) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:  # lynx, w3m: needs this terminal
+    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:  # lynx, w3m: needs this terminal
         error_console.print("No graphical browser was found: open the address yourself.")
         return
     threading.Thread(target=opened, daemon=True).start()

@@ -203,12 +203,12 @@ def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
 def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
     """Settings of `preset` for `objective`."""
     known = presets(objective)
-    if preset not in known:
+    if str(preset) not in known:
         close = nearest(str(preset), known)
         hint = f" Did you mean '{close}'?" if close else ""
         has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
         raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
-    return known[preset]
+    return known[str(preset)]
 
 
 def preset_lr(objective: str, preset: str) -> float | None:

@@ -23,6 +23,27 @@ Decision = dict[str, Any]
 """`threshold` (value, low, high, chosen_on) and `unknowns` (as `levelfield.evaluation.Unknowns`); None: not known."""
 
 
+def choose(
+    run: Path,
+    model: Model | Ensemble | OnnxModel,
+    *,
+    choose_on: str = "validation",
+    progress: Progress = SILENT,
+) -> tuple[Decision, str]:
+    """The decision for an index of photos, and a sentence if something is not known. model: the one loaded from `run`.
+
+    choose_on: the classes of a run that choose the threshold, "validation" or "training".
+    """
+    if not is_exported(run):
+        return of_run(run, choose_on=choose_on, progress=progress)
+    if choose_on == "training":
+        raise BadInput(
+            f"--choose-on training needs the training images, which the exported model {run} does not know: give the "
+            "run instead."
+        )
+    return of_export(run, model)
+
+
 def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SILENT) -> tuple[Decision, str]:
     """The threshold that a run's validation (or training) classes choose, the rate of matched unknowns among its test
     classes, and a sentence if there is no threshold."""
