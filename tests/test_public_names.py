@@ -42,8 +42,8 @@ NAMES = {
     "levelfield.shipping": "Exported Index OnnxModel add_to_index build_index export load remembered",
     "levelfield.library": "FOLDER Facts content copy describe name_of names path",
     "levelfield.papers": "presets published toy",
-    "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict broken_laws check_objective
-        degenerate findings ordinary verdicts""",
+    "levelfield.testing": """CLASSES DIM Factory Finding LAWS Law LawBroken Verdict applicable broken_laws
+        check_objective degenerate findings ordinary verdicts""",
     "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from isolated numpy_stream reseed seed_globals stream",
     "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData

@@ -76,6 +76,18 @@ def check_values(settings: Mapping[str, Any], entry: Callable[..., Any]) -> None
             converted(name, value, known[name])
 
 
+def takes_integers(entry: Callable[..., Any], name: str) -> bool:
+    """Whether a setting of `entry` is an integer by its annotation.
+
+    >>> def histogram(*, bins: Count = 65, width: float = 2.0): ...
+    >>> takes_integers(histogram, "bins"), takes_integers(histogram, "width")
+    (True, False)
+    """
+    annotation = _annotations(entry).get(name)
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return any(int in (member, *get_args(member)[:1]) and get_origin(member) in (None, Annotated) for member in members)
+
+
 def checked(function: F) -> F:
     """Decorator: check the arguments by their annotations, and convert integers to `float` and vice versa.
 

@@ -9,20 +9,6 @@ import torch
 from torch import Tensor
 
 from levelfield.objectives import Objective
-from levelfield.testing import LAWS
-
-_OF_THE_FORMULA = (
-    "terms_add_up_to_the_loss",
-    "closed_form_is_the_definition",
-    "second_derivatives_are_those_of_the_definition",
-    "gradient_is_the_derivative",
-    "order_of_the_batch_is_irrelevant",
-    "degenerate_batches_are_finite",
-    "float32_agrees_with_float64",
-    "backward_twice_gives_the_same_gradient",
-    "loss_is_linear_in_the_weights",
-)
-FORMULA_LAWS = [law for law in LAWS if law.__name__ in _OF_THE_FORMULA]  # those that a variant may break by itself
 
 
 def assert_is_the_loop(

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
+from slow_loops import assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.objectives import angular, create
 from levelfield.randomness import stream
-from levelfield.testing import Law
+from levelfield.testing import check_objective
 
 UNEVEN = torch.tensor([5, 9, 5, 5, 9, 7, 5, 2])
 PAIRS = torch.tensor([[0, 2], [3, 0], [4, 1], [0, 2]])
@@ -120,24 +120,7 @@ def test_raw_rows_of_any_length_are_finite() -> None:
     assert rows.grad.isfinite().all()
 
 
-LAW_VARIANTS: dict[str, dict[str, Any]] = {
-    "all": {"form": "all"},
-    "all, angles alone": {"form": "all", "npair_weight": 0.0},
-    "all, raw": {"form": "all", "normalize": False, "alpha": 20.0, "nu_power": 1},
-    "pairs": {"form": "pairs", "symmetric": True},
-}
-
-
-@pytest.mark.parametrize("variant", LAW_VARIANTS)
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_variants_obey_the_laws(variant: str, law: Law) -> None:
-    if variant == "pairs" and law.__name__ == "order_of_the_batch_is_irrelevant":
-        return  # which pair of a class comes first is a matter of order
-    law(lambda **extra: create("angular", **{**LAW_VARIANTS[variant], **extra}))
-
-
-@pytest.mark.parametrize("variant", ["all", "all, angles alone"])
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_work_class_by_class_obeys_the_laws(variant: str, law: Law, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("npair_weight", [0.0, 1.0])
+def test_work_class_by_class_obeys_the_laws(npair_weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(angular, "_MANY", -1)
-    law(lambda **extra: create("angular", **{**LAW_VARIANTS[variant], **extra}))
+    check_objective(lambda **extra: create("angular", **{"form": "all", "npair_weight": npair_weight, **extra}))

@@ -11,7 +11,6 @@ from class_loops import Loop, Rows, agrees, cosine, entropy, sample
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def mean_entropy(logit: object) -> Loop:
@@ -213,19 +212,3 @@ def test_active_counts_the_violated_proxies() -> None:
         loss.proxies.copy_(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
     loss(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
     assert int(loss.active) == 1  # 0.4 beyond the own proxy; the opposite one is 4 away
-
-
-VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
-    "softmax without bias, smoothed": ("softmax", {"use_bias": False, "label_smoothing": 0.1, "temperature": 0.2}),
-    "arcface plain": ("arcface", {"beyond_pi": "plain", "margin": 1.0}),
-    "proxy_nca included, smoothed": ("proxy_nca", {"include_true": True, "label_smoothing": 0.1}),
-    "proxy_triplet active": ("proxy_triplet", {"reduction": "active"}),
-    "proxy_triplet of distances": ("proxy_triplet", {"squared": False, "reduction": "mean"}),
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_variants_obey(variant: str, law: Law) -> None:
-    name, settings = VARIANTS[variant]
-    law(lambda **extra: create(name, num_classes=CLASSES, dim=DIM, **{**settings, **extra}))

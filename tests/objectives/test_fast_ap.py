@@ -6,7 +6,6 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Tensor, labels: Tensor, bins: int, normalize: bool = True) -> Tensor:
@@ -58,11 +57,6 @@ def test_weights_belong_to_the_anchor() -> None:
     rows, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 0, 1])
     each = [create("fast_ap")(rows, labels, weights=torch.eye(3)[i]).item() for i in range(3)]
     assert each == pytest.approx([0.25, 0.25, 0.0])  # two anchors; their positive ranks second or ties with another
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_few_bins_obey(law: Law) -> None:
-    law(lambda **extra: create("fast_ap", num_classes=CLASSES, dim=DIM, **{"bins": 4, **extra}))
 
 
 def test_half_a_bin_is_refused() -> None:

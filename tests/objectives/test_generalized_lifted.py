@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, others, total
+from slow_loops import assert_is_the_loop, negatives, others, total
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import Law
 
 VARIANTS: list[dict[str, Any]] = [
     {"margin": 1.0, "nu": 0.005, "nu_power": 2, "normalize": False},
@@ -53,8 +52,3 @@ def test_the_norm_term_is_there_without_any_pair() -> None:
 def test_the_exponent_is_one_or_two() -> None:
     with pytest.raises(BadSpecification, match="1, 2"):
         create("generalized_lifted", nu_power=3)
-
-
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_the_form_of_002s_code_obeys_the_laws(law: Law) -> None:
-    law(lambda **extra: create("generalized_lifted", nu_power=1, nu=0.1, **extra))

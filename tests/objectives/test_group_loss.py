@@ -7,11 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives.group_loss import GroupLoss, draw_anchors, group_loss_terms, positive_correlation, refined
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 EPS = 1e-12
 
@@ -125,9 +123,3 @@ def test_wrong_roles_and_settings_are_refused() -> None:
         loss(torch.eye(4), torch.tensor([0, 0, 1, 2]))
     with pytest.raises(BadSpecification, match="integer"):
         GroupLoss(num_classes=2, dim=4, iterations=0.5)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_without_drawn_anchors_it_obeys_every_law(law: Law) -> None:
-    settings = {"anchors_per_class": 0, "iterations": 3, "temperature": 1.5, "zero_diagonal": True}
-    law(lambda **extra: objectives.create("group_loss", num_classes=CLASSES, dim=DIM, **settings, **extra))

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Tensor, labels: Tensor, bins: int) -> Tensor:
@@ -45,11 +44,6 @@ def test_perfect_order_costs_nothing_and_the_reverse_one() -> None:
     assert loss(rows, torch.tensor([0, 0, 1, 1])).item() == 0
     assert loss(rows[:2], torch.tensor([0, 1])).item() == 0  # no positive pair
     assert loss(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 0, 1])).item() == 1
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_few_bins_obey(law: Law) -> None:
-    law(lambda **extra: create("histogram", num_classes=CLASSES, dim=DIM, **{"bins": 11, **extra}))
 
 
 def test_wrong_use_is_refused() -> None:

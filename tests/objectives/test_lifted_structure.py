@@ -4,11 +4,10 @@ import math
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, total
+from slow_loops import assert_is_the_loop, negatives, total
 from torch import Tensor
 
 from levelfield.objectives import create
-from levelfield.testing import Law
 
 
 def by_loop(rows: Tensor, labels: list[int], margin: float, normalize: bool) -> Tensor:
@@ -50,8 +49,3 @@ def test_weights_halve_a_pair_between_its_ends() -> None:
     loss = create("lifted_structure")
     whole = loss(rows, labels)
     assert loss(rows, labels, weights=torch.tensor([1.0, 0.0, 5.0])).item() == pytest.approx(whole.item() / 2)
-
-
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_unit_rows_obey_the_laws(law: Law) -> None:
-    law(lambda **extra: create("lifted_structure", normalize=True, **extra))

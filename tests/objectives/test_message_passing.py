@@ -11,7 +11,6 @@ from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 Row = list[float]
 LABELS = [0, 1, 0, 2, 1, 0]
@@ -139,13 +138,6 @@ def test_groups_are_refined_apart_and_some_places_alone(settings: dict[str, Any]
     both = objective.refine(rows)
     torch.testing.assert_close(both, torch.stack([objective.refine(group) for group in rows]))
     torch.testing.assert_close(objective.refine(rows, [2, 0]), both[:, [2, 0]])
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_without_dropout_it_obeys_every_law(variant: str, law: Law) -> None:
-    settings = {**VARIANTS[variant], "heads": 2, "dropout": 0.0}
-    law(lambda **extra: objectives.create("message_passing", num_classes=CLASSES, dim=DIM, **settings, **extra))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
+from slow_loops import assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.objectives import create
 from levelfield.randomness import stream
-from levelfield.testing import Law
 
 UNEVEN = torch.tensor([5, 9, 5, 5, 9, 7, 5, 2])
 PAIRS = torch.tensor([[0, 2], [3, 0], [4, 1], [0, 2], [0, 6]])  # an anchor may come twice, a pair too
@@ -124,19 +121,3 @@ def test_tuples_that_are_no_pairs_are_refused_and_none_at_all_is_zero(name: str,
     with pytest.raises(BadInput, match=r"\(N, 2\)"):
         loss(rows, labels, tuples=torch.tensor([0, 1]))
     assert loss(rows, labels, tuples=torch.tensor([])).item() == 0
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "all": {"form": "all", "nu_power": 1},
-    "sampled from all": {"miner": "all", "nu": 0.1},
-    "unit rows": {"normalize": True},
-    "pairs": {"form": "pairs", "symmetric": True, "equal_class": "soft_target"},
-}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_variants_obey_the_laws(variant: str, law: Law) -> None:
-    if variant == "pairs" and law.__name__ == "order_of_the_batch_is_irrelevant":
-        return  # which pair of a class comes first is a matter of order
-    law(lambda **extra: create("n_pair", **{**VARIANTS[variant], **extra}))

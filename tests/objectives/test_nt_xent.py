@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from slow_loops import FORMULA_LAWS, assert_is_the_loop, negatives, positive_pairs, total
+from slow_loops import assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import Law
 
 
 def by_loop(rows: Tensor, labels: list[int], temperature: float, normalize: bool = True) -> Tensor:
@@ -45,8 +44,3 @@ def test_a_tiny_temperature_does_not_overflow() -> None:
 def test_temperature_must_be_above_zero() -> None:
     with pytest.raises(BadSpecification, match="above 0"):
         create("nt_xent", temperature=0.0)
-
-
-@pytest.mark.parametrize("law", FORMULA_LAWS, ids=lambda law: law.__name__)
-def test_raw_rows_obey_the_laws(law: Law) -> None:
-    law(lambda **extra: create("nt_xent", normalize=False, temperature=2.0, **extra))

@@ -7,11 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from levelfield import objectives
 from levelfield.errors import BadInput
 from levelfield.objectives.prototypical import Prototypical, halves
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Tensor, labels: Tensor, support: list[int], query: list[int], squared: bool = True) -> float:
@@ -102,10 +100,3 @@ def test_nothing_to_ask_is_zero_with_a_graph() -> None:
         value = Prototypical()(rows, torch.tensor([0, 0, 1, 1]), roles=roles)
         value.backward()
         assert value.item() == 0
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_unsquared_on_unit_rows_obeys(law: Law) -> None:
-    if law.__name__ not in objectives.describe("prototypical").tags:
-        settings = {"squared": False, "normalize": True}
-        law(lambda **extra: objectives.create("prototypical", num_classes=CLASSES, dim=DIM, **settings, **extra))

@@ -10,7 +10,6 @@ from levelfield.errors import BadInput
 from levelfield.objectives import create
 from levelfield.objectives.quadruplet import draw_fourth
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 FOUR = torch.tensor([[0, 1, 2, 4], [1, 0, 3, -1], [2, 3, 0, 5], [2, 2, 3, 0], [0, 1, 2, 4]])  # repeats count twice
 
@@ -90,16 +89,3 @@ def test_given_triplets_get_a_fourth_sample() -> None:
     assert create("quadruplet")(torch.eye(6), labels, tuples=triplets).item() == pytest.approx(1.5)
     with pytest.raises(BadInput, match="needs triplets"):
         create("quadruplet")(torch.eye(6), labels, tuples=torch.tensor([[0, 1]]))
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "all": {"miner": "all"},
-    "squared, switched": {"squared": True, "miner": {"distance_weighted": {"switch": 0.4}}},
-    "raw": {"normalize": False, "miner": "random"},
-}
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_variants_obey(law: Law, variant: str) -> None:
-    law(lambda **extra: create("quadruplet", num_classes=CLASSES, dim=DIM, **{**VARIANTS[variant], **extra}))

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from levelfield.objectives import create
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "all triplets": {},
@@ -89,18 +88,3 @@ def test_a_shift_of_a_row_changes_nothing_but_the_regulariser() -> None:
     first, second = loss.terms(rows, labels), loss.terms(rows + shift, labels)
     torch.testing.assert_close(first["triplet"], second["triplet"])
     assert second["zero_mean"] > first["zero_mean"]
-
-
-LAWFUL: dict[str, dict[str, Any]] = {
-    "all": {"miner": "all"},
-    "pairs": {"form": "contrastive", "reduction": "mean"},
-    "all pairs": {"form": "contrastive", "miner": "all", "normalize": False},
-    "raw anchors": {"normalize": False, "reg_over": "anchors", "miner": "random", "margin": 1.0},
-    "uncentred, switched": {"centered": False, "miner": {"distance_weighted": {"switch": 0.4}}},
-}
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("variant", LAWFUL)
-def test_variants_obey(law: Law, variant: str) -> None:
-    law(lambda **extra: create("snr", num_classes=CLASSES, dim=DIM, **{**LAWFUL[variant], **extra}))

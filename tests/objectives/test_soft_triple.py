@@ -9,7 +9,6 @@ from torch import Tensor
 
 from levelfield.errors import BadSpecification
 from levelfield.objectives import create
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 
 def by_loop(rows: Rows, labels: list[int], centers: Rows) -> float:
@@ -77,10 +76,3 @@ def test_parallel_centres_have_finite_gradients(dtype: torch.dtype) -> None:
 def test_a_broken_number_of_centres_is_refused() -> None:
     with pytest.raises(BadSpecification, match="centers_per_class"):
         create("soft_triple", num_classes=2, dim=3, centers_per_class=1.5)
-
-
-@pytest.mark.parametrize("centers", [1, 2])
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_few_centres_obey(centers: int, law: Law) -> None:
-    settings = {"centers_per_class": centers, "la": 8.0}
-    law(lambda **extra: create("soft_triple", num_classes=CLASSES, dim=DIM, **{**settings, **extra}))

@@ -9,12 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives._parts.medoids import most_violating
 from levelfield.objectives.structured_clustering import StructuredClustering, choose_medoids
 from levelfield.randomness import stream
-from levelfield.testing import CLASSES, DIM, LAWS, Law
 
 INFERENCES = ("exact", "greedy", "greedy_pam")
 Matrix = list[list[float]]
@@ -169,9 +167,3 @@ def test_exact_inference_refuses_what_would_take_hours() -> None:
 def test_half_a_sweep_is_refused() -> None:
     with pytest.raises(BadSpecification, match="integer"):
         StructuredClustering(pam_iterations=1.5)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_raw_rows_and_other_settings_obey(law: Law) -> None:
-    settings = {"inference": "greedy", "normalize": False, "nmi": "arithmetic", "gamma": 3.0}
-    law(lambda **extra: objectives.create("structured_clustering", num_classes=CLASSES, dim=DIM, **settings, **extra))

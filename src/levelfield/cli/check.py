@@ -42,7 +42,7 @@ def check(
     from levelfield import objectives
     from levelfield.randomness import isolated
     from levelfield.testing import verdicts
-    from levelfield.testing._place import raised_at
+    from levelfield.testing._check import raised_at
 
     def make(**extra: Any) -> Objective:
         with isolated(

@@ -11,10 +11,18 @@ True
 
 from __future__ import annotations
 
-from levelfield.testing._batches import CLASSES, DIM, degenerate, ordinary
-from levelfield.testing._check import Finding, LawBroken, Verdict, broken_laws, check_objective, findings, verdicts
+from levelfield.testing._check import (
+    Finding,
+    LawBroken,
+    Verdict,
+    applicable,
+    broken_laws,
+    check_objective,
+    findings,
+    verdicts,
+)
 from levelfield.testing._laws import LAWS
-from levelfield.testing._measuring import Factory, Law
+from levelfield.testing._measuring import CLASSES, DIM, Factory, Law, degenerate, ordinary
 
 __all__ = [
     "CLASSES",
@@ -25,6 +33,7 @@ __all__ = [
     "Law",
     "LawBroken",
     "Verdict",
+    "applicable",
     "broken_laws",
     "check_objective",
     "degenerate",

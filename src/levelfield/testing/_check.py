@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
+from pathlib import Path
 from typing import NamedTuple
 
+import levelfield
 from levelfield.errors import LevelfieldError
-from levelfield.testing._batches import CLASSES, DIM, made_for
-from levelfield.testing._laws import LAWS
-from levelfield.testing._measuring import Factory
-from levelfield.testing._place import raised_at
+from levelfield.testing._laws import CONDITIONS, LAWS
+from levelfield.testing._measuring import CLASSES, DIM, Factory, Law, made_for, make
 
 
 class LawBroken(LevelfieldError, AssertionError):
@@ -65,21 +67,36 @@ def verdicts(factory: Factory, *, classes: int = CLASSES, dim: int = DIM) -> lis
     >>> verdicts(Triplet)[0]
     Verdict(law='loss_is_one_finite_number', holds=True, seen='', where='')
     """
-    tags = getattr(getattr(factory(), "facts", None), "tags", {})
-    found = []
     with made_for(classes=classes, dim=dim):
-        for law in LAWS:
-            if law.__name__ in tags:
-                found.append(Verdict(law.__name__, None, tags[law.__name__]))
-                continue
-            try:
-                reason = law(factory)
-            except (Exception, SystemExit) as error:  # any error of the loss is a finding
-                kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                found.append(Verdict(law.__name__, False, f"{kind}{error}", raised_at(error)))
-            else:
-                found.append(Verdict(law.__name__, True) if reason is None else Verdict(law.__name__, None, reason))
-    return found
+        return [_verdict(law, factory) for law in LAWS]
+
+
+def _verdict(law: Law, factory: Factory) -> Verdict:
+    try:
+        reason = why_not(law, factory)
+        if reason is None:
+            law(factory)
+    except (Exception, SystemExit) as error:  # any error of the loss is a finding
+        kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+        return Verdict(law.__name__, False, f"{kind}{error}", raised_at(error))
+    return Verdict(law.__name__, True) if reason is None else Verdict(law.__name__, None, reason)
+
+
+def why_not(law: Law, factory: Factory) -> str | None:
+    """Reason why a law does not apply to the objectives of `factory`, by its tags or because it has nothing to test.
+
+    >>> from levelfield.objectives import Histogram
+    >>> [why_not(law, Histogram) for law in LAWS if law.__name__ == "loss_is_linear_in_the_weights"]
+    ['it takes no weights']
+    """
+    tags: dict[str, str] = getattr(getattr(factory(), "facts", None), "tags", {})
+    needed, reason = CONDITIONS.get(law, (lambda objective: True, ""))
+    return tags.get(law.__name__) or (None if needed(make(factory)) else reason)
+
+
+def applicable(factory: Factory) -> list[Law]:
+    """The laws that apply to the objectives of `factory`, e.g. for `pytest.mark.parametrize`."""
+    return [law for law in LAWS if why_not(law, factory) is None]
 
 
 def broken_laws(factory: Factory) -> dict[str, str]:
@@ -104,3 +121,29 @@ def check_objective(factory: Factory) -> None:
             f"- {', '.join(laws)}: {seen}" + (f" ({where})" if where else "") for laws, seen, where in broken
         )
         raise LawBroken(f"{sum(len(one.laws) for one in broken)} of {len(LAWS)} laws are broken:\n{listed}")
+
+
+_OTHERS = tuple(
+    str(Path(place).resolve())
+    for place in (*levelfield.__path__, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+)
+
+
+def raised_at(error: BaseException) -> str:
+    """File, line and function of the deepest frame outside levelfield, installed packages and Python itself.
+
+    Searches the error and its causes; "" if no frame qualifies.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith("<") and not _is_others(frame.filename):
+            return f"{_shortest(frame.filename)}, line {frame.lineno}, in {frame.name}"
+    return "" if error.__cause__ is None else raised_at(error.__cause__)
+
+
+def _is_others(file: str) -> bool:
+    return Path(file).resolve().as_posix().startswith(_OTHERS)
+
+
+def _shortest(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.randomness import stream
-from levelfield.testing._batches import ordinary
-from levelfield.testing._measuring import Factory, close, make
+from levelfield.testing._measuring import Factory, close, make, ordinary
 from levelfield.training.divided import Divided
 
 PIECES = 5  # of 12 rows: not all equal

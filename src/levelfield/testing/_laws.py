@@ -1,25 +1,35 @@
-"""Laws that every objective obeys. Each is a short function of a factory that raises AssertionError when broken.
-
-It returns None if the law holds, or the reason why the law does not apply.
-"""
+"""Laws that every objective obeys. Each is a short function of a factory that raises AssertionError when broken."""
 
 from __future__ import annotations
 
 import copy
 import io
 import random
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from levelfield.objectives import Objective
 from levelfield.objectives._given import Given
 from levelfield.randomness import stream
-from levelfield.testing._batches import CLASSES, classes_made_for, degenerate, layouts, ordinary
 from levelfield.testing._divided_law import a_divided_batch_has_the_gradients_of_the_whole
-from levelfield.testing._measuring import Factory, Law, check_finite, close, make, measure, per_class, without_chance
-
-_NO_CLOSED_FORM = "it has no closed form beside its definition"
+from levelfield.testing._measuring import (
+    CLASSES,
+    Factory,
+    Law,
+    check_finite,
+    classes_made_for,
+    close,
+    degenerate,
+    layouts,
+    make,
+    measure,
+    ordinary,
+    per_class,
+    without_chance,
+)
 
 
 def loss_is_one_finite_number(factory: Factory) -> None:
@@ -31,7 +41,7 @@ def loss_is_one_finite_number(factory: Factory) -> None:
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
 
 
-def terms_add_up_to_the_loss(factory: Factory) -> str | None:
+def terms_add_up_to_the_loss(factory: Factory) -> None:
     """The terms kept for the log add up too."""
     for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
         objective, rows = make(factory, torch.float64), rows.double().requires_grad_()
@@ -39,26 +49,14 @@ def terms_add_up_to_the_loss(factory: Factory) -> str | None:
         shown = objective.shown
         terms = objective.terms(rows, labels, generator=stream(0, "law"))
         close(torch.stack(list(terms.values())).sum(), value, f"batch '{name}': sum of the terms and loss differ")
-        if len(terms) == 1:
-            assert not shown, f"the loss has one term, but `shown` has {sorted(shown)}"
-            return "the loss has one term"
         assert set(shown) == set(terms), f"batch '{name}': `shown` has {sorted(shown)}, but `parts` has {sorted(terms)}"
         for term, number in shown.items():
             assert not number.requires_grad, f"batch '{name}': the reported term '{term}' requires a gradient"
             close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")
-    return None
 
 
-def _has_closed_form(factory: Factory) -> bool:
-    """Whether the objective uses its closed form with these settings and this number of classes."""
-    rows, labels = ordinary()
-    return make(factory).quick(Given(rows, labels, None, None, None, stream(0, "law"))) is not None
-
-
-def closed_form_is_the_definition(factory: Factory) -> str | None:
+def closed_form_is_the_definition(factory: Factory) -> None:
     """Compare value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
-    if not _has_closed_form(factory):
-        return _NO_CLOSED_FORM
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
             if dtype == torch.float32 and name in degenerate():  # the direction between coincident rows is rounding
@@ -80,14 +78,11 @@ def closed_form_is_the_definition(factory: Factory) -> str | None:
             for quick, defined in pairs:
                 atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
                 close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
-    return None
 
 
-def second_derivatives_are_those_of_the_definition(factory: Factory) -> str | None:
+def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float64)
     objective = make(factory, torch.float64)
-    if not _has_closed_form(factory):
-        return _NO_CLOSED_FORM
     rows.requires_grad_()
     found = []
     for loss in (
@@ -98,7 +93,6 @@ def second_derivatives_are_those_of_the_definition(factory: Factory) -> str | No
         (first,) = torch.autograd.grad(loss, rows, create_graph=True)
         found.append(torch.autograd.grad(first.square().sum(), rows)[0])
     close(found[0], found[1], "second derivatives differ")
-    return None
 
 
 def gradient_is_the_derivative(factory: Factory) -> None:
@@ -143,16 +137,13 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
     close(other_gradient, gradient, "a gradient differs after renaming classes")
 
 
-def labels_above_2_to_24_stay_apart(factory: Factory) -> str | None:
-    """Labels that would merge as float32. Does not apply to objectives with state per class."""
+def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
+    """Labels that would merge as float32."""
     objective = without_chance(factory)
-    if per_class(objective):
-        return "it has state per class, so labels must be 0 to C-1"
     rows, labels = ordinary(dtype=torch.float64)
     value, _ = measure(objective, rows, labels)
     close(measure(objective, rows, labels + 2**25)[0], value, "large labels change the loss")
     close(measure(objective, rows, -(labels + 1))[0], value, "negative labels change the loss")
-    return None
 
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
@@ -209,13 +200,11 @@ def autocast_changes_nothing(factory: Factory) -> None:
     close(value, plain, "the loss differs under autocast")
 
 
-def state_survives_save_and_load(factory: Factory) -> str | None:
+def state_survives_save_and_load(factory: Factory) -> None:
     """After loading, the next two calls without a generator return the same losses."""
     rows, labels = ordinary()
     objective = make(factory)
-    before = objective.get_extra_state()
     objective(rows, labels)
-    draws = not torch.equal(objective.get_extra_state(), before)
     with torch.no_grad():
         for parameter in objective.parameters():
             parameter.mul_(1.125)
@@ -226,19 +215,14 @@ def state_survives_save_and_load(factory: Factory) -> str | None:
     loaded.load_state_dict(torch.load(file, weights_only=True))
     for _ in range(2):
         close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
-    held = [*objective.parameters(), *objective.buffers()]
-    return None if held or draws else "it has no state and draws no random numbers"
 
 
-def same_generator_gives_the_same_loss(factory: Factory) -> str | None:
+def same_generator_gives_the_same_loss(factory: Factory) -> None:
     rows, labels = ordinary()
     objective = make(factory)
     first, second = (measure(objective, rows, labels) for _ in range(2))
     close(first[0], second[0], "two calls with equal generators differ", rtol=0, atol=0)
     close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
-    generator = stream(0, "law")
-    objective(rows, labels, generator=generator)
-    return "it draws no random numbers" if torch.equal(generator.get_state(), stream(0, "law").get_state()) else None
 
 
 def no_global_random_number_is_drawn(factory: Factory) -> None:
@@ -269,11 +253,9 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
     close(first, second, "the second backward differs", rtol=0, atol=0)
 
 
-def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
+def loss_is_linear_in_the_weights(factory: Factory) -> None:
     """Weights multiply an anchor's terms and do not change the divisor."""
     objective = without_chance(factory)
-    if not objective.takes_weights:
-        return "it takes no weights"
     rows, labels = ordinary(dtype=torch.float64)
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
@@ -281,26 +263,21 @@ def loss_is_linear_in_the_weights(factory: Factory) -> str | None:
     close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of 1 change the loss")
     both = measure(objective, rows, labels, weights=ones + some)[0]
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
-    return None
 
 
-def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> str | None:
+def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
     objective = without_chance(factory)
-    if not objective.separable:
-        return "it is not declared as a mean over independent samples"
     rows, labels = ordinary(dtype=torch.float64)
     whole, _ = measure(objective, rows, labels)
     first, _ = measure(objective, rows[:5], labels[:5])
     second, _ = measure(objective, rows[5:], labels[5:])
     close((5 * first + 7 * second) / 12, whole, "the loss is declared separable but is not")
-    return None
 
 
-def learning_rates_name_own_parameters(factory: Factory) -> str | None:
+def learning_rates_name_own_parameters(factory: Factory) -> None:
     objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
     assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are not parameters"
-    return None if list(objective.parameters()) else "it has no parameters"
 
 
 LAWS: list[Law] = [
@@ -328,3 +305,35 @@ LAWS: list[Law] = [
     a_divided_batch_has_the_gradients_of_the_whole,
 ]
 """Every law, in the order in which `levelfield check` runs them."""
+
+
+def _has_closed_form(objective: Objective) -> bool:
+    """Whether the objective uses its closed form with these settings and this number of classes."""
+    rows, labels = ordinary()
+    return objective.quick(Given(rows, labels, None, None, None, stream(0, "law"))) is not None
+
+
+def _has_terms(objective: Objective) -> bool:
+    return len(objective.terms(*ordinary(), generator=stream(0, "law"))) > 1
+
+
+_NO_CLOSED_FORM = "it has no closed form beside its definition"
+CONDITIONS: dict[Law, tuple[Callable[[Objective], bool], str]] = {
+    terms_add_up_to_the_loss: (_has_terms, "the loss has one term"),
+    closed_form_is_the_definition: (_has_closed_form, _NO_CLOSED_FORM),
+    second_derivatives_are_those_of_the_definition: (_has_closed_form, _NO_CLOSED_FORM),
+    labels_above_2_to_24_stay_apart: (
+        lambda objective: not per_class(objective),
+        "it has state per class, so labels must be 0 to C-1",
+    ),
+    loss_is_linear_in_the_weights: (lambda objective: objective.takes_weights, "it takes no weights"),
+    a_separable_loss_is_the_mean_of_its_parts: (
+        lambda objective: objective.separable,
+        "it is not declared as a mean over independent samples",
+    ),
+    learning_rates_name_own_parameters: (
+        lambda objective: any(True for _ in objective.parameters()),
+        "it has no parameters",
+    ),
+}
+"""Law -> what an objective needs for it, and the reason why the law does not apply without."""

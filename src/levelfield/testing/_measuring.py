@@ -1,24 +1,114 @@
-"""Helpers of the laws: create an objective, measure it, compare results.
+"""What laws measure with: batches, and functions that create an objective, measure it and compare results.
 
 `factory(**extra)` creates an objective for CLASSES classes and DIM dimensions, always with the same parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from levelfield.errors import BadInput
 from levelfield.objectives import Objective, as_objective
 from levelfield.randomness import stream
-from levelfield.testing._batches import classes_made_for
 
 Factory = Callable[..., nn.Module]
 """Makes a new objective; takes keywords such as `miner`."""
-Law = Callable[[Factory], str | None]
-"""Raises AssertionError if the law is broken; returns the reason why it does not apply, or None."""
+Law = Callable[[Factory], None]
+"""Raises AssertionError if the law is broken."""
+
+CLASSES = 4
+"""Number of classes for which laws call factories."""
+DIM = 8
+"""Dimension for which laws call factories."""
+_made_for = ContextVar("made_for", default=(CLASSES, DIM))
+
+
+@contextmanager
+def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
+    """Context that sets the number of classes (the batches have 4 of them) and the dimension of the objectives.
+
+    >>> with made_for(dim=3):
+    ...     ordinary()[0].shape
+    torch.Size([12, 3])
+    """
+    if classes < CLASSES or dim < 1:
+        raise BadInput(f"Laws need at least {CLASSES} classes and 1 dimension, not {classes} and {dim}.")
+    token = _made_for.set((classes, dim))
+    try:
+        yield
+    finally:
+        _made_for.reset(token)
+
+
+def classes_made_for() -> int:
+    """Number of classes of the objectives under test."""
+    return _made_for.get()[0]
+
+
+def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> tuple[Tensor, Tensor]:
+    """12 rows, uneven classes, one of them with a single row; classes overlap, so that losses are not 0.
+
+    >>> embeddings, labels = ordinary()
+    >>> embeddings.shape, labels.bincount().tolist()
+    (torch.Size([12, 8]), [5, 4, 2, 1])
+    """
+    generator, (_, dim) = stream(0, "levelfield.testing", name), _made_for.get()
+    labels = torch.tensor([0, 1, 0, 2, 1, 0, 3, 1, 0, 2, 1, 0])
+    centres = torch.randn(CLASSES, dim, generator=generator, dtype=torch.float64)
+    noise = torch.randn(len(labels), dim, generator=generator, dtype=torch.float64)
+    return (centres[labels] + noise).to(dtype), labels
+
+
+def layouts() -> dict[str, tuple[Tensor, Tensor]]:
+    """Batches of every shape for which two implementations of a loss must agree.
+
+    >>> {name: labels.bincount().tolist() for name, (_, labels) in layouts().items() if "each" in name}
+    {'two each': [2, 2, 2, 2], 'three each': [3, 3, 3, 3]}
+    """
+    rows, _ = ordinary(name="layouts")
+    unlike = degenerate()
+    return {
+        "two each": (rows[:8], torch.arange(8) % CLASSES),
+        "three each": (rows, torch.arange(12) % CLASSES),
+        "two classes": (rows, torch.arange(12) % 2),
+        **{name: unlike[name] for name in ("one class", "singletons only", "coincident across classes", "zero rows")},
+    }
+
+
+def degenerate() -> dict[str, tuple[Tensor, Tensor]]:
+    """Batches on which a loss must still be finite, attached to the graph, with finite gradients.
+
+    >>> sorted(degenerate())[:3]
+    ['all equal', 'coincident across classes', 'empty']
+    """
+    rows, labels = ordinary()
+    same = rows[:1].expand(12, -1).clone()
+    some_zero = rows.clone()
+    some_zero[::3] = 0
+    coincident = rows.clone()
+    coincident[1], coincident[2], coincident[4] = rows[0], rows[0], 3 * rows[0]
+    return {
+        "one class": (rows, torch.zeros_like(labels)),
+        "singletons only": (rows[:CLASSES], torch.arange(CLASSES)),
+        "two of one class": (rows[:2], torch.tensor([1, 1])),
+        "two of two classes": (rows[:2], torch.tensor([0, 1])),
+        "one row": (rows[:1], labels[:1]),
+        "empty": (rows[:0], labels[:0]),
+        "all equal": (same, labels),
+        "coincident across classes": (coincident, labels),
+        "zero rows": (some_zero, labels),
+        "nothing but zeros": (torch.zeros_like(rows), labels),
+        "opposite rows": (torch.cat((rows[:6], -rows[:6])), labels),
+        "huge": (rows * 1e6, labels),
+        "tiny": (rows * 1e-6, labels),
+        "huge beside tiny": (rows * torch.logspace(-6, 6, 12)[:, None], labels),
+    }
 
 
 def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> Objective:
@@ -60,12 +150,12 @@ def per_class(objective: nn.Module) -> list[Tensor]:
 
     k is 1, or `centers_per_class` (PML: `sub_centers`) if a class has several.
     """
-    classes, found = classes_made_for(), []
+    classes, views = classes_made_for(), []
     named = [getattr(part, name, 1) for part in objective.modules() for name in ("centers_per_class", "sub_centers")]
     several = max(named)
     for tensor in (*objective.parameters(), *objective.buffers()):
         for view in (tensor, tensor.T) if tensor.dim() == 2 else (tensor,) if tensor.dim() else ():
             if len(view) in (classes, classes * several):
-                found.append(view.unflatten(0, (classes, -1)))
+                views.append(view.unflatten(0, (classes, -1)))
                 break
-    return found
+    return views

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from levelfield.errors import BadSpecification, nearest
 from levelfield.objectives._contract import registry as objective_classes
 from levelfield.ranges import Range
 from levelfield.registry import is_file_reference, load_from_file
-from levelfield.settings import accepted
+from levelfield.settings import accepted, takes_integers
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import NOT_OF_ITS_OWN, MethodSpec
 from levelfield.studies.specification.rates import settings_under
@@ -156,8 +155,7 @@ def _is_whole(method: MethodSpec, setting: str) -> bool:
         usual = _part_defaults(first, _named_part(method, first)[0]).get(rest)
         return isinstance(usual, int) and not isinstance(usual, bool)
     inner = method.settings.get("objective") if first == "settings" else None
-    parameter = inspect.signature(_class_of(str(inner or method.name), method)).parameters.get(rest or setting)
-    return parameter is not None and parameter.annotation in (int, "int", int | None, "int | None")
+    return takes_integers(_class_of(str(inner or method.name), method), rest or setting)
 
 
 def _class_of(name: str, method: MethodSpec) -> Any:
