@@ -7,9 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, Field, ValidationError
+from typing import Any
 
 from levelfield.data.checks.leaks import RADIUS, Leaks, find_leaks
 from levelfield.errors import Damaged, LevelfieldError
@@ -56,7 +54,7 @@ def crossings(
     specs = {run.row: run.spec for run in reversed(runs)}
     of_set = {row.test_set: specs[row.label] for row in reversed(board.rows)}
     stored = {} if near else _stored(folder)
-    found = []
+    crossed = []
     for number, test_set in enumerate(board.signatures, 1):
         spec = of_set[test_set]
         if spec.data.name == EMBEDDED and not near:
@@ -64,13 +62,13 @@ def crossings(
         known = stored.get(test_set)
         if known is not None and known.division == _division(spec):
             drawn = known.picture is not None and (folder / known.picture).is_file()
-            found.append(known if drawn else replace(known, picture=None))
+            crossed.append(known if drawn else replace(known, picture=None))
             continue
         one = _look(test_set, spec, folder, near, progress)
         if near and one.leaks is not None and one.leaks.pairs:
             one = replace(one, picture="leaks.png" if len(board.signatures) == 1 else f"leaks-{number}.png")
-        found.append(one)
-    return found
+        crossed.append(one)
+    return crossed
 
 
 def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
@@ -166,39 +164,13 @@ def _division(spec: RunSpec) -> dict[str, Any]:
 def _stored(folder: Path) -> dict[str, Crossing]:
     """The content of leaks.json by test set; empty if it is damaged or has another format."""
     try:
-        content = _Stored.model_validate(read_json(folder / FILE, most=_SIZE))
-    except (Damaged, ValidationError):
+        content = read_json(folder / FILE, most=_SIZE)
+        sets = [
+            Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=one["picture"])
+            for one in content["test_sets"]
+            if content["format"] == _FORMAT
+        ]
+    except (Damaged, KeyError, TypeError, ValueError):
         return {}
-    return {
-        one.test_set: Crossing(one.test_set, one.division, Leaks.from_data(one.model_dump()), picture=one.picture)
-        for one in content.test_sets
-    }
-
-
-class _StoredPair(BaseModel):
-    train: str
-    test: str
-    train_class: str
-    test_class: str
-    bits: int | None = None
-
-
-class _StoredSet(BaseModel):
-    """Leaks of one test set. The picture is in the folder of leaks.json and is removed with it."""
-
-    test_set: str
-    division: dict[str, Any]
-    picture: Annotated[str, Field(pattern=_PICTURE)] | None
-    classes: list[str]
-    identical: list[_StoredPair]
-    near: list[_StoredPair] | None
-    closed: bool
-    train_images: Annotated[int, Field(ge=0)]
-    test_images: Annotated[int, Field(ge=0)]
-
-
-class _Stored(BaseModel):
-    """The schema of leaks.json."""
-
-    format: Literal[1]
-    test_sets: list[_StoredSet]
+    # a sheet is in this folder, and removed with it
+    return {one.test_set: one for one in sets if one.picture is None or re.search(_PICTURE, str(one.picture))}

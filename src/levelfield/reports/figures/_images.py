@@ -13,7 +13,6 @@ from PIL import Image, ImageDraw
 from levelfield import methods
 from levelfield.data import read_image
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.reports.figures._rows import Drawn
 
@@ -36,17 +35,8 @@ class Pictured:
 
     def found(self, label: str, queries: np.ndarray, k: int) -> np.ndarray:
         """The k nearest images (queries, k) of each query, by their number; fewer if the gallery is smaller."""
-        gallery, rows, codes = self.images.gallery, self.embeddings[label], self.images.codes
-        place = np.full(len(rows), -1)
-        place[gallery] = np.arange(len(gallery))
-        inputs = check_inputs(
-            rows[queries],
-            codes[queries],
-            gallery=rows[gallery],
-            gallery_labels=codes[gallery],
-            query_ids=place[queries],
-        )
-        k = min(k, len(gallery) - bool((place[queries] >= 0).any()))
+        gallery, inputs = self.images.gallery, self.images.inputs(self.embeddings[label], queries)
+        k = min(k, len(gallery) - bool((inputs.query_ids >= 0).any()))
         return np.asarray(gallery[neighbours(inputs, k, distance=self.distance).positions])
 
     def answerable(self) -> np.ndarray:

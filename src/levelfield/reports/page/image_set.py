@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.errors import LevelfieldError
+from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.reports.page.content import Array
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place
@@ -42,6 +43,21 @@ class ImageSet:
     def gallery(self) -> Array:
         """The images that are searched."""
         return np.arange(len(self)) if self.asked is None else np.flatnonzero(~self.asked)
+
+    def inputs(self, rows: Array, queries: Array) -> Inputs:
+        """Inputs of a search for these queries in the gallery, by embeddings (images, dim) of all images."""
+        gallery = self.gallery
+        if len(gallery) == len(rows) and np.array_equal(queries, gallery):
+            return check_inputs(rows, self.codes)
+        positions = np.full(len(rows), -1)
+        positions[gallery] = np.arange(len(gallery))
+        return check_inputs(
+            rows[queries],
+            self.codes[queries],
+            gallery=rows if len(gallery) == len(rows) else rows[gallery],
+            gallery_labels=self.codes[gallery],
+            query_ids=positions[queries],
+        )
 
     @property
     def names(self) -> list[str]:

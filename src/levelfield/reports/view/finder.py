@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -28,7 +27,6 @@ _WAITING = 4  # uploads that wait for their turn
 _BLOCK = 4096  # rows at a time
 
 Found: TypeAlias = tuple[list[int], list[float]]
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +42,8 @@ class Finder:
     """Searches runs. Models and rows are read when they are first needed; one picture at a time is embedded."""
 
     def __init__(self) -> None:
-        self._tables = _Recent(_Table, _TABLES)
-        self._models: _Recent[Model | Ensemble] = _Recent(partial(_model, device=requested()), _MODELS)
+        self._tables = lru_cache(_TABLES)(_Table)
+        self._models = lru_cache(_MODELS)(partial(_model, device=requested()))
         self._turn = threading.Lock()
         self._places = threading.Semaphore(_WAITING)
 
@@ -69,24 +67,6 @@ class Finder:
         with self._turn:
             row = self._models(within.run).embed(image, normalize=False, exact=False)[0]
         return self._tables(within.run).nearest(row, k, within)
-
-
-class _Recent(Generic[Kept]):
-    """What `make` returned for the folders asked for last; made once, also if several threads ask."""
-
-    def __init__(self, make: Callable[[Path], Kept], most: int) -> None:
-        self._make, self._most = make, most
-        self._kept: OrderedDict[Path, Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, run: Path) -> Kept:
-        with self._lock:
-            if run not in self._kept:
-                self._kept[run] = self._make(run)
-            self._kept.move_to_end(run)
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-            return self._kept[run]
 
 
 class _Table:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.evaluation.inputs import Inputs, check_inputs
+from levelfield.evaluation.inputs import Inputs
 from levelfield.evaluation.search.arrangement import arrange
 from levelfield.evaluation.search.dense import DenseSimilarities, queries_at_once, similarities
 from levelfield.evaluation.search.distances import unit_rows
@@ -60,7 +60,7 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found 
     queries, gallery = searched(images), images.gallery
     if len(gallery) < 2 or not len(queries):
         return None
-    inputs, cosine = _inputs(rows, images, queries, gallery), distance == "cosine"
+    inputs, cosine = images.inputs(rows, queries), distance == "cosine"
     mapped = cosine and inputs.self_search and len(rows) <= LANDMARKS and rows.shape[1] <= _SHORT
     k = min(NEIGHBOURS if mapped else NEAREST, len(gallery) - bool((inputs.query_ids >= 0).any()))
     edges = _edges(inputs) if cosine else None
@@ -98,21 +98,6 @@ def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[A
         positions[block], values[block], first_right[block] = found, best, ranks
     counts[1] -= counts[0]  # of all pairs, those of other classes
     return positions, values, first_right, counts
-
-
-def _inputs(rows: Array, images: ImageSet, queries: Array, gallery: Array) -> Inputs:
-    if len(queries) == len(gallery) == len(rows):
-        return check_inputs(rows, images.codes)
-    place = np.full(len(rows), -1)
-    place[gallery] = np.arange(len(gallery))
-    all_of_them = rows if len(gallery) == len(rows) else rows[gallery]
-    return check_inputs(
-        rows[queries],
-        images.codes[queries],
-        gallery=all_of_them,
-        gallery_labels=images.codes[gallery],
-        query_ids=place[queries],
-    )
 
 
 def _edges(inputs: Inputs) -> Array:

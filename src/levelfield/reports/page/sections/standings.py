@@ -11,7 +11,7 @@ from levelfield.evaluation import describe, parse
 from levelfield.evaluation.statistics import Comparison
 from levelfield.reports.figures._style import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
-from levelfield.reports.leaderboard.verdicts import how_compared
+from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
 from levelfield.reports.page.content import Cell, Compared, Deviation, Metric, Missing, Row
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row as BoardRow
@@ -100,9 +100,8 @@ def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Missing]:
 
 def cautions_of(board: Leaderboard) -> list[str]:
     """What speaks against trusting the answer, gravest first."""
-    leaks = [one["text"] for one in board.facts.get("leaks", []) if one.get("classes") or "LEAK" in one["text"]]
-    unknown = [one["text"] for one in board.facts.get("leaks", []) if "unknown" in one["text"]]
-    found = [text for text in leaks if text.startswith("LEAK")] + unknown
+    leaks = [one["text"] for one in board.facts.get("leaks", [])]
+    found = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
     if board.missing:
         found.append(f"{plural(len(board.missing), 'run is', 'runs are')} missing: {first_few(board.missing, '; ')}.")
     return [*found, *_small_sample(board), *_one_seed(board), *_unlike_others(board), *_warnings(board)]
@@ -153,10 +152,9 @@ def _groups(board: Leaderboard) -> dict[str, str]:
 
 
 def _in_words(one: Comparison) -> str:
-    side = "above" if one.difference >= 0 else "below"
     within = f" (95 % {one.low:+.3f} to {one.high:+.3f})" if one.low is not None and one.high is not None else ""
     verdict = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
-    return f"{one.first} is {abs(one.difference):.3f} {side} {one.second}{within}: {verdict}."
+    return f"{difference_text(one)}{within}: {verdict}."
 
 
 def _colour(colour: str) -> int:
