@@ -11,7 +11,6 @@ import pytest
 from levelfield import data
 from levelfield.data import Catalog
 from levelfield.errors import BadInput, MissingExtra
-from levelfield.progress import CallbackProgress
 
 
 def test_digest_depends_on_content_not_on_place(pets, tmp_path):
@@ -89,13 +88,6 @@ def test_contradictory_catalog_is_refused(change):
         )
 
 
-def test_check_of_sound_images_gives_the_same_catalog(pets):
-    catalog = data.create(pets)
-    seen = []
-    assert data.check_images(catalog, progress=CallbackProgress(lambda _, done, total: seen.append(done))) is catalog
-    assert seen == list(range(12))
-
-
 def test_unreadable_images_are_named_and_counted(pets):
     for path in pets.glob("*/[01].png"):
         path.write_bytes(b"")
@@ -147,26 +139,3 @@ def test_default_cache_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("LEVELFIELD_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert data.default_cache_folder() == Path.home() / ".cache" / "levelfield"
-
-
-def test_public_names():
-    assert set(data.__all__) == {
-        "Catalog",
-        "CatalogFacts",
-        "DatasetFacts",
-        "Fold",
-        "as_rgb",
-        "check_images",
-        "create",
-        "default_cache_folder",
-        "describe",
-        "describe_folder",
-        "is_image",
-        "names",
-        "protocols",
-        "read_image",
-        "register",
-        "survey",
-    }
-    assert {"cars", "csv", "cub", "emoji", "folder", "imagenet", "inshop", "omniglot", "sop"} <= set(data.names())
-    assert data.describe("emoji").images == 10_370

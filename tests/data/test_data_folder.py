@@ -151,7 +151,7 @@ def test_facts_about_a_folder(make_folder, picture):
     root = make_folder("mixed", {"a": 5, "b": 2, "c": 1})
     picture(size=(300, 200)).save(root / "a" / "big.jpg")
     (root / "a" / "broken.jpg").write_bytes(b"")
-    facts = data.describe_folder(root)
+    facts = data.survey(data.create(root))
     assert (facts.images, facts.classes, facts.per_class, facts.lone_classes) == (10, 3, (1, 2.0, 7), 1)
     assert facts.shorter_side == (30, 30, 200)
     assert facts.sampled == 9

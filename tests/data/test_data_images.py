@@ -5,6 +5,7 @@ import struct
 import sys
 import types
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from PIL import Image
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.survey import survey
-from levelfield.data.files.images import as_rgb, decode_image, is_image, read_image, verify_image
+from levelfield.data.files.images import as_rgb, decode_image, is_image, read_image, read_small, verify_image
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -290,3 +291,16 @@ def test_a_decompression_bomb_gives_one_message(tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
     with pytest.raises(BadInput, match="decompression bomb"):
         read_image(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+@pytest.mark.parametrize("size", [(900, 300), (30, 10), (64, 64)])
+def test_the_longer_side_of_a_small_image_has_the_wanted_length(
+    size: tuple[int, int], suffix: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a.{suffix}"
+    Image.new("RGB", size, (200, 40, 40)).save(path)
+    small = read_small(path, 64)
+    assert max(small.size) == 64
+    assert small.width / small.height == pytest.approx(size[0] / size[1], rel=0.05)
+    np.testing.assert_allclose(np.asarray(small).mean(axis=(0, 1)), (200, 40, 40), atol=4)

@@ -13,7 +13,7 @@ import pytest
 
 from levelfield import data
 from levelfield.data.checks import verified
-from levelfield.data.checks.verified import verify_once, with_known_digests
+from levelfield.data.checks.verified import check_images, with_known_digests
 from levelfield.errors import BadInput
 from levelfield.progress import CallbackProgress
 
@@ -60,19 +60,19 @@ def age(path: Path, seconds: float = 86_400) -> None:
 def totals(folder: Path, cache: Path, **settings: bool) -> list[int]:
     """How many images were looked at."""
     told: list[tuple[int, int]] = []
-    verify_once(
+    check_images(
         data.create(folder), cache=cache, progress=CallbackProgress(lambda _, *step: told.append(step)), **settings
     )
     return [total for done, total in told if done == 0]
 
 
 def test_the_second_time_no_image_is_opened(pets: Path, tmp_path: Path, opened: Callable[[], set[str]]) -> None:
-    first = verify_once(data.create(pets), cache=tmp_path / "cache")
+    first = check_images(data.create(pets), cache=tmp_path / "cache")
     assert len(opened()) == 11
     assert first.digests == data.create(pets).digests
     opened()
     told: list[int] = []
-    second = verify_once(
+    second = check_images(
         data.create(pets), cache=tmp_path / "cache", progress=CallbackProgress(lambda _, done, total: told.append(done))
     )
     third = with_known_digests(data.create(pets), cache=tmp_path / "cache")
@@ -83,7 +83,7 @@ def test_the_second_time_no_image_is_opened(pets: Path, tmp_path: Path, opened: 
 
 def test_progress_counts_from_nothing_to_all_that_is_new(pets: Path, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(lambda _, *step: told.append(step)))
+    check_images(data.create(pets), cache=tmp_path, progress=CallbackProgress(lambda _, *step: told.append(step)))
     assert told == [(done, 11) for done in range(12)]
 
 
@@ -91,7 +91,7 @@ def test_progress_counts_from_nothing_to_all_that_is_new(pets: Path, tmp_path: P
 def test_a_changed_file_is_looked_at_again_and_no_other(
     pets: Path, tmp_path: Path, opened: Callable[[], set[str]], what: str
 ) -> None:
-    verify_once(data.create(pets), cache=tmp_path / "cache")
+    check_images(data.create(pets), cache=tmp_path / "cache")
     changed = pets / "dog" / "1.png"
     if what == "content":  # of another size; the time is put back
         before = changed.stat()
@@ -101,7 +101,7 @@ def test_a_changed_file_is_looked_at_again_and_no_other(
     else:
         age(changed, -3)
     opened()
-    catalog = verify_once(data.create(pets), cache=tmp_path / "cache")
+    catalog = check_images(data.create(pets), cache=tmp_path / "cache")
     assert opened() == {"dog/1.png"}
     assert catalog.digests == data.create(pets).digests
     assert totals(pets, tmp_path / "cache") == []
@@ -118,21 +118,19 @@ def test_unreadable_images_are_told_each_time_and_the_others_are_known(pets: Pat
     age(pets / "fox" / "2.png")
     for _ in range(2):
         with pytest.raises(BadInput, match=r"1 of 11 images of 'pets' cannot be read(.|\n)*fox/2.png"):
-            verify_once(data.create(pets), cache=tmp_path)
+            check_images(data.create(pets), cache=tmp_path)
     assert totals(pets, tmp_path, skip_unreadable=True) == [1]
-    catalog = verify_once(data.create(pets), cache=tmp_path, skip_unreadable=True)
+    catalog = check_images(data.create(pets), cache=tmp_path, skip_unreadable=True)
     assert len(catalog) == 10
     assert "1 image could not be read and was skipped" in " ".join(catalog.notes)
-    plain = data.check_images(data.create(pets), skip_unreadable=True)
-    assert (catalog.paths, catalog.notes, catalog.digests) == (plain.paths, plain.notes, plain.digests)
 
 
 def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:
     catalog = data.create(pets)
-    verify_once(catalog, cache=tmp_path)
+    check_images(catalog, cache=tmp_path)
     catalog.paths[2].unlink()
     with pytest.raises(BadInput, match=r"cat/2.png: the file does not exist"):
-        verify_once(catalog, cache=tmp_path)
+        check_images(catalog, cache=tmp_path)
     with pytest.raises(BadInput, match=r"cat/2.png"):
         with_known_digests(catalog, cache=tmp_path)
 
@@ -140,7 +138,7 @@ def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:
 def test_what_was_not_seen_is_recognised_by_reading_it(pets: Path, tmp_path: Path) -> None:
     plain = data.create(pets).digests
     assert with_known_digests(data.create(pets), cache=tmp_path).digests == plain
-    verify_once(data.create(pets).subset(range(5)), cache=tmp_path)
+    check_images(data.create(pets).subset(range(5)), cache=tmp_path)
     assert with_known_digests(data.create(pets), cache=tmp_path).digests == plain
 
 
@@ -163,8 +161,8 @@ def test_a_damaged_file_is_thrown_away_silently(
 
 def test_two_at_once_keep_what_both_found(pets: Path, tmp_path: Path) -> None:
     whole = data.create(pets)
-    other = lambda: verify_once(whole.subset([0, *range(5, 11)]), cache=tmp_path)  # noqa: E731
-    verify_once(
+    other = lambda: check_images(whole.subset([0, *range(5, 11)]), cache=tmp_path)  # noqa: E731
+    check_images(
         whole.subset([*range(5), 10]),
         cache=tmp_path,
         progress=CallbackProgress(lambda _, done, total: other() if done == 2 else 0),
@@ -178,7 +176,7 @@ def test_what_an_interrupted_look_found_is_not_lost(pets: Path, tmp_path: Path) 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(stop))
+        check_images(data.create(pets), cache=tmp_path, progress=CallbackProgress(stop))
     assert totals(pets, tmp_path) == [7]
 
 
@@ -192,7 +190,7 @@ def test_what_a_killed_look_found_is_saved_now_and_then(
         if done == 3:  # as another process would see it at this moment
             inside.append(totals(pets, tmp_path))
 
-    verify_once(data.create(pets), cache=tmp_path, progress=CallbackProgress(ask))
+    check_images(data.create(pets), cache=tmp_path, progress=CallbackProgress(ask))
     assert inside == [[8]]
 
 
@@ -200,26 +198,5 @@ def test_a_cache_that_cannot_be_written_to_stops_nothing(
     pets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert len(verify_once(data.create(pets), cache=tmp_path / "file")) == 11
+    assert len(check_images(data.create(pets), cache=tmp_path / "file")) == 11
     assert "will be checked again next time" in caplog.text
-
-
-def test_rows_and_files_are_bounded(pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "MOST_ROWS", 6)
-    whole = data.create(pets)
-    verify_once(whole.subset([0, 3, 5, 7, 10]), cache=tmp_path)
-    verify_once(whole.subset([1, 2, 4, 6, 9]), cache=tmp_path)
-    assert sum(path.stat().st_size for path in (tmp_path / "seen").iterdir()) == 32 + 6 * 32
-    told: list[int] = []
-    verify_once(
-        whole.subset([1, 2, 4, 6, 9]),
-        cache=tmp_path,
-        progress=CallbackProgress(lambda _, done, total: told.append(total)),
-    )
-    assert told == []  # of those that were asked for last nothing went
-    monkeypatch.setattr(verified, "MOST_FILES", 2)
-    for name in ("cat", "dog", "eel", "fox"):
-        part = [k for k, path in enumerate(whole.paths) if path.parent.name == name]
-        verify_once(whole.subset(part), cache=tmp_path)
-    kept = [path for path in (tmp_path / "seen").iterdir() if path.name != ".lock"]
-    assert len(kept) == 2

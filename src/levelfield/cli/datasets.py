@@ -97,12 +97,12 @@ def leaks(
     """
     from levelfield.data import protocols
     from levelfield.data.checks.leaks import find_leaks
-    from levelfield.data.checks.verified import verify_once
+    from levelfield.data.checks.verified import check_images
     from levelfield.registry import references_in
 
     with checking_images() as progress:
         whole = _catalog(data, root, allow_incomplete)
-        catalog = verify_once(whole, skip_unreadable=skip_unreadable, progress=progress)
+        catalog = check_images(whole, skip_unreadable=skip_unreadable, progress=progress)
     trust(*references_in(protocol))
     chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
     fold = protocols.create(chosen, catalog)[0]

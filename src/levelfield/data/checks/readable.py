@@ -1,4 +1,4 @@
-"""Check every image before training starts."""
+"""Images that cannot be read, names that cannot be written, and notes about them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.wording import FEW, first_few, plural
 
 _READERS = 2
-
-
-def check_images(catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT) -> Catalog:
-    """Decode every image. Unreadable ones are named and counted in an error, or dropped with a note."""
-    return keep_readable(catalog, unreadable(catalog.paths, progress=progress), skip_unreadable=skip_unreadable)
 
 
 def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from levelfield.data._registry import create
 from levelfield.data.catalog import Catalog
 from levelfield.data.files.images import open_image
 
@@ -33,11 +32,6 @@ class CatalogFacts:
             small, usual, large = self.shorter_side
             sizes = f"; shorter side {small} to {large} px, usually {usual:g}"
         return f"{self.images:,} images of {self.classes:,} classes, {low} to {high} each (median {middle:g}){sizes}"
-
-
-def describe_folder(path: Path | str, *, sample: int = 64) -> CatalogFacts:
-    """The facts about a folder with one sub-folder per class, or about a CSV file."""
-    return survey(create(Path(path)), sample=sample)
 
 
 def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:

@@ -25,8 +25,6 @@ from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_whole
 from levelfield.progress import SILENT, SILENT_STAGE, Progress
 
-MOST_ROWS = 1 << 22  # in one file: 128 MB, three times ImageNet
-MOST_FILES = 100
 PAUSE = 60.0  # seconds of checking that a killed process can lose
 SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
 FORMAT = b"levelfield seen1"
@@ -36,12 +34,13 @@ _FIELD = np.dtype("S16")
 _log = logging.getLogger(__name__)
 
 
-def verify_once(
+def check_images(
     catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
 ) -> Catalog:
-    """Like `check_images`, but open only new or changed files; the returned catalog has digests.
+    """Decode every image that is new or has changed; the returned catalog has digests.
 
-    progress: gets one stage for the opened images; none if all are known.
+    Unreadable images are named and counted in an error, or dropped with a note. progress: gets
+    one stage for the opened images; none if all are known.
     """
     memory = _Memory(catalog, cache)
     digests = memory.digests()
@@ -113,9 +112,9 @@ class _Memory:
             return
         try:
             with locked(self._shelf / ".lock"):
-                rows = _joined(_rows(self._new).reshape(-1, 2), _read(self._file), [key for key in self._keys if key])
+                rows = np.concatenate([_rows(self._new).reshape(-1, 2), _read(self._file)])
+                rows = rows[np.unique(rows[:, 0], return_index=True)[1]]  # sorted by key, without duplicates
                 write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
-                _forget_all_but(MOST_FILES, self._shelf)
         except BadInput as error:  # a read-only cache only makes the next start slower
             _log.warning("Cannot record which images were checked; they will be checked again next time. %s", error)
         self._new, self._saved = [], time.monotonic()
@@ -154,16 +153,6 @@ def _rows(parts: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(parts), dtype=_FIELD)
 
 
-def _joined(new: np.ndarray, old: np.ndarray, own: list[bytes]) -> np.ndarray:
-    """Rows sorted by key, without duplicates. If there are too many, rows of other catalogs are dropped first."""
-    rows = np.concatenate([new, old])
-    rows = rows[np.unique(rows[:, 0], return_index=True)[1]]
-    if len(rows) > MOST_ROWS:
-        needed = np.isin(rows[:, 0], _rows(own))
-        rows = rows[np.sort(np.argsort(~needed, kind="stable")[:MOST_ROWS])]
-    return rows
-
-
 def _checked(content: bytes) -> bytes:
     """The content with a checksum in front."""
     return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
@@ -174,12 +163,3 @@ def _read(file: Path) -> np.ndarray:
     content = file.read_bytes() if file.is_file() else b""
     rows = content[32:] if content == _checked(content[32:]) else b""
     return np.frombuffer(rows, dtype=_FIELD).reshape(-1, 2)
-
-
-def _forget_all_but(most: int, shelf: Path) -> None:
-    """Keep the most recent files; remove partial files of dead processes (the lock is held)."""
-    for half in shelf.glob(".*.tmp"):
-        half.unlink()
-    files = sorted((file for file in shelf.iterdir() if not file.name.startswith(".")), key=lambda f: f.stat().st_mtime)
-    for file in files[:-most]:
-        file.unlink()

@@ -30,7 +30,6 @@ VARIABLE = "LEVELFIELD_UNPACK"
 RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20
 LEAST = 200_000_000  # bytes that any archive may unpack to
 _BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
-_PART = 1 << 20
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
 _DAMAGED = (
@@ -127,7 +126,8 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
         for place, content in files_of(archive, allowance):
             try:
                 (target / place).parent.mkdir(parents=True, exist_ok=True)
-                copied(content, target / place)
+                with (target / place).open("wb") as file:
+                    shutil.copyfileobj(content, file)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
                 raise BadInput(f"{archive.name} contains '{place}' twice, as a file and as a folder.") from error
 
@@ -195,12 +195,6 @@ def size_of(archive: Path) -> int:
         return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
     with damage_told(archive), zipfile.ZipFile(archive) as opened:
         return sum(info.file_size for info in opened.infolist())
-
-
-def copied(source: IO[bytes], target: Path) -> None:
-    with target.open("wb") as file:
-        while part := source.read(_PART):
-            file.write(part)
 
 
 @contextmanager

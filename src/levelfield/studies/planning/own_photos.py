@@ -13,7 +13,7 @@ import numpy as np
 from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
-from levelfield.data.checks.verified import verify_once
+from levelfield.data.checks.verified import check_images
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.planning.own_backbones import VARIED, fit_networks
 from levelfield.studies.planning.stopping import choose_stopping
@@ -51,7 +51,7 @@ def fit_to(
     settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
     settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
     catalog = create(str(path) if str(path) in official.names() else path, **settings)
-    catalog = verify_once(catalog, skip_unreadable=skip_unreadable, progress=progress)
+    catalog = check_images(catalog, skip_unreadable=skip_unreadable, progress=progress)
     settings |= {"skip_unreadable": True} if skip_unreadable else {}
     content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
     compared = f"{len(content['vary'][VARIED])} networks" if networks else "Six losses with their default settings"

@@ -18,7 +18,7 @@ import torch
 from levelfield import data
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
-from levelfield.data.checks.verified import verify_once, with_known_digests
+from levelfield.data.checks.verified import check_images, with_known_digests
 from levelfield.data.loader import Key, Loader
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
@@ -390,4 +390,4 @@ def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILEN
         return catalog
     if not check:
         return with_known_digests(catalog)
-    return verify_once(catalog, skip_unreadable=skip, progress=progress)
+    return check_images(catalog, skip_unreadable=skip, progress=progress)

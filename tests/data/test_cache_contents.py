@@ -9,7 +9,7 @@ import pytest
 
 from levelfield import data
 from levelfield.data.cache_contents import kept
-from levelfield.data.checks.verified import verify_once
+from levelfield.data.checks.verified import check_images
 from levelfield.data.files.archives import unpacked
 from levelfield.files.writing import locked
 
@@ -22,7 +22,7 @@ def cache(pets, tmp_path):
         os.utime(photo, (1e9, 1e9))
     shutil.make_archive(str(tmp_path / "packed"), "zip", pets)
     unpacked(tmp_path / "packed.zip", cache=place)
-    verify_once(data.create(pets), cache=place)
+    check_images(data.create(pets), cache=place)
     return place
 
 
