@@ -10,7 +10,7 @@ from scipy.linalg import sqrtm
 from scipy.stats import multivariate_normal
 
 from levelfield.batching import D2Coreset, DistanceMatching, FrechetMatching, GreedyCoreset
-from levelfield.batching.candidates import Scorer
+from levelfield.batching._candidates import Scorer
 from levelfield.batching.d2_coreset import TINY
 
 

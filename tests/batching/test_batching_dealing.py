@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.batching.dealing import deal, deal_many
+from levelfield.batching._decks import deal, deal_many
 
 
 class Scripted:

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from levelfield.batching import drawing
-from levelfield.batching.drawing import draw, draw_decks
+from levelfield.batching import _decks as drawing
+from levelfield.batching._decks import draw, draw_decks
 
 
 @pytest.mark.parametrize(("size", "count"), [(4, 2), (9, 2), (30, 3)], ids=["shuffled", "ranked", "three"])

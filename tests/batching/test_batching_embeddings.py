@@ -10,14 +10,12 @@ from scipy.linalg import sqrtm
 from scipy.stats import multivariate_normal, wasserstein_distance
 
 from levelfield import batching
-from levelfield.batching import distances
+from levelfield.batching import ddm as distances
+from levelfield.batching._groups import Groups, complete, draw_candidates, draw_groups, draw_images
 from levelfield.batching.d2_coreset import Density, Sums, chances, draw_coreset
-from levelfield.batching.ddm import DistanceScorer
-from levelfield.batching.distances import Distances
+from levelfield.batching.ddm import Distances, DistanceScorer
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
-from levelfield.batching.groups import Groups
-from levelfield.batching.pool import complete, draw_candidates, draw_groups, draw_images
 from levelfield.errors import BadSpecification
 
 AWARE = ["d2_coreset", "ddm", "frd", "greedy_coreset"]

@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from levelfield import batching
-from levelfield.batching.memory import Memory
+from levelfield.batching._memory import Memory
 from levelfield.errors import BadInput, BadSpecification
 
 AWARE = ["d2_coreset", "ddm", "frd", "greedy_coreset"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield import objectives
-from levelfield.methods.rates import LEAST, PublishedRate, multipliers, published_rates
+from levelfield.methods._parameters import LEAST, PublishedRate, multipliers, published_rates
 from levelfield.papers.presets import preset_lr
 
 RATED = [name for name in objectives.names() if objectives.describe(name).published_lr is not None]

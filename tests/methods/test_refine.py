@@ -9,8 +9,8 @@ import torch
 
 from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.methods.refine import groups as _reciprocal
 from levelfield.methods.refine import passing as room
-from levelfield.methods.refine import reciprocal as _reciprocal
 from levelfield.methods.refine.clusters import CLUSTERINGS
 from levelfield.methods.refine.groups import chunks_of, dealt
 from levelfield.methods.refine.passing import (

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from levelfield import methods
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Batch, Setting
-from levelfield.methods.distillation_losses import feature_huber, relational_released, rkd_distance, soft_cross_entropy
-from levelfield.methods.student import Student
+from levelfield.methods.student import Student, feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.randomness import stream
 
 Rows = list[list[float]]

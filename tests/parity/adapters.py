@@ -17,8 +17,7 @@ from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
 from levelfield.batching.d2_coreset import Density, Sums, chances, nearest_row
-from levelfield.batching.ddm import DistanceScorer
-from levelfield.batching.distances import Distances
+from levelfield.batching.ddm import Distances, DistanceScorer
 from levelfield.batching.frd import FrechetScorer, Normal
 from levelfield.batching.greedy_coreset import FarthestFirst
 from levelfield.data.division import class_folds
@@ -494,7 +493,7 @@ def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
 
 def teacher_student(case: Case) -> Outputs:
     """A divergence is the cross-entropy without what the teacher's own entropy is."""
-    from levelfield.methods import distillation_losses as teaching
+    from levelfield.methods import student as teaching
 
     chosen, inputs = settings(case, ["temperature", "delta"], elsewhere=["form"]), tensors(case)
     (name,) = (name for name in inputs if name.startswith("student_"))

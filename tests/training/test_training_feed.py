@@ -11,7 +11,7 @@ from PIL import Image
 from training_world import LABELS, Recorded, Stored
 
 from levelfield import batching
-from levelfield.batching.drawing import occurrences
+from levelfield.batching._decks import occurrences
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
 from levelfield.errors import BadInput

@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.batch_layout import Layout
-from levelfield.batching._registry import create, describe, maker, names, register
-from levelfield.batching.base import Batching, Common, Promise
-from levelfield.batching.choice import Choice
-from levelfield.batching.fitting import Fit, check_fit, fits, fitting
-from levelfield.batching.layout import fit_batch
-from levelfield.batching.report import PlanReport, report
+from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._fitting import Fit, PlanReport, check_fit, fit_batch, fits, fitting, report
+from levelfield.batching._registry import Choice, create, describe, maker, names, register
 from levelfield.index import lazy
 
 if TYPE_CHECKING:  # written by make tables

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from levelfield.batching._candidates import BestOfCandidates, Scorer
 from levelfield.batching._registry import register
-from levelfield.batching.candidates import BestOfCandidates, Scorer
 
 
 class Normal(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from levelfield.batching._base import Labels
+from levelfield.batching._coreset import Chosen, Coreset
 from levelfield.batching._registry import register
-from levelfield.batching.base import Labels
-from levelfield.batching.coreset import Chosen, Coreset
 from levelfield.settings import Share
 
 

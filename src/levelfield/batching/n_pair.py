@@ -6,10 +6,10 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._decks import deal
+from levelfield.batching._groups import Groups
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching, Common, Labels, Promise
-from levelfield.batching.dealing import deal
-from levelfield.batching.groups import Groups
 from levelfield.settings import Share
 
 

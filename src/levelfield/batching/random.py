@@ -6,9 +6,9 @@ from typing import Unpack
 
 import numpy as np
 
+from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._decks import deal
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching, Common, Labels, Promise
-from levelfield.batching.dealing import deal
 from levelfield.errors import BadSpecification
 
 

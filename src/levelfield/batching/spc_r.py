@@ -6,10 +6,10 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
+from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._decks import draw, draw_decks, occurrences
+from levelfield.batching._groups import Groups
 from levelfield.batching._registry import register
-from levelfield.batching.base import Batching, Common, Labels, Promise
-from levelfield.batching.drawing import draw, draw_decks, occurrences
-from levelfield.batching.groups import Groups
 from levelfield.errors import BadInput, BadSpecification
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from levelfield.batching import Batching, report
-from levelfield.batching.drawing import occurrences
+from levelfield.batching._decks import occurrences
 from levelfield.data.loader import Key, Loader
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.labels import on_device, to_device

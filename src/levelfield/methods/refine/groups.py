@@ -1,4 +1,4 @@
-"""Groups of stored embeddings, formed from chunks."""
+"""Groups of stored rows: chunks of labels, and reciprocal neighbours (seidenschwarz2021 C.3; Zhong et al. 2017)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.search.dense import largest, similarity_blocks
 from levelfield.randomness import numpy_stream
+from levelfield.settings import Count, NotNegative, checked
 
 
 class Groups(NamedTuple):
@@ -80,3 +83,108 @@ def dealt(chunks: Array, at_once: int, *, seed: int) -> Array:
     order = numpy_stream(seed, "refine", "groups").permutation(len(chunks))
     order = np.resize(order, len(order) + -len(order) % at_once)
     return chunks[order].reshape(-1, at_once * chunks.shape[1])
+
+
+_ENTRIES = 2**22  # comparisons at a time
+
+
+class Reciprocal(NamedTuple):
+    """The group of every row, itself first, and the lengths of its plain and its expanded list."""
+
+    members: Array
+    reciprocal_size: Array
+    expanded_size: Array
+
+    @property
+    def groups(self) -> Groups:
+        return Groups(self.members, (0,))
+
+
+@checked
+def reciprocal_groups(
+    rows: Array,
+    gallery: Array | None = None,
+    *,
+    k: Count = 30,  # seidenschwarz2021 C.3
+    alpha: NotNegative = 2 / 3,  # seidenschwarz2021 eq. 7
+    size: Count = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
+    strict: bool = False,
+) -> Reciprocal:
+    """A group of `size` rows for every row: the row and the nearest of its expanded reciprocal neighbours.
+
+    N(q, k) is q and its k nearest rows (Euclidean, rows as given); R(q, k) contains the g in N(q, k) with q in N(g, k).
+    R(q, k) is expanded by R(g, k/2) for each of its g with at least a share alpha of R(g, k/2) in R(q, k) (`strict`:
+    more than alpha, as in the released code). If there are too few, the nearest other rows fill the group. Ties are in
+    the order of rows, k/2 is rounded half to even, and k is at most the number of rows.
+
+    With a gallery, the rows are queries: N(q) is the k + 1 nearest gallery rows, g is kept if q is among the k + 1
+    nearest queries of g, and expansions stay within the gallery. The first column of `members` then indexes queries,
+    the others gallery rows. Memory: O(n k) and a few rows of the distance matrix.
+
+    >>> found = reciprocal_groups(np.array([[0.0], [1.0], [1.5], [9.0]]), k=1, size=2)
+    >>> found.members.tolist(), found.reciprocal_size.tolist()
+    ([[0, 1], [1, 2], [2, 1], [3, 2]], [1, 2, 2, 1])
+    """
+    there = len(rows) if gallery is None else len(gallery) + 1
+    if size > there:
+        raise BadInput(f"The group size is {size}, but there are only {there} rows.")
+    if gallery is None:
+        lists = _with_itself(rows, k)
+        back, halves = lists, lists[:, : round(k / 2) + 1]
+    else:
+        lists = nearest_lists(rows, min(k + 1, len(gallery)), gallery)
+        back, halves = nearest_lists(gallery, min(k + 1, len(rows)), rows), _with_itself(gallery, round(k / 2))
+    own = torch.from_numpy(lists), _mutual(lists, back)
+    theirs = torch.from_numpy(np.ascontiguousarray(halves)), _mutual(halves, halves)
+    alone = gallery is None
+    members, expanded_size = np.empty((len(rows), size), np.int64), np.empty(len(rows), np.int64)
+    members[:, 0] = np.arange(len(rows))
+    for queries, values in similarity_blocks(searched(rows, gallery), distance="euclidean"):
+        asked = torch.from_numpy(queries)
+        union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
+        expanded_size[queries] = union.sum(1).numpy()
+        if alone:  # the row itself comes first, even with duplicates
+            values[torch.arange(len(asked)), asked] = torch.inf
+        first = 0 if alone else 1
+        if size > first:
+            members[queries, first:] = _members(values, union, size - first).numpy()
+    return Reciprocal(members, own[1].sum(1).numpy(), expanded_size)
+
+
+def _with_itself(rows: Array, k: int) -> Array:
+    return np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, min(k, len(rows) - 1))), axis=1)
+
+
+def _mutual(lists: Array, back: Array) -> Tensor:
+    """For every entry g of the list of q, whether q is in back[g]."""
+    found = np.empty(lists.shape, dtype=bool)
+    step = max(1, _ENTRIES // (lists.shape[1] * back.shape[1]))
+    for start in range(0, len(lists), step):
+        part = slice(start, start + step)
+        asked = np.arange(start, start + len(lists[part]))
+        found[part] = (back[lists[part]] == asked[:, None, None]).any(axis=2)
+    return torch.from_numpy(found)
+
+
+def _expanded(
+    lists: Tensor, stays: Tensor, halves: Tensor, mutual: Tensor, columns: int, *, alpha: float, strict: bool
+) -> Tensor:
+    """`[queries, columns]`: mask of R(q, k) and of each R(g, k/2) that is mostly within it.
+
+    lists: N(q, k) of some queries, with the mask of R(q, k). halves, mutual: the same for all g and k/2.
+    """
+    inside = torch.zeros(len(lists), columns, dtype=torch.bool).scatter_(1, lists, stays)
+    offered, valid = halves[lists], mutual[lists]  # [queries, list, half]
+    shared = (inside.gather(1, offered.flatten(1)).view_as(offered) & valid).sum(2)
+    needed = alpha * valid.sum(2).double()
+    joins = stays & (shared > needed if strict else shared >= needed)
+    query, place, half = (valid & joins[:, :, None]).nonzero(as_tuple=True)
+    inside[query, offered[query, place, half]] = True
+    return inside
+
+
+def _members(values: Tensor, union: Tensor, size: int) -> Tensor:
+    """The nearest rows of the union, then the nearest other rows."""
+    both = torch.cat([largest(values.masked_fill(mask, -torch.inf), size) for mask in (~union, union)], dim=1)
+    count, slot = union.sum(1, keepdim=True).clamp_max(size), torch.arange(size)
+    return both.gather(1, torch.where(slot < count, slot, size + slot - count))

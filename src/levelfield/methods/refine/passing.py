@@ -15,8 +15,7 @@ from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, finite_rows
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.methods.refine.clusters import CLUSTERINGS
-from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_lists
-from levelfield.methods.refine.reciprocal import reciprocal_groups
+from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_lists, reciprocal_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import Count, accepted, check_settings, check_values, checked

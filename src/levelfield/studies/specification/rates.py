@@ -1,6 +1,6 @@
 """A method's settings under conditions with `rates: published`, and the origin of its rates for the ledger.
 
-The rule is in `levelfield.methods.rates`.
+The rule is in `levelfield.methods._parameters`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from levelfield import methods, objectives
-from levelfield.methods.rates import multipliers, published_rates
+from levelfield.methods._parameters import multipliers, published_rates
 from levelfield.registry import is_file_reference, is_pml_reference
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.training import Conditions

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Unpack
 import numpy as np
 from annotated_types import Ge
 
-from levelfield.batching.base import Labels, Promise
-from levelfield.batching.pool import draw_candidates, draw_groups
-from levelfield.batching.remembering import Remembered, Remembering
+from levelfield.batching._base import Labels, Promise
+from levelfield.batching._groups import draw_candidates, draw_groups
+from levelfield.batching._memory import Remembered, Remembering
 from levelfield.errors import BadSpecification
 from levelfield.settings import Count
 

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 from annotated_types import Ge
 
-from levelfield.batching.base import Labels, Promise
-from levelfield.batching.pool import complete, draw_images
-from levelfield.batching.remembering import Remembered, Remembering
+from levelfield.batching._base import Labels, Promise
+from levelfield.batching._groups import complete, draw_images
+from levelfield.batching._memory import Remembered, Remembering
 from levelfield.errors import BadSpecification
 
 

@@ -1,0 +1,166 @@
+"""Whether a batching fits an objective and the data, and statistics of its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from levelfield.batch_layout import Layout
+from levelfield.batching._base import Batching
+from levelfield.batching._registry import create, names
+from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+
+
+def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: int = 4) -> Layout:
+    """The largest layout up to classes x per_class in which at least half of the classes repeat no image.
+
+    `labels`: labels of the training images.
+
+    >>> print(fit_batch(np.repeat(np.arange(10), 8)).change)
+    The batch is 10x4 instead of 25x4: there are 10 training classes.
+    """
+    _, sizes = np.unique(np.asarray(labels), return_counts=True)
+    if len(sizes) < 2 or sizes.max() < 2:
+        raise BadInput(
+            f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; training "
+            "needs at least two classes, one of them with two images."
+        )
+    reasons = []
+    if len(sizes) < classes:
+        reasons.append(f"there are {len(sizes)} training classes")
+    usual = int(np.sort(sizes)[len(sizes) // 2])
+    fitted = max(min(per_class, usual), min(per_class, 2))
+    if fitted < per_class:
+        reasons.append(f"a typical class has {usual} image{'s' if usual > 1 else ''}")
+    count = min(classes, len(sizes))
+    if count * fitted > sizes.sum():
+        count = int(sizes.sum()) // fitted
+        if count < 2:
+            raise BadInput(f"{sizes.sum()} training images are too few for a batch of two classes.")
+        reasons.append(f"there are {sizes.sum()} training images")
+    change = f"The batch is {count}x{fitted} instead of {classes}x{per_class}: {', '.join(reasons)}." if reasons else ""
+    return Layout(count, fitted, change)
+
+
+class Fit(NamedTuple):
+    """`by chance`: some batches may have no usable tuples; such steps are counted as idle."""
+
+    verdict: Literal["yes", "by chance", "no"]
+    reason: str = ""
+
+
+def fits(batching: Batching, objective: Any) -> Fit:
+    """Whether the batches meet the needs of `objective` (or its facts). A custom objective without facts always fits.
+
+    >>> from levelfield.objectives import describe
+    >>> fits(create("spc", [0, 0, 1, 1], batch_size=2, samples_per_class=1), describe("triplet"))
+    Fit(verdict='no', reason='it needs 2 images of a class in a batch, but batches have at most 1')
+    >>> fits(create("random", [0, 0, 1, 1, 2, 2], batch_size=3), describe("triplet")).verdict
+    'by chance'
+    """
+    least: tuple[int, int] | None = getattr(getattr(objective, "facts", objective), "least", None)
+    if least is None:
+        return Fit("yes")
+    classes, together = least
+    promise = batching.promise()
+    if promise.most < together:
+        return Fit("no", f"it needs {together} images of a class in a batch, but batches have at most {promise.most}")
+    if promise.most_classes is not None and promise.most_classes < classes:
+        return Fit("no", f"it needs {classes} classes in a batch, but batches have at most {promise.most_classes}")
+    if batching.batch_size < (least_images := classes + together - 1):
+        return Fit("no", f"it needs {least_images} images in a batch, but batches have {batching.batch_size}")
+    if promise.together < together:
+        return Fit("by chance", f"a batch may lack {together} images of the same class")
+    if promise.classes < classes:
+        return Fit("by chance", f"a batch may have fewer than {classes} classes")
+    return Fit("yes")
+
+
+def check_fit(batching: Batching, objective: Any) -> None:
+    """Refuse a batching that never meets the needs of the objective, and name batchings that do."""
+    found = fits(batching, objective)
+    if found.verdict == "no":
+        who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
+        others = fitting(batching, objective)
+        hint = f" These fit with their defaults: {', '.join(others)}." if others else " No batching of this size fits."
+        raise BadSpecification(
+            f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
+            f"'{who}': {found.reason}.{hint}"
+        )
+
+
+def fitting(batching: Batching, objective: Any) -> list[str]:
+    """Names of the batchings that always fit, for the same labels and batch size."""
+    found = []
+    for name in names():
+        try:
+            other = create(name, batching.labels, batch_size=batching.batch_size, batches_per_epoch=batching.batches)
+        except LevelfieldError:  # not possible for these labels or this size
+            continue
+        if fits(other, objective).verdict == "yes":
+            found.append(name)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PlanReport:
+    """Arrays are per batch; the other three are per epoch."""
+
+    classes: np.ndarray  # distinct classes
+    repeats: np.ndarray  # entries that repeat an image of the batch
+    max_per_class: np.ndarray  # entries of the most frequent class
+    min_per_class: np.ndarray  # entries of the rarest class in the batch
+    anchors_with_positive: np.ndarray  # entries with a different image of their class in the batch
+    coverage: float  # distinct images / images
+    max_uses: int  # of any image
+    classes_seen: int
+
+    def summary(self) -> dict[str, float]:
+        """Summary of the epoch: means over batches, and epoch totals."""
+        return {
+            "batches": len(self.classes),
+            "classes": float(self.classes.mean()),
+            "repeats": float(self.repeats.mean()),
+            "anchors_with_positive": float(self.anchors_with_positive.mean()),
+            "coverage": self.coverage,
+            "max_uses": self.max_uses,
+            "classes_seen": self.classes_seen,
+        }
+
+
+def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
+    """Statistics of `plan` [batches, size], positions in `labels`.
+
+    >>> facts = report(np.array([0, 0, 1, 1]), np.array([[0, 1, 2, 2]]))
+    >>> facts.classes.tolist(), facts.repeats.tolist(), facts.anchors_with_positive.tolist(), facts.coverage
+    ([2], [1], [2], 0.75)
+    """
+    labels, plan = np.asarray(labels), np.asarray(plan, dtype=np.int64)
+    dense = np.unique(labels, return_inverse=True)[1]
+    uses = np.bincount(plan.ravel(), minlength=len(labels))
+    batch, places, images = _classes_of_batches(dense[plan], plan)
+    first = np.flatnonzero(np.r_[True, np.diff(batch) != 0])  # where a batch begins
+    return PlanReport(
+        classes=np.add.reduceat(np.ones_like(places), first),
+        repeats=plan.shape[1] - np.add.reduceat(images, first),
+        max_per_class=np.maximum.reduceat(places, first),
+        min_per_class=np.minimum.reduceat(places, first),
+        anchors_with_positive=np.add.reduceat(np.where(images > 1, places, 0), first),
+        coverage=float(np.count_nonzero(uses) / len(labels)),
+        max_uses=int(uses.max()),
+        classes_seen=len(np.unique(dense[plan])),
+    )
+
+
+def _classes_of_batches(classes: np.ndarray, plan: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each class in each batch: index of the batch, number of entries, number of distinct images."""
+    batch = np.repeat(np.arange(len(plan)), plan.shape[1])
+    order = np.lexsort((plan.ravel(), classes.ravel(), batch))
+    batch, label, image = batch[order], classes.ravel()[order], plan.ravel()[order]
+    new_class = np.r_[True, (np.diff(batch) != 0) | (np.diff(label) != 0)]
+    new_image = new_class | np.r_[True, np.diff(image) != 0]
+    begin = np.flatnonzero(new_class)
+    return batch[begin], np.diff(np.r_[begin, len(batch)]), np.add.reduceat(new_image.astype(np.int64), begin)
