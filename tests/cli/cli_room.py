@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,35 @@ class Ended:
 
 
 Levelfield = Callable[..., Ended]
+
+PICTURE = "photos/class 00/0.png"
+# commands that read the folder of a study or of a run
+COMMANDS = {
+    "report": ["report", "STUDY"],
+    "leaks": ["report", "STUDY", "--leaks"],
+    "figure": ["report", "STUDY", "--figure", "distributions"],
+    "evaluate": ["evaluate", "RUN"],
+    "refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
+    "corrupt": ["corrupt", "RUN", "--only", "jpeg"],
+    "threshold": ["threshold", "RUN", "--choose-on", "training"],
+    "embed": ["embed", "RUN", "photos/class 00", "--out", "e.npy", "--force"],
+    "search": ["search", "RUN", "--gallery", "photos/class 00", PICTURE],
+    "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
+    "maps": ["maps", "RUN", "--image", PICTURE, "--out", "m.png"],
+    "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
+    "ranks": ["ranks", "STUDY"],
+    "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
+    "tune": ["tune", "STUDY/study.yaml", "--trials", "1"],
+    "compare --trials": ["compare", "STUDY/study.yaml", "--trials", "1"],
+    "compare": ["compare", "STUDY/study.yaml", "name=again"],
+    "list": ["list", "methods"],
+}
+
+
+def placed(words: Sequence[str], places: Mapping[str, str]) -> list[str]:
+    """The words of a command with the places of STUDY, RUN and OTHER."""
+    parts = [word.partition("/") for word in words]
+    return [places.get(first, first) + slash + rest for first, slash, rest in parts]
 
 
 def make_photos(folder: Path, *, classes: int = 8, each: int | Sequence[int] = 4, side: int = 32) -> Path:

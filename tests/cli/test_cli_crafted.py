@@ -15,27 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from cli_room import Levelfield
+from cli_room import COMMANDS, Levelfield, placed
 
 from levelfield.studies.runs.folder.files import read_finished, read_training, write_finished, write_training
 
-PICTURE = "photos/class 00/0.png"
-COMMANDS = {
-    "report": ["report", "STUDY"],
-    "leaks": ["report", "STUDY", "--leaks"],
-    "figure": ["report", "STUDY", "--figure", "distributions"],
-    "evaluate": ["evaluate", "RUN"],
-    "refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
-    "corrupt": ["corrupt", "RUN", "--only", "jpeg"],
-    "threshold": ["threshold", "RUN", "--choose-on", "training"],
-    "embed": ["embed", "RUN", "photos/class 00", "--out", "e.npy", "--force"],
-    "search": ["search", "RUN", "--gallery", "photos/class 00", PICTURE],
-    "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
-    "maps": ["maps", "RUN", "--image", PICTURE, "--out", "m.png"],
-    "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
-    "ranks": ["ranks", "STUDY"],
-    "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
-}
 MODEL = ("embed", "search", "export", "maps", "corrupt", "threshold", "ensemble")
 SPECIFICATION = ("corrupt", "threshold", "refine", "ensemble", "export")
 STUDY = ("report", "leaks", "figure", "ranks", "train")
@@ -157,8 +140,7 @@ def test_a_crafted_folder_gives_one_message_and_nothing_else(
     seal(run)
     there = {path for path in compared.rglob("*") if study not in path.parents}
     for command in commands:
-        first = [word.partition("/") for word in COMMANDS[command]]
-        ended = levelfield(*(places.get(head, head) + slash + rest for head, slash, rest in first))
+        ended = levelfield(*placed(COMMANDS[command], places))
         assert "Traceback" not in ended.err, (command, ended.err)
         assert ended.code == 0 or ended.error, command
     made = {path for path in compared.rglob("*") if study not in path.parents} - there

@@ -40,14 +40,9 @@ def test_a_sample_says_that_it_is_one(levelfield: Levelfield, arrays: Path) -> N
     found = content["metrics"]["map@r"]["interval"]
     assert found["all_queries"] == [right.intervals["map@r"].low, right.intervals["map@r"].high]
     assert "|sample:50of600-seed3|" in content["metrics"]["map@r"]["signature"]
-
-
-def test_a_sample_without_intervals(levelfield: Levelfield, arrays: Path) -> None:
-    said = levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0").printed
-    assert "SAMPLE" in said
-    assert "all queries" not in said.replace("All", "all").split("SAMPLE")[0]
-    content = json.loads(levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0", "--json").printed)
-    assert "interval" not in content["metrics"]["mrr"]
+    assert (
+        "all queries" not in levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0").printed.split("SAMPLE")[0]
+    )
 
 
 def test_a_sample_of_everything_is_the_whole(levelfield: Levelfield, arrays: Path) -> None:
@@ -120,17 +115,6 @@ def test_options_that_do_not_fit_are_refused(
     assert message in " ".join(ended.error.split())
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda: Path("e.npy").write_bytes(Path("e.npy").read_bytes()[:-100]), "truncated or damaged"),
-        (lambda: Path("e.npy").write_bytes(b"not an array"), "is not an array"),
-        (lambda: np.save("y.npy", np.arange(599)), "600 embeddings but 599 labels"),
-        (lambda: np.save("e.npy", np.zeros(600, np.float32)), "expected numbers of shape (rows, dim)"),
-        (lambda: np.save("e.npy", np.full((600, 2), "a")), "expected numbers"),
-    ],
-)
-def test_damaged_files_are_refused(levelfield: Levelfield, arrays: Path, damage: object, message: str) -> None:
-    damage()  # type: ignore[operator]
-    ended = levelfield("evaluate", *ARRAYS, "--sample", "5")
-    assert message in " ".join(ended.error.split())
+def test_a_truncated_file_is_refused(levelfield: Levelfield, arrays: Path) -> None:
+    Path("e.npy").write_bytes(Path("e.npy").read_bytes()[:-100])
+    assert "truncated or damaged" in levelfield("evaluate", *ARRAYS, "--sample", "5").error

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_room import Levelfield
+from cli_room import COMMANDS, Levelfield, placed
 
 from levelfield.embedder import load, model_files
 from levelfield.errors import NotTrusted
@@ -49,26 +49,6 @@ REFERENCES = {
     "figure": lambda spec: spec.get("study", {}).update(figures=["evil.py:photos"]),
     "corruption": lambda spec: spec.get("study", {}).update(corruptions=["evil.py:photos"]),
 }
-COMMANDS = {
-    "report": ["report", "STUDY"],
-    "report --leaks": ["report", "STUDY", "--leaks"],
-    "report --figure": ["report", "STUDY", "--figure", "distributions"],
-    "evaluate": ["evaluate", "RUN"],
-    "evaluate --refine": ["evaluate", "RUN", "--refine", "kmeans:clusters=2"],
-    "corrupt": ["corrupt", "RUN", "--only", "jpeg"],
-    "threshold": ["threshold", "RUN", "--choose-on", "training"],
-    "embed": ["embed", "RUN", "photos", "--out", "e.npy"],
-    "search": ["search", "RUN", "--gallery", "photos", "photos/class 00/0.png"],
-    "export": ["export", "RUN", "--to", "safetensors", "--out", "exported"],
-    "maps": ["maps", "RUN", "--image", "photos/class 00/0.png", "--out", "m.png"],
-    "ensemble": ["ensemble", "RUN", "OTHER", "--out", "both"],
-    "ranks": ["ranks", "STUDY"],
-    "train": ["train", "STUDY/study.yaml", "--method", "contrastive"],
-    "tune": ["tune", "STUDY/study.yaml", "--trials", "1"],
-    "compare --trials": ["compare", "STUDY/study.yaml", "--trials", "1"],
-    "compare": ["compare", "STUDY/study.yaml", "name=again"],
-    "list": ["list", "methods"],
-}
 NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "export", "maps", "ensemble", "list")
 
 
@@ -100,26 +80,20 @@ def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str
 def test_no_command_runs_code_that_a_folder_names(kind: str, compared: Path, levelfield: Levelfield) -> None:
     places = stranger(compared, REFERENCES[kind])
     for name, words in COMMANDS.items():
-        told = [_placed(word, places) for word in words]
-        ended = levelfield(*told)
+        ended = levelfield(*placed(words, places))
         assert "Traceback" not in ended.err, (name, ended.err)
         assert not (compared / "canary").exists(), name
         if kind == "method" and name in NEEDS_NO_CODE:
             assert ended.code == 0, (name, ended.err)
 
 
-def _placed(word: str, places: dict[str, str]) -> str:
-    first, slash, rest = word.partition("/")
-    return places.get(first, first) + slash + rest
-
-
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
-        ("method", "evaluate --refine"),
+        ("method", "refine"),
         ("data", "threshold"),
         ("data", "corrupt"),
-        ("data", "report --leaks"),
+        ("data", "leaks"),
         ("method", "train"),
         ("metric", "report"),
         ("figure", "report"),
@@ -129,7 +103,7 @@ def test_what_needs_code_names_the_file_and_takes_trust(
     kind: str, command: str, compared: Path, levelfield: Levelfield
 ) -> None:
     places = stranger(compared, REFERENCES[kind])
-    words = [_placed(word, places) for word in COMMANDS[command]]
+    words = placed(COMMANDS[command], places)
     told = levelfield(*words).error
     assert "--trust evil.py" in told
     levelfield(*words, "--trust", "evil.py")
@@ -145,7 +119,7 @@ def test_a_model_whose_backbone_is_code_takes_trust(command: str, compared: Path
     text = yaml.safe_dump({key: value for key, value in facts.items() if key != "checksum"}, sort_keys=False)
     described.write_text(f"{text}checksum: '{model_files._checksum(text, described.with_name('model.safetensors'))}'\n")
     (compared / "evil.py").write_text(EVIL + NETWORK)
-    words = [_placed(word, places) for word in COMMANDS[command]]
+    words = placed(COMMANDS[command], places)
     assert "--trust evil.py" in levelfield(*words).error
     with pytest.raises(NotTrusted):
         load(places["RUN"])

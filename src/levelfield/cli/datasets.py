@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, checking_images, console, say
-from levelfield.cli.options import JsonOption
+from levelfield.cli.options import JsonOption, SkipOption
 from levelfield.errors import BadSpecification
 from levelfield.trust import trust
 from levelfield.wording import plural
@@ -86,9 +86,7 @@ def leaks(
     allow_incomplete: Annotated[
         bool, typer.Option("--allow-incomplete", help="Continue if counts differ from the official ones.")
     ] = False,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
-    ] = False,
+    skip_unreadable: SkipOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find classes, identical images and near-duplicates that are on both sides of the split.

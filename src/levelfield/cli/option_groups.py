@@ -12,21 +12,12 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from levelfield.cli.options import (
-    CacheOption,
     CompactOption,
-    DataOption,
     DeviceOption,
     FullOption,
-    JobsOption,
-    MiniOption,
-    OnOption,
     OutOption,
-    PageOption,
-    RayOption,
     RootOption,
-    ShipOption,
     SkipOption,
-    SmallOption,
     TrustOption,
     WorkersOption,
 )
@@ -36,11 +27,17 @@ from levelfield.cli.options import (
 class Source:
     """The study: a variant of a named one, or one for the user's photos."""
 
-    data: DataOption = None
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
+    ] = None
     root: RootOption = None
-    mini: MiniOption = False
-    small: SmallOption = False
-    on: OnOption = None
+    mini: Annotated[bool, typer.Option("--mini", help="The study in minutes: embedded data, frozen network.")] = False
+    small: Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")] = (
+        False
+    )
+    on: Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")] = (
+        None
+    )
     skip_unreadable: SkipOption = False
     trust_files: TrustOption = None
 
@@ -52,16 +49,31 @@ class Place:
     out: OutOption = Path("runs")
     device: DeviceOption = "auto"
     workers: WorkersOption = None
-    cache: CacheOption = None
+    cache: Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")] = None
 
 
 @dataclass(frozen=True)
 class Parallel:
     """How many runs at once, and on which machines."""
 
-    jobs: JobsOption = 1
-    ray: RayOption = None
-    ship_features: ShipOption = False
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per GPU, or per core without one."),
+    ] = 1
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="[ADDRESS]",
+            help="Give the runs to Ray: to a cluster (HOST:PORT, auto or RAY_ADDRESS), else to a Ray on this machine.",
+        ),
+    ] = None
+    ship_features: Annotated[
+        bool,
+        typer.Option(
+            "--ship-features", help="With --ray: send computed features to nodes that do not have the images."
+        ),
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,7 @@ class Output:
     """What the report of a comparison holds."""
 
     compact: CompactOption = False
-    page: PageOption = True
+    page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, a page with the images.")] = True
     full: FullOption = False
 
 

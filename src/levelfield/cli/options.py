@@ -17,16 +17,10 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
 ]
 StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")]
-DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
-]
 BackbonesOption = Annotated[
     str | None,
     typer.Option("--backbones", help="With --data: compare networks, e.g. tf_efficientnet_lite0,mobilenetv2."),
 ]
-MiniOption = Annotated[bool, typer.Option("--mini", help="The study in minutes: embedded data, frozen network.")]
-SmallOption = Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")]
-OnOption = Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
 
 
@@ -42,24 +36,9 @@ DeviceOption = Annotated[
     str,
     typer.Option("--device", help="auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps.", callback=_computes),
 ]
-JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per GPU, or per core without one.")
-]
 ProcessesOption = Annotated[
     int | None,
     typer.Option("--processes", min=1, help="Processes per run; each embeds its share of every batch."),
-]
-RayOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="[ADDRESS]",
-        help="Give the runs to Ray: to a cluster (HOST:PORT, auto or RAY_ADDRESS), else to a Ray on this machine.",
-    ),
-]
-ShipOption = Annotated[
-    bool,
-    typer.Option("--ship-features", help="With --ray: send computed features to nodes that do not have the images."),
 ]
 WorkersOption = Annotated[
     int | None,
@@ -70,7 +49,6 @@ WorkersOption = Annotated[
         callback=lambda workers: _decoding_with(workers),
     ),
 ]
-CacheOption = Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")]
 RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
 ImagesOption = Annotated[
     Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
@@ -79,7 +57,6 @@ FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons 
 CompactOption = Annotated[
     bool, typer.Option("--compact", help="Also compare float32 with float16, int8, bits and fewer dimensions.")
 ]
-PageOption = Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, a page with the images.")]
 TimeOption = Annotated[
     str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
 ]
