@@ -106,13 +106,13 @@ class FileRows:
 
     def _in_runs(self, rows: Array) -> Array:
         """Read rows that follow each other at once, unless there is something between them."""
-        found = np.empty((len(rows), self.shape[1]), self.stored)
+        result = np.empty((len(rows), self.shape[1]), self.stored)
         width = self.shape[1] * self.stored.itemsize
-        whole, content = self.stride == width, found.view(np.uint8).reshape(-1)
+        whole, content = self.stride == width, result.view(np.uint8).reshape(-1)
         begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1) if whole else np.arange(len(rows))
         for begin, end in itertools.pairwise([*begins.tolist(), len(rows)]):
             self._read(content[begin * width : end * width], int(rows[begin]))
-        return found
+        return result
 
     def _read(self, target: Array, row: int) -> Array:
         """Fill the bytes of `target`, from the beginning of a row on."""
@@ -130,6 +130,6 @@ class FileRows:
         return target
 
     def _copy(self, shape: tuple[int, int], kind: np.dtype[Any]) -> FileRows:
-        made = FileRows(self.path, self.stored, self.begin, shape, self.stride)
-        made.dtype = kind
-        return made
+        copy = FileRows(self.path, self.stored, self.begin, shape, self.stride)
+        copy.dtype = kind
+        return copy

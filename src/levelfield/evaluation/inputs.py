@@ -135,8 +135,8 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     bad = _infinite(rows)
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows contain NaN or infinity; the first is row {bad[0]}.")
-    found: Array = rows
-    return found
+    checked: Array = rows
+    return checked
 
 
 def check_dim(dim: int, columns: int, name: str) -> None:
@@ -172,11 +172,11 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
 
 def _infinite(rows: Array) -> Array:
     """Rows with NaN or infinity, checked a few at a time so that a memory-mapped file is not loaded as a whole."""
-    found = [
+    infinite = [
         np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
         for start in range(0, len(rows), _CHUNK)
     ]
-    return np.concatenate(found)
+    return np.concatenate(infinite)
 
 
 def _ids(values: Any, queries: int, gallery: int) -> Array:

@@ -8,8 +8,7 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, Arrays, as_array
-
-_ROWS = 4096  # normalised at a time, in float64
+from levelfield.evaluation.search.distances import unit_rows
 
 
 def joined(members: Sequence[Arrays]) -> Array:
@@ -23,15 +22,9 @@ def joined(members: Sequence[Arrays]) -> Array:
     array([[ 0.6,  0.8,  1. ],
            [ 0. ,  0. , -1. ]], dtype=float32)
     """
-    arrays = [as_array(rows, f"member {place}") for place, rows in enumerate(members)]
+    arrays = [np.ascontiguousarray(as_array(rows, f"member {number}")) for number, rows in enumerate(members)]
     _check(arrays)
-    ends = np.cumsum([rows.shape[1] for rows in arrays])
-    together = np.empty((len(arrays[0]), int(ends[-1])), dtype=np.float32)
-    for rows, end in zip(arrays, ends, strict=True):
-        for first in range(0, len(rows), _ROWS):
-            block = slice(first, first + _ROWS)
-            together[block, end - rows.shape[1] : end] = _unit(rows[block])
-    return together
+    return np.concatenate([unit_rows(rows, np.float32) for rows in arrays], axis=1)
 
 
 def separated(figures: Iterable[float]) -> float:
@@ -43,22 +36,14 @@ def separated(figures: Iterable[float]) -> float:
     return float(np.mean([float(figure) for figure in figures]))
 
 
-def _unit(rows: Array) -> Array:
-    values = np.array(rows, dtype=np.float64, order="C")
-    largest = np.abs(values).max(axis=1, keepdims=True, initial=0.0)  # first, so that no square overflows
-    values /= np.where(largest == 0, 1.0, largest)
-    length = np.sqrt((values * values).sum(axis=1, keepdims=True))
-    return values / np.where(length == 0, 1.0, length)
-
-
 def _check(members: Sequence[Array]) -> None:
     if not members:
         raise BadInput("No members to join: pass at least one.")
-    for place, rows in enumerate(members):
+    for number, rows in enumerate(members):
         if rows.ndim != 2:
-            raise BadInput(f"Member {place} has shape {rows.shape}; expected (images, dim).")
+            raise BadInput(f"Member {number} has shape {rows.shape}; expected (images, dim).")
         if len(rows) != len(members[0]):
             raise BadInput(
-                f"Member {place} has {len(rows)} rows but member 0 has {len(members[0])}: all members need the same "
+                f"Member {number} has {len(rows)} rows but member 0 has {len(members[0])}: all members need the same "
                 "images in the same order."
             )

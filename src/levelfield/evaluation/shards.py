@@ -61,7 +61,7 @@ def _in_order(pipes: dict[Connection, Any], blocks: Iterator[QueryBlock]) -> Ite
     """Send each block to a free process; yield the results in the order of the blocks."""
     done: dict[int, Array] = {}
     busy: dict[Connection, int] = {}
-    sent = given = 0
+    sent = next_one = 0
     free = list(pipes)
     while True:
         while free and (block := next(blocks, None)) is not None:
@@ -73,18 +73,18 @@ def _in_order(pipes: dict[Connection, Any], blocks: Iterator[QueryBlock]) -> Ite
             return
         for pipe in (one for one in wait(list(busy)) if isinstance(one, Connection)):
             try:
-                found = pipe.recv()
+                result = pipe.recv()
             except (EOFError, OSError) as error:
                 pipes[pipe].join(processes.PATIENCE)
                 why = processes.end_of(pipes[pipe].exitcode)
                 raise RunFailed(f"A worker of the evaluation failed: {why}. Use fewer --jobs.") from error
-            if isinstance(found, LevelfieldError):
-                raise found
-            done[busy.pop(pipe)] = found
+            if isinstance(result, LevelfieldError):
+                raise result
+            done[busy.pop(pipe)] = result
             free.append(pipe)
-        while given in done:
-            yield done.pop(given)
-            given += 1
+        while next_one in done:
+            yield done.pop(next_one)
+            next_one += 1
 
 
 def _serve(pipe: Connection, job: Job, threads: int) -> None:

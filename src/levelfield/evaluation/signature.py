@@ -52,34 +52,27 @@ class Signature:
     representation: Representation
 
     def __str__(self) -> str:
-        made, shown = self.definition, self.representation
+        score, rows = self.definition, self.representation
         parts = [
-            made.metric,
-            f"self:{made.self_excluded}",
-            f"ties:{made.ties}",
-            f"lone:{made.lone}",
-            f"avg:{made.average}",
-            f"dist:{made.distance}",
-            f"q:{made.queries}",
-            f"g:{made.gallery}",
+            score.metric,
+            f"self:{score.self_excluded}",
+            f"ties:{score.ties}",
+            f"lone:{score.lone}",
+            f"avg:{score.average}",
+            f"dist:{score.distance}",
+            f"q:{score.queries}",
+            f"g:{score.gallery}",
         ]
-        parts += [f"clusters:{made.clusterer}"] if made.clusterer != "none" else []
-        parts += [f"sample:{made.sample}"] if made.sample != "none" else []
-        parts += [f"v:{made.engine}", f"dim:{shown.dim}", f"bits:{shown.bits}", f"norm:{shown.norm}"]
-        parts += [f"refined:{shown.refined}"] if shown.refined != "none" else []
-        parts += [f"ensemble:{shown.ensemble}"] if shown.ensemble != 1 else []
+        parts += [f"clusters:{score.clusterer}"] if score.clusterer != "none" else []
+        parts += [f"sample:{score.sample}"] if score.sample != "none" else []
+        parts += [f"v:{score.engine}", f"dim:{rows.dim}", f"bits:{rows.bits}", f"norm:{rows.norm}"]
+        parts += [f"refined:{rows.refined}"] if rows.refined != "none" else []
+        parts += [f"ensemble:{rows.ensemble}"] if rows.ensemble != 1 else []
         return "|".join(parts)
 
     def declared(self, **changes: Any) -> Signature:
         """Copy with facts of the representation that only the caller knows: `refined=`, `ensemble=`."""
         return replace(self, representation=replace(self.representation, **changes))
-
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        return {"definition": {**vars(self.definition)}, "representation": {**vars(self.representation)}}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, dict[str, Any]]) -> Signature:
-        return cls(Definition(**content["definition"]), Representation(**content["representation"]))
 
 
 def compatible(first: Signature, second: Signature) -> bool:

@@ -48,9 +48,9 @@ def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
         if not header.size:
             return np.zeros(header.shape, header.dtype)
         mapped: Any = np.memmap
-        found: Any = mapped(file, header.dtype, "r", header.begin, header.shape, "FC"[not header.by_columns])
-        found.filename = os.path.abspath(path)  # numpy knows it only of files that it opens itself
-        array: np.ndarray = found
+        memmap: Any = mapped(file, header.dtype, "r", header.begin, header.shape, "FC"[not header.by_columns])
+        memmap.filename = os.path.abspath(path)  # numpy knows it only of files that it opens itself
+        array: np.ndarray = memmap
         return array
 
 
@@ -112,8 +112,8 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds
 @lru_cache(256)
 def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Parse a header of version 1.0. Cached: parsing is slow, and the headers of runs are all alike."""
-    found: tuple[tuple[int, ...], bool, np.dtype] = np.lib.format.read_array_header_1_0(io.BytesIO(text))
-    return found
+    header: tuple[tuple[int, ...], bool, np.dtype] = np.lib.format.read_array_header_1_0(io.BytesIO(text))
+    return header
 
 
 def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:

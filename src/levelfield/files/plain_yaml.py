@@ -186,7 +186,9 @@ _Plain.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
     for first, resolvers in _Plain.yaml_implicit_resolvers.items()
 }
-_Loader.yaml_implicit_resolvers = {first: list(found) for first, found in _Plain.yaml_implicit_resolvers.items()}
+_Loader.yaml_implicit_resolvers = {
+    first: list(resolvers) for first, resolvers in _Plain.yaml_implicit_resolvers.items()
+}
 # YAML 1.1 reads 1e-3 as text, because it has no decimal point
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$"), list("-+.0123456789")

@@ -80,10 +80,10 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
 def checksum(path: Path) -> str:
     """Digest of a file's content."""
     with opened(path) as file:
-        found = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(digest_size=16)
         while block := file.read(MEGABYTE):
-            found.update(block)
-        return found.hexdigest()
+            digest.update(block)
+        return digest.hexdigest()
 
 
 def damaged(path: Path, why: str) -> Damaged:

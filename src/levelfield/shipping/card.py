@@ -92,8 +92,8 @@ def _figures(measured: Measured | None, facts: Mapping[str, Any], result: Result
         ]
     rows = []
     for name, (before, now) in measured.figures.items():
-        found = measured.original.intervals[name]
-        ends = f"{found.low:.4f} to {found.high:.4f}" if math.isfinite(found.low) else "needs 5 test classes"
+        interval = measured.original.intervals[name]
+        ends = f"{interval.low:.4f} to {interval.high:.4f}" if math.isfinite(interval.low) else "needs 5 test classes"
         rows.append([name, f"{before:.4f}", ends, f"{now:.4f}"])
     counted = f"{measured.original.n_queries:,} test images of {len(measured.original.classes):,} classes"
     return [
@@ -106,17 +106,17 @@ def _figures(measured: Measured | None, facts: Mapping[str, Any], result: Result
 def _threshold(measured: Measured | None) -> list[str]:
     if measured is None:
         return ["Not chosen: the exported model was not measured (--no-measure)."]
-    found = measured.threshold
-    if found is None:
+    threshold = measured.threshold
+    if threshold is None:
         return [
             f"Not chosen. {measured.no_threshold} On the training classes, on which it looks better than it is: "
             "`levelfield threshold RUN --choose-on training`"
         ]
-    low, high = found.interval
+    low, high = threshold.interval
     ends = f" (95 % interval {low:.3f} to {high:.3f})" if math.isfinite(low) else ""
     lines = [
-        f"Two images count as the same class from a cosine of {found.value:.3f}{ends}: equal rates of both errors on "
-        "the validation classes."
+        f"Two images count as the same class from a cosine of {threshold.value:.3f}{ends}: equal rates of both errors "
+        "on the validation classes."
     ]
     matched = measured.unknowns
     return lines if matched is None else [*lines, "", unknowns_text(plain(matched))]

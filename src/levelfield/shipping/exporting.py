@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
 from levelfield.shipping.formats import FORMATS, Format
-from levelfield.shipping.index.decision import plain
+from levelfield.shipping.index.decision import known, plain
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
 from levelfield.shipping.plain import PlainNetwork, common_view
 from levelfield.studies.runs.finished import how_refined
@@ -76,24 +75,24 @@ def export(
     images = TestImages.of(home) if measured else None
     model = load(home)
     check_view(common_view(model))
-    with temporary_folder(out) as made:
-        found = _written(home, model, chosen, made, images, int8=int8, progress=progress)
-        _place(made, out)
+    with temporary_folder(out) as folder:
+        measured_again = _written(home, model, chosen, folder, images, int8=int8, progress=progress)
+        _place(folder, out)
     files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if _is_ours(path, out)}
-    return Exported(out, files, found)
+    return Exported(out, files, measured_again)
 
 
 def _written(
     home: Path,
     model: Model | Ensemble,
     chosen: Format,
-    made: Path,
+    folder: Path,
     images: TestImages | None,
     *,
     int8: bool,
     progress: Progress,
 ) -> Measured | None:
-    """Write all files into the folder `made`, and measure what was written."""
+    """Write all files into a folder, and measure what was written."""
     view, network = common_view(model), PlainNetwork(model)
     weights, binary = "int8" if int8 else "float32", isinstance(model, Model) and model.embedder.codes == "binary"
     facts = describe(
@@ -104,32 +103,27 @@ def _written(
         view=view.description,
         about=model.about,
     )
-    chosen.write(home, network, view, made, int8)
-    write_description(made, facts)
-    again = chosen.reread(made, view)
+    chosen.write(home, network, view, folder, int8)
+    write_description(folder, facts)
+    again = chosen.reread(folder, view)
     check_batches(network, again, view, weights=weights, binary=binary)
-    found = None
+    measured_again = None
     if images is not None:
-        found = compare_with_run(images, again, run=home, weights=weights, binary=binary, progress=progress)
-    write_description(made, {**facts, "measured": _as_data(found)})
-    write_text(made / CARD, card(home, facts, found))
-    return found
+        measured_again = compare_with_run(images, again, run=home, weights=weights, binary=binary, progress=progress)
+    write_description(folder, {**facts, "measured": _as_data(measured_again)})
+    write_text(folder / CARD, card(home, facts, measured_again))
+    return measured_again
 
 
-def _as_data(found: Measured | None) -> dict[str, Any] | None:
-    if found is None:
+def _as_data(measured: Measured | None) -> dict[str, Any] | None:
+    if measured is None:
         return None
-    figures = {name: {"run": _known(before), "exported": _known(now)} for name, (before, now) in found.figures.items()}
-    chosen = None if found.threshold is None else found.threshold.value
-    matched = None if found.unknowns is None else plain(found.unknowns)
-    size = {"largest_difference": found.difference, "limit": found.limit}
-    reason = {"no_threshold": found.no_threshold} if chosen is None else {}
+    figures = {name: {"run": known(run), "exported": known(now)} for name, (run, now) in measured.figures.items()}
+    chosen = None if measured.threshold is None else measured.threshold.value
+    matched = None if measured.unknowns is None else plain(measured.unknowns)
+    size = {"largest_difference": measured.difference, "limit": measured.limit}
+    reason = {"no_threshold": measured.no_threshold} if chosen is None else {}
     return {"figures": figures, **size, "threshold": chosen, "unknowns": matched, **reason}
-
-
-def _known(figure: float) -> float | None:
-    """JSON has no NaN, the figure of no query."""
-    return figure if math.isfinite(figure) else None
 
 
 def _check_run(home: Path) -> None:
@@ -167,17 +161,17 @@ def _check_out(out: Path, home: Path, *, force: bool) -> None:
         )
 
 
-def _place(made: Path, out: Path) -> None:
-    """Move the files of `made` to `out`, the description last: without it nothing else is read."""
+def _place(folder: Path, out: Path) -> None:
+    """Move the files of `folder` to `out`, the description last: without it nothing else is read."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
-        made.rename(out)
+        folder.rename(out)
         return
     for name in _OURS:
         if name == MEMBERS and (out / name).is_dir() and not (out / name).is_symlink():
             shutil.rmtree(out / name)
-        if (made / name).exists():
-            (made / name).replace(out / name)
+        if (folder / name).exists():
+            (folder / name).replace(out / name)
         else:
             (out / name).unlink(missing_ok=True)
 

@@ -106,8 +106,8 @@ def _reread_torchscript(folder: Path, view: TestView | StepsView) -> Reread:
         loader = Loader(list(pictures), view, device=device)
         stage = progress.stage("measuring", len(loader))
         with torch.no_grad():
-            found: Rows = in_blocks(network, loader, padded=False, stage=stage)[0].cpu().numpy()
-        return found
+            rows: Rows = in_blocks(network, loader, padded=False, stage=stage)[0].cpu().numpy()
+        return rows
 
     return Reread(_rows_of(network, device), embed)
 
@@ -134,8 +134,8 @@ FORMATS = {
 def _rows_of(network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Rows], Rows]:
     def rows(images: Rows) -> Rows:
         with torch.no_grad():
-            found: Rows = network(torch.from_numpy(images).to(device)).cpu().numpy()
-        return found
+            result: Rows = network(torch.from_numpy(images).to(device)).cpu().numpy()
+        return result
 
     return rows
 
@@ -188,16 +188,16 @@ def rounded_weight(weight: NDArray[np.float32], axis: int) -> tuple[NDArray[np.i
 
 def _weights(graph: Any) -> dict[str, int]:
     """The axis of the outputs of each weight, by name."""
-    found: dict[str, int] = {}
+    axes: dict[str, int] = {}
     for node in graph.node:
         if node.op_type == "Conv":
-            found[node.input[1]] = 0
+            axes[node.input[1]] = 0
         elif node.op_type == "Gemm":
             turned = any(one.name == "transB" and one.i for one in node.attribute)
-            found[node.input[1]] = 0 if turned else 1
+            axes[node.input[1]] = 0 if turned else 1
         elif node.op_type == "MatMul":
-            found[node.input[1]] = -1
-    return found
+            axes[node.input[1]] = -1
+    return axes
 
 
 @contextlib.contextmanager

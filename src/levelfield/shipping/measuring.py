@@ -109,8 +109,8 @@ def check_batches(
         expected = network(images).numpy()
     largest = again.rows(images.numpy())
     for count in BATCHES:
-        found = again.rows(images[:count].numpy())
-        if found.shape != (count, expected.shape[1]) or difference(found, largest[:count], binary=binary) > limit:
+        rows = again.rows(images[:count].numpy())
+        if rows.shape != (count, expected.shape[1]) or difference(rows, largest[:count], binary=binary) > limit:
             raise BadInput(
                 f"This network cannot be exported: for a batch of {count} the exported model returns other rows than "
                 f"for a batch of {max(BATCHES)}."
@@ -151,7 +151,7 @@ def compare_with_run(
     return Measured(original, exported, away, limit, binary, chosen, matched)
 
 
-def difference(found: Rows, expected: Rows, *, binary: bool) -> float:
+def difference(rows: Rows, expected: Rows, *, binary: bool) -> float:
     """The largest difference of a number of the unit rows; for binary codes the share of bits that differ.
 
     >>> difference(np.float32([[2, 0]]), np.float32([[1, 0]]), binary=False)
@@ -159,11 +159,11 @@ def difference(found: Rows, expected: Rows, *, binary: bool) -> float:
     >>> difference(np.float32([[1, -1]]), np.float32([[1, 1]]), binary=True)
     0.5
     """
-    if found.shape != expected.shape or not len(found):
-        return 0.0 if found.shape == expected.shape else float("inf")
+    if rows.shape != expected.shape or not len(rows):
+        return 0.0 if rows.shape == expected.shape else float("inf")
     if binary:
-        return float(((found > 0) != (expected > 0)).mean())
-    away = float(np.abs(unit(np.asarray(found)) - unit(np.asarray(expected))).max())
+        return float(((rows > 0) != (expected > 0)).mean())
+    away = float(np.abs(unit(np.asarray(rows)) - unit(np.asarray(expected))).max())
     return away if np.isfinite(away) else float("inf")
 
 

@@ -84,13 +84,13 @@ class OnnxModel:
         """
         chosen = listed(images)
         stage = progress.stage("embedding", len(chosen))
-        found = np.empty((len(chosen), self.dim), dtype=np.float32)
+        rows = np.empty((len(chosen), self.dim), dtype=np.float32)
         decoded = self._read_ahead(chosen)
         for start in range(0, len(chosen), _BLOCK):
             block = np.stack(list(islice(decoded, _BLOCK)))
-            found[start : start + _BLOCK] = self.rows(_filled(block) if exact else block)[: len(block)]
+            rows[start : start + _BLOCK] = self.rows(_filled(block) if exact else block)[: len(block)]
             stage.advance(len(block))
-        return unit(found) if normalize else found
+        return unit(rows) if normalize else rows
 
     def _read_ahead(self, pictures: list[Picture]) -> Iterator[NDArray[np.float32]]:
         """Normalised images in order; with `--workers` read ahead by threads, since worker processes need torch."""
@@ -112,8 +112,8 @@ class OnnxModel:
 
     def rows(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw rows (images, dim) of normalised images (images, 3, side, side)."""
-        [found] = self.session.run([OUTPUT], {INPUT: images})
-        rows: NDArray[np.float32] = found
+        [output] = self.session.run([OUTPUT], {INPUT: images})
+        rows: NDArray[np.float32] = output
         return rows
 
 
@@ -183,11 +183,11 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
 
 def _check_shapes(session: Any, path: Path, *, side: int, dim: int) -> None:
     """Refuse a network with another input or output than model.json says; a size left open is a name."""
-    found = {one.name: one.shape for one in (*session.get_inputs(), *session.get_outputs())}
+    shapes = {one.name: one.shape for one in (*session.get_inputs(), *session.get_outputs())}
     for name, wanted in ((INPUT, [3, side, side]), (OUTPUT, [dim])):
-        sizes = found.get(name, [])[1:]
+        sizes = shapes.get(name, [])[1:]
         fits = all(isinstance(size, str) or size == one for size, one in zip(sizes, wanted, strict=False))
-        if len(sizes) != len(wanted) or not fits or len(found) != 2:
+        if len(sizes) != len(wanted) or not fits or len(shapes) != 2:
             raise Damaged(f"{path} does not have the input and output that {DESCRIPTION} beside it describes.")
 
 
@@ -199,8 +199,8 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
            [0. , 0. ]], dtype=float32)
     """
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    found: NDArray[np.float32] = rows / np.maximum(lengths, np.float32(_TINY))
-    return found
+    result: NDArray[np.float32] = rows / np.maximum(lengths, np.float32(_TINY))
+    return result
 
 
 def _filled(block: NDArray[np.float32]) -> NDArray[np.float32]:

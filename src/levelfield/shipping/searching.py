@@ -34,11 +34,11 @@ def search_folder(
     progress: Progress = SILENT,
 ) -> Neighbours:
     """The k nearest images of each query below a folder (or in a CSV); an image is not its own neighbour."""
-    paths, asked = find_images([gallery]), find_images(queries)
+    paths, photos = find_images([gallery]), find_images(queries)
     rows = remembered(model, paths, progress=progress)
-    similarity = model.embed(asked, exact=False, progress=progress) @ rows.T
+    similarity = model.embed(photos, exact=False, progress=progress) @ rows.T
     nearest: Neighbours = {}
-    for query, scores in zip(asked, similarity, strict=True):
+    for query, scores in zip(photos, similarity, strict=True):
         itself = [i for i, path in enumerate(paths) if path.resolve() == query.resolve()]
         scores[itself] = -np.inf
         order = np.argsort(-scores, kind="stable")[: min(k, len(paths) - len(itself))]
@@ -55,10 +55,10 @@ def search_index(
     progress: Progress = SILENT,
 ) -> Neighbours:
     """The k nearest images of each query in an index. model: `index.model()`."""
-    asked = find_images(queries)
-    rows = model.embed(asked, exact=False, progress=progress)
+    photos = find_images(queries)
+    rows = model.embed(photos, exact=False, progress=progress)
     nearest: Neighbours = {}
-    for query, positions, cosines in zip(asked, *index.search(rows, k + 1), strict=True):
+    for query, positions, cosines in zip(photos, *index.search(rows, k + 1), strict=True):
         neighbours = [
             {
                 "path": str(index.paths[position]),

@@ -49,18 +49,18 @@ class Rule:
     limit: float = math.nan
 
     @classmethod
-    def of(cls, asked: str | Mapping[str, float]) -> Rule:
+    def of(cls, rule: str | Mapping[str, float]) -> Rule:
         """The rule as text.
 
         >>> str(Rule.of({"false_match": 0.01}))
         'false_match<=0.01'
         """
-        given = {asked: math.nan} if isinstance(asked, str) else dict(asked)
-        if len(given) != 1 or not set(given) <= set(RULES):
-            raise unknown("rule for a threshold", ", ".join(map(str, given)), RULES)
-        [(name, limit)] = given.items()
+        choice = {rule: math.nan} if isinstance(rule, str) else dict(rule)
+        if len(choice) != 1 or not set(choice) <= set(RULES):
+            raise unknown("rule for a threshold", ", ".join(map(str, choice)), RULES)
+        [(name, limit)] = choice.items()
         if (name == "false_match") == math.isnan(limit):
-            raise BadSpecification(f"rule={asked!r}: use 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
+            raise BadSpecification(f"rule={rule!r}: use 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
         if limit <= 0 or limit >= 1:
             raise BadSpecification(f"The false-match rate is {limit}; it must be between 0 and 1, e.g. 0.01.")
         return cls(name, limit)
@@ -80,8 +80,8 @@ class Rule:
             return not differ(*edge, level)
         if self.name == "balanced":  # compare the rates of both kinds of pairs between the two edges
             return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
-        found = edge[0].interval(level)
-        return found is not None and found.low <= self.limit <= found.high
+        interval = edge[0].interval(level)
+        return interval is not None and interval.low <= self.limit <= interval.high
 
 
 PairRates = tuple[PairRate, PairRate]  # false matches, false non-matches
@@ -115,8 +115,8 @@ class Curve:
         at = chosen - self.first
         by_match = np.searchsorted(-self.match, -_of_odds(factors, self.match[at], self.pairs.other_pairs))
         by_miss = np.searchsorted(self.miss, _of_odds(factors, self.miss[at], self.pairs.same_pairs))
-        found = np.minimum(np.concatenate([by_match, by_miss, [at]]), len(self.match) - 1)
-        return self.first + np.unique(found)
+        edges = np.minimum(np.concatenate([by_match, by_miss, [at]]), len(self.match) - 1)
+        return self.first + np.unique(edges)
 
     def rates(self, chosen: int) -> Rates:
         """Rates at the chosen edge; without intervals, because these classes chose the edge."""
@@ -177,8 +177,8 @@ def _between(one: PairRate, other: PairRate) -> PairRate:
 
 
 def _ends(rate: PairRate, level: float) -> tuple[float, float]:
-    found = rate.interval(level)
-    return (math.nan, math.nan) if found is None else (found.low, found.high)
+    interval = rate.interval(level)
+    return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
 
 
 def _rates(

@@ -34,25 +34,25 @@ class Points:
     rows: Array
     codes: Array
     unit: bool
-    _found: dict[Callable[[Points], Any], Any] = field(default_factory=dict, repr=False)
+    _results: dict[Callable[[Points], Any], Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Any, labels: Any = None, *, unit: bool = False) -> Points:
         """Create from arrays and validate them; without labels all rows are of one class."""
-        found = finite_rows(rows, "rows", None)
+        checked = finite_rows(rows, "rows", None)
         names = (
-            np.zeros(len(found), dtype=np.int64)
+            np.zeros(len(checked), dtype=np.int64)
             if labels is None
-            else class_names(labels, "labels", len(found), "rows")
+            else class_names(labels, "labels", len(checked), "rows")
         )
-        return cls(found, np.unique(names, return_inverse=True)[1], unit)
+        return cls(checked, np.unique(names, return_inverse=True)[1], unit)
 
     def once(self, compute: Callable[[Points], T]) -> T:
         """Result of `compute` for these points, cached: several metrics need the same spectrum."""
-        if compute not in self._found:
-            self._found[compute] = compute(self)
-        found: T = self._found[compute]
-        return found
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        result: T = self._results[compute]
+        return result
 
     @cached_property
     def scale(self) -> float:

@@ -49,7 +49,7 @@ def clusterings(
 ) -> Iterator[Array]:
     """`kmeans` for each start; shared work is done once.
 
-    >>> [len(set(found.tolist())) for found in clusterings(np.arange(12.0).reshape(6, 2), 3, starts=range(2))]
+    >>> [len(set(labels.tolist())) for labels in clusterings(np.arange(12.0).reshape(6, 2), 3, starts=range(2))]
     [3, 3]
     """
     if not 1 <= clusters <= len(rows):
@@ -186,8 +186,8 @@ def nearest(
             right = targets[:, left : left + _COLUMNS]
             scores = torch.mm(block, right, out=buffer[: len(block) * right.shape[1]].view(len(block), -1)).numpy()
             scores -= half[left : left + _COLUMNS]
-            found = scores.argmax(axis=1)[:size]  # ties: the first, which is the lower index
-            score, label = scores[np.arange(size), found], columns[found + left]
+            best_column = scores.argmax(axis=1)[:size]  # ties: the first, which is the lower index
+            score, label = scores[np.arange(size), best_column], columns[best_column + left]
             better = score > best[place]  # later columns have higher indices
             best[place], name[place] = np.where(better, score, best[place]), np.where(better, label, name[place])
 

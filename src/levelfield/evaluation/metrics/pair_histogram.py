@@ -93,8 +93,8 @@ class PairSet:
 def pair_set(rows: Array, codes: Array, *, distance: str, what: str = "embeddings") -> PairSet:
     """Sort rows by class, and by content within a class, so that the input order does not matter.
 
-    >>> found = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
-    >>> found.codes.tolist(), found.same_pairs, found.other_pairs
+    >>> pairs = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
+    >>> pairs.codes.tolist(), pairs.same_pairs, pairs.other_pairs
     ([0, 1, 1], 1, 2)
     """
     codes = np.unique(codes, return_inverse=True)[1]
@@ -137,16 +137,16 @@ def count_pairs(pairs: PairSet, edges: Array, *, fine: bool = True, progress: Pr
     for similarity, positive, rows, columns in _blocks(pairs, progress):
         flat = similarity.ravel()
         near = np.flatnonzero(flat >= flat.dtype.type(edges[0]))
-        found = flat[near]
+        nearest = flat[near]
         is_same = np.zeros(len(near), dtype=bool) if positive is None else positive.ravel()[near]
         row, column = np.divmod(near, similarity.shape[1])
-        level = np.searchsorted(edges, found, side="right") - 1
+        level = np.searchsorted(edges, nearest, side="right") - 1
         _add(other, pairs.codes[rows], row[~is_same], level[~is_same])
         _add(other, pairs.codes[columns], column[~is_same], level[~is_same])
         if positive is not None:
             _add(same, pairs.codes[rows], row[is_same], level[is_same])
         if fine:
-            numbers = pairs.grid.bin_of(found)
+            numbers = pairs.grid.bin_of(nearest)
             for line, chosen in zip(bins, (is_same, ~is_same), strict=True):
                 line += np.bincount(numbers[chosen], minlength=len(line))
     above = [np.cumsum(counts[:, ::-1], axis=1)[:, ::-1].T for counts in (same, other)]

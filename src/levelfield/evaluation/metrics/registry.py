@@ -201,10 +201,10 @@ def ranking(metrics: Iterable[str]) -> list[str]:
     ['recall@1', 'nmi']
     """
     metrics = list(metrics)
-    found = [metric for metric in metrics if parse(metric).kind != "geometry"]
-    if not found:
+    comparable = [metric for metric in metrics if parse(metric).kind != "geometry"]
+    if not comparable:
         raise BadSpecification(
             f"{', '.join(metrics)}: descriptive metrics cannot rank embeddings. Add a metric that can, such as "
             "recall@1."
         )
-    return found
+    return comparable

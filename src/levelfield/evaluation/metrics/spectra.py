@@ -64,8 +64,8 @@ def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> A
     points = Points.of(rows, labels)
     result = np.zeros((len(points.classes), length))
     for positions in points.classes:
-        found = _singular_values(points, positions)[:length]
-        result[points.codes[positions[0]], : len(found)] = found
+        values = _singular_values(points, positions)[:length]
+        result[points.codes[positions[0]], : len(values)] = values
     return result
 
 
@@ -105,8 +105,8 @@ def _singular_values(points: Points, positions: Array) -> Array:
     with one_thread():
         for part in points.parts(positions, size=2 * dim):
             triangle = torch.linalg.qr(torch.cat([triangle, torch.from_numpy(part)]), mode="r").R
-        found: Array = points.scale * torch.linalg.svdvals(triangle).numpy()
-    return found
+        values: Array = points.scale * torch.linalg.svdvals(triangle).numpy()
+    return values
 
 
 def _decay(points: Points, drop: int, direction: str) -> float:

@@ -72,9 +72,9 @@ class Threshold:
     def _rows(self, rows: Any, name: str) -> Array:
         """Validated rows of one embedding or several, in float64."""
         several = rows if np.ndim(rows) > 1 else rows[None] if hasattr(rows, "ndim") else [rows]
-        found = finite_rows(several, name, None)
-        self._check_columns(found.shape[1], name)
-        return found[:, : self.dim].astype(np.float64)
+        checked = finite_rows(several, name, None)
+        self._check_columns(checked.shape[1], name)
+        return checked[:, : self.dim].astype(np.float64)
 
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:
@@ -150,8 +150,8 @@ def same_or_not(
     x n product. Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB per class.
 
     >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
-    >>> found = same_or_not(rows, ["a", "a", "b", "b"], ci=None)
-    >>> round(found.value, 2), found.validation.false_match.errors, found.validation.false_non_match.errors
+    >>> threshold = same_or_not(rows, ["a", "a", "b", "b"], ci=None)
+    >>> round(threshold.value, 2), threshold.validation.false_match.errors, threshold.validation.false_non_match.errors
     (0.61, 0, 0)
     """
     wanted = Rule.of(rule)

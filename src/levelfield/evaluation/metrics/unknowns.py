@@ -54,10 +54,10 @@ class _MatchRate(PairRate):
         lost = np.bincount(self.only[:, 1], minlength=len(self.pairs))
         left = np.maximum(self.pairs.sum() - self.pairs, 1)
         without = (self.errors.sum() - self.errors - lost) / left
-        found: Array = np.sqrt((len(without) - 1) / len(without)) * (without - without.mean())
+        deviations: Array = np.sqrt((len(without) - 1) / len(without)) * (without - without.mean())
         together = np.unique(np.sort(self.only, axis=1), axis=0, return_counts=True)[1] / self.pairs.sum()
-        total, own = float(found @ found), float(super().moves @ super().moves)
-        return found * math.sqrt(max(total - float(together @ together), own) / total) if total else found
+        total, own = float(deviations @ deviations), float(super().moves @ super().moves)
+        return deviations * math.sqrt(max(total - float(together @ together), own) / total) if total else deviations
 
 
 def unknowns(
@@ -88,8 +88,8 @@ def unknowns(
         progress: gets one stage, whose steps are queries.
 
     >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.6, 0.8]])
-    >>> found = unknowns(rows, ["a", "a", "b", "c"], threshold=0.7)
-    >>> found.value, found.matched  # b and c are near each other; the images of a are far from both
+    >>> rate = unknowns(rows, ["a", "a", "b", "c"], threshold=0.7)
+    >>> rate.value, rate.matched  # b and c are near each other; the images of a are far from both
     (0.5, 2)
     """
     if ci is not None:
@@ -106,8 +106,8 @@ def unknowns(
     )
     alone = matched & (near[:, 1] < least)
     only = np.stack([inputs.query_codes[alone], classes[alone]], axis=1)
-    found = None if ci is None else _MatchRate(wrong, images, 1, only).interval(ci)
-    low, high = (math.nan, math.nan) if found is None else (found.low, found.high)
+    interval = None if ci is None else _MatchRate(wrong, images, 1, only).interval(ci)
+    low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
     count = int(matched.sum())
     return Unknowns(count / len(matched), low, high, count, len(matched), int((images > 0).sum()), len(inputs.gallery))
 

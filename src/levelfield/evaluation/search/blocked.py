@@ -104,7 +104,7 @@ class BlockSearch:
         self.offset = np.empty(0, arranged.query.dtype) if arranged.offset is None else arranged.offset
         part = slice(counts.begin, counts.end)
         self.positives = arranged.first[part], arranged.last[part], arranged.itself[part], self.offset
-        self.found = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
+        self.tables = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
         self.buffers = _Buffers(size, self.query.dtype, arranged.query.dtype)
 
@@ -150,7 +150,7 @@ class BlockSearch:
             kernels.turn(values, rows, columns, turned)
         begin, height = self.counts.begin, self.size.height
         with self.locks[(block.top - begin) // height]:
-            kernels.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.found)
+            kernels.count(values, rows, columns, block.top - begin, block.left, *self.positives, *self.tables)
         if block.both:
             for left in range(block.left, block.right, height):  # one strip of the columns
                 with self.locks[(left - begin) // height]:
@@ -161,7 +161,7 @@ class BlockSearch:
                         left - begin,
                         block.top,
                         *self.positives,
-                        *self.found,
+                        *self.tables,
                     )
 
     def _product(self, block: Block) -> Array:

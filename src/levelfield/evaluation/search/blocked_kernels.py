@@ -143,8 +143,8 @@ def count(
     kept, positions = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
     for line in range(height):
         query = row + line
-        asked = active[query]
-        if asked == 0:
+        left = active[query]
+        if left == 0:
             continue
         values = block[line][:width]
         if len(offset):
@@ -156,16 +156,16 @@ def count(
         if column <= itself[query] < column + width:
             values[itself[query] - column] = -np.inf
         start = starts[query]
-        if asked >= SEARCH:
-            part = slice(start, start + asked)
+        if left >= SEARCH:
+            part = slice(start, start + left)
             _search(values, near[part], above[part], level[part], kept, positions)
             continue
         reaching = 1
-        for step in range(asked):  # farthest first: if no value reaches it, none reaches the others
+        for step in range(left):  # farthest first: if no value reaches it, none reaches the others
             leads = step % FEW == 0
             if not leads and reaching == 0:
                 continue
-            at = start + (min(step + FEW, asked) if leads else step) - 1
+            at = start + (min(step + FEW, left) if leads else step) - 1
             limit, more, same = near[at], np.int32(0), np.int32(0)
             for position in range(width):  # branch-free, so that it vectorises
                 more = _plus(more, values[position] > limit)
@@ -174,9 +174,9 @@ def count(
             level[at] += same
             if leads:
                 reaching = int(more) + int(same)
-        while asked > 1 and asked - 1 + above[start + asked - 1] >= reach[query]:
-            asked -= 1
-        active[query] = asked
+        while left > 1 and left - 1 + above[start + left - 1] >= reach[query]:
+            left -= 1
+        active[query] = left
 
 
 @compiled

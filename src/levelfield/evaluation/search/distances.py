@@ -53,10 +53,10 @@ class Selection:
     order: Array | None = None
     room: int | None = None
 
-    def change(self, change: Callable[[Array], Array], kind: type[np.generic] | None = None) -> Array:
+    def change(self, change: Callable[[Array], Array], dtype: type[np.generic] | None = None) -> Array:
         """New rows: apply `change` in float64, a few rows at a time."""
         count = len(self.rows)
-        result = np.empty((self.room or count, self.rows.shape[1]), kind or self.rows.dtype)
+        result = np.empty((self.room or count, self.rows.shape[1]), dtype or self.rows.dtype)
         result[count:] = 0
         for start in range(0, count, _CHUNK):
             result[start : min(start + _CHUNK, count)] = change(self.part(start))
@@ -127,9 +127,9 @@ def change_for(query: Selection, gallery: Selection, *, distance: str) -> Change
     return Change(distance, scale, np.rint(mean / step) * step)
 
 
-def unit_rows(rows: Array) -> Array:
+def unit_rows(rows: Array, dtype: type[np.generic] | None = None) -> Array:
     """Rows of length 1 (zero rows stay zero); safe for norms far outside the range of float32."""
-    return Selection(rows).change(_unit)
+    return Selection(rows).change(_unit, dtype)
 
 
 def _unit(part: Array) -> Array:

@@ -44,8 +44,8 @@ def all_cores() -> Iterator[None]:
     True
     """
     before = torch.get_num_threads()
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else cores())
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    torch.set_num_threads(int(limit) if limit.isdecimal() and int(limit) else cores())
     try:
         yield
     finally:

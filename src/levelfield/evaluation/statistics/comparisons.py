@@ -87,10 +87,10 @@ def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> lis
     adjusted, factors = _holm(np.concatenate([*own, np.asarray(beside, dtype=np.float64)]))
     result: list[Comparison] = []
     for one, p in zip(tables, own, strict=True):
-        t, half = one.difference / _error(one), _half_width(one)
+        half = _half_width(one)
         here = slice(len(result), len(result) + len(p))
         lacks = needed(one, half, ALPHA / factors[here], ~one.tested | (adjusted[here] >= ALPHA))
-        result += _listed(one, p, t, half, adjusted[here], lacks)
+        result += _listed(one, p, half, adjusted[here], lacks)
     return result
 
 
@@ -137,68 +137,39 @@ def _holm(p: Floats) -> tuple[Floats, Floats]:
     return adjusted, factors
 
 
-def chances(found: Differences) -> Floats:
+def chances(pairs: Differences) -> Floats:
     """Two-sided uncorrected p-value of every pair; 1 if no test is possible."""
     from scipy.special import stdtr
 
-    p: Floats = 2 * stdtr(found.variance.freedom, -np.abs(found.difference / _error(found)))
-    return np.where(found.tested, p, 1.0)
+    p: Floats = 2 * stdtr(pairs.variance.freedom, -np.abs(pairs.difference / _error(pairs)))
+    return np.where(pairs.tested, p, 1.0)
 
 
-def _error(found: Differences) -> Floats:
-    error: Floats = np.sqrt(np.where(found.variance.classes > 0, found.variance.total, 1.0))
+def _error(pairs: Differences) -> Floats:
+    error: Floats = np.sqrt(np.where(pairs.variance.classes > 0, pairs.variance.total, 1.0))
     return error
 
 
-def _half_width(found: Differences) -> Floats:
+def _half_width(pairs: Differences) -> Floats:
     """Half the width of the 95 % interval of every difference."""
     from scipy.special import stdtrit
 
-    half: Floats = stdtrit(found.variance.freedom, 0.975) * _error(found)
+    half: Floats = stdtrit(pairs.variance.freedom, 0.975) * _error(pairs)
     return half
 
 
 def _listed(
-    one: Differences,
-    p: Floats,
-    t: Floats,
-    half: Floats,
-    adjusted: Floats,
-    lacks: list[tuple[str, Needed | None, Needed | None]],
+    pairs: Differences, p: Floats, half: Floats, adjusted: Floats, lacks: list[tuple[str, Needed | None, Needed | None]]
 ) -> list[Comparison]:
-    names, seeds = one.labels, one.seeds.tolist()
-    columns = (
-        one.first,
-        one.second,
-        one.difference,
-        one.difference - half,
-        one.difference + half,
-        t,
-        one.variance.freedom,
-        p,
-        adjusted,
-        one.tested,
-        one.retrained,
-    )
+    ends = pairs.difference - half, pairs.difference + half
+    tests = np.stack([*ends, pairs.difference / _error(pairs), pairs.variance.freedom, p, adjusted], axis=1)
+    columns = pairs.first, pairs.second, pairs.difference, tests, pairs.tested, pairs.retrained, lacks
     result = []
-    for row, lack in zip(zip(*(column.tolist() for column in columns), strict=True), lacks, strict=True):
-        i, j, difference, *numbers, tested, retrained = row
-        low, high, own_t, df, own_p, own_adjusted = numbers if tested else [None] * 6
+    for i, j, difference, test, tested, retrained, lack in zip(*columns, strict=True):
+        low, high, t, df, own_p, own_adjusted = test.tolist() if tested else [None] * len(test)
+        names, seeds = (pairs.labels[i], pairs.labels[j]), (int(pairs.seeds[i]), int(pairs.seeds[j]))
+        tested_numbers = low, high, t, df, own_p, own_adjusted
         result.append(
-            Comparison(
-                names[i],
-                names[j],
-                difference,
-                low,
-                high,
-                own_t,
-                df,
-                own_p,
-                own_adjusted,
-                one.classes,
-                (seeds[i], seeds[j]),
-                retrained,
-                *lack,
-            )
+            Comparison(*names, float(difference), *tested_numbers, pairs.classes, seeds, bool(retrained), *lack)
         )
     return result

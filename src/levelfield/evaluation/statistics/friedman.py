@@ -40,8 +40,8 @@ class Ranking:
 def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
     """Rank methods by their scores on datasets, `table[dataset][method]`.
 
-    >>> found = rank({f"d{k}": {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(4)})
-    >>> found.mean_ranks, round(found.p, 4), round(found.critical_difference, 3), found.groups
+    >>> ranking = rank({f"d{k}": {"a": 0.9, "b": 0.8, "c": 0.7} for k in range(4)})
+    >>> ranking.mean_ranks, round(ranking.p, 4), round(ranking.critical_difference, 3), ranking.groups
     ({'a': 1.0, 'b': 2.0, 'c': 3.0}, 0.0183, 1.657, [['a', 'b'], ['b', 'c']])
     """
     datasets, methods = list(table), list(next(iter(table.values()), {}))
@@ -123,10 +123,10 @@ def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]
     return groups
 
 
-def told_apart(found: Ranking) -> list[tuple[str, Sequence[str]]]:
+def told_apart(ranking: Ranking) -> list[tuple[str, Sequence[str]]]:
     """For each method, best first, the methods that Nemenyi's test finds worse."""
     return [
         (method, below)
-        for method, own in found.mean_ranks.items()
-        if (below := [other for other, its in found.mean_ranks.items() if its - own >= found.critical_difference])
+        for method, own in ranking.mean_ranks.items()
+        if (below := [other for other, its in ranking.mean_ranks.items() if its - own >= ranking.critical_difference])
     ]

@@ -38,8 +38,8 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
     mean). A score of exactly 0 or 1 has a bound on one side, from the share of different classes that may have been
     missed.
 
-    >>> [found] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
-    >>> round(found.low, 3), round(found.mean, 3), round(found.high, 3)
+    >>> [interval] = figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0, 0.9]]}, [5] * 5))
+    >>> round(interval.low, 3), round(interval.mean, 3), round(interval.high, 3)
     (0.475, 0.86, 0.977)
     >>> figure_intervals(Table.of({"a": [[0.9, 0.7, 0.8, 1.0]], "b": [[0.5, 0.5, 0.5, 0.5]]}, [5] * 4))
     [None, None]
@@ -57,8 +57,8 @@ def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | No
     room = np.where(inside, means * (1 - means), 1.0)
     seen = len(weights) - 1.0
     widened = (seen * np.diagonal(table.spread) + UNSEEN * room * weights.concentration) / (seen + UNSEEN)
-    found = table.variance(np.where(inside, widened, np.diagonal(table.spread)), np.arange(len(means)))
-    half = stdtrit(found.freedom, (1 + level) / 2) * np.sqrt(found.total)
+    variance = table.variance(np.where(inside, widened, np.diagonal(table.spread)), np.arange(len(means)))
+    half = stdtrit(variance.freedom, (1 + level) / 2) * np.sqrt(variance.total)
     centre = logit(np.where(inside, means, 0.5))
     low, high = (np.where(inside, expit(centre + sign * half / room), means + sign * half) for sign in (-1, 1))
     bounds = zip(means.tolist(), low.tolist(), high.tolist(), known.tolist(), strict=True)

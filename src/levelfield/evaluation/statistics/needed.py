@@ -120,31 +120,31 @@ class Design:
         return final
 
 
-def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) -> list[Numbers]:
+def needed(pairs: Differences, half: Floats, alpha: Floats, ties: np.ndarray) -> list[Numbers]:
     """For every tie, the missing factor and the number needed; empty for pairs that are not ties or have no difference.
 
     half: half the width of the difference's interval. alpha: the level of each pair after correction.
     """
-    result: list[Numbers] = [("", None, None)] * len(found.difference)
-    at = np.flatnonzero(ties & (found.difference != 0) & (found.variance.classes > 0))
-    if not len(at) or found.classes < 2:
+    result: list[Numbers] = [("", None, None)] * len(pairs.difference)
+    at = np.flatnonzero(ties & (pairs.difference != 0) & (pairs.variance.classes > 0))
+    if not len(at) or pairs.classes < 2:
         return result
-    seeds = found.fewest[at]
-    part = found.variance
+    seeds = pairs.fewest[at]
+    part = pairs.variance
     mixed = np.minimum(np.minimum(part.residual, part.classes), part.seeds)[at]
     design = Design(
         part.classes[at] - mixed,
         part.seeds[at] - mixed,
         mixed,
-        np.full(len(at), float(found.classes)),
+        np.full(len(at), float(pairs.classes)),
         seeds,
-        np.full(len(at), found.classes_freedom),
+        np.full(len(at), pairs.classes_freedom),
         part.seeds_freedom[at],
         alpha[at],
     )
-    seen = np.abs(found.difference[at])
+    seen = np.abs(pairs.difference[at])
     ends = (seen, seen + half[at], np.maximum(seen - half[at], 0.0))
-    retrained = found.retrained[at]
+    retrained = pairs.retrained[at]
     in_seeds, in_classes = (seeds, MOST_SEEDS), (design.classes, MOST_CLASSES)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         trained = [end * retrained for end in ends]
@@ -156,10 +156,10 @@ def needed(found: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
         scale = float(seeds[place])
         result[at[place]] = _missing(
             [float(factors[place]) * scale if retrained[place] else np.inf for factors in by_seeds],
-            [float(factors[place]) * found.classes for factors in by_classes],
+            [float(factors[place]) * pairs.classes for factors in by_classes],
             [float(factors[place]) for factors in by_both],
             scale,
-            found.classes,
+            pairs.classes,
         )
     return result
 

@@ -33,11 +33,11 @@ class PairRate:
     errors, pairs: numbers of each class. members: number of classes that a pair belongs to (1 or 2).
 
     >>> misses = PairRate(np.array([1, 0, 2, 0, 1, 0]), np.full(6, 10), members=1)
-    >>> found = misses.interval(0.95)
-    >>> round(found.low, 4), round(found.mean, 4), round(found.high, 4)
+    >>> interval = misses.interval(0.95)
+    >>> round(interval.low, 4), round(interval.mean, 4), round(interval.high, 4)
     (0.0017, 0.0667, 0.7468)
-    >>> found = PairRate(np.zeros(60), np.full(60, 10), members=1).interval(0.95)
-    >>> found.low, round(found.high, 4)
+    >>> interval = PairRate(np.zeros(60), np.full(60, 10), members=1).interval(0.95)
+    >>> interval.low, round(interval.high, 4)
     (0.0, 0.0596)
     """
 
@@ -62,13 +62,13 @@ class PairRate:
     @cached_property
     def moves(self) -> Floats:
         """Effect of each class on the rate; the sum of squares is the variance over classes."""
-        found = np.zeros(len(self.pairs))
+        moves = np.zeros(len(self.pairs))
         own = self.errors[self._has_pairs] / self.pairs[self._has_pairs]
-        found[self._has_pairs] = np.sqrt(self.weights.influence) * (own - self.value)
+        moves[self._has_pairs] = np.sqrt(self.weights.influence) * (own - self.value)
         if self.members == 1:
-            return found
+            return moves
         # with two classes per pair, a class's rate contains those of others, which reduces its deviation
-        result: Floats = self.members * (self.classes - 1) / (self.classes - 2) * found
+        result: Floats = self.members * (self.classes - 1) / (self.classes - 2) * moves
         return result
 
     @property

@@ -47,11 +47,11 @@ def winning(values: Mapping[str, Sequence[float]], n: int) -> dict[str, float]:
     >>> {name: round(share, 3) for name, share in winning({"a": [0.1], "b": [0.1], "c": [0.1]}, 1).items()}
     {'a': 0.333, 'b': 0.333, 'c': 0.333}
     """
-    every = np.unique(np.concatenate([np.asarray(found, dtype=np.float64) for found in values.values()]))
+    every = np.unique(np.concatenate([np.asarray(scores, dtype=np.float64) for scores in values.values()]))
     below, equal = {}, {}
-    for name, found in values.items():
-        padded = np.concatenate([[0.0], _at_most(len(found), n)])
-        under, upto = (padded[np.searchsorted(np.sort(found), every, side=side)] for side in ("left", "right"))
+    for name, scores in values.items():
+        padded = np.concatenate([[0.0], _at_most(len(scores), n)])
+        under, upto = (padded[np.searchsorted(np.sort(scores), every, side=side)] for side in ("left", "right"))
         below[name], equal[name] = under[:, None], (upto - under)[:, None]
     # E[1 / (1 + ties)] is the integral of prod(below + equal * z) over z from 0 to 1, exact with enough nodes
     nodes, weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
@@ -73,8 +73,8 @@ def importances(points: Mapping[str, Sequence[float]], values: Sequence[float]) 
     points: position of each setting in its range (0 to 1) in every trial.
 
     >>> tried = np.random.default_rng(0).random((2, 60))
-    >>> found = importances({"margin": tried[0], "scale": tried[1]}, tried[0])
-    >>> found["margin"] > 0.9
+    >>> shares = importances({"margin": tried[0], "scale": tried[1]}, tried[0])
+    >>> shares["margin"] > 0.9
     True
     """
     from sklearn.ensemble import RandomForestRegressor
@@ -87,9 +87,9 @@ def importances(points: Mapping[str, Sequence[float]], values: Sequence[float]) 
     forest.fit(inputs, outputs)
     if forest.oob_score_ <= 0:
         return None
-    found = permutation_importance(forest, inputs, outputs, n_repeats=20, random_state=0).importances_mean.clip(0)
-    total = found.sum()
-    return {key: float(share / total) for key, share in zip(points, found, strict=True)} if total else None
+    increases = permutation_importance(forest, inputs, outputs, n_repeats=20, random_state=0).importances_mean.clip(0)
+    total = increases.sum()
+    return {key: float(share / total) for key, share in zip(points, increases, strict=True)} if total else None
 
 
 def _at_most(count: int, n: int) -> np.ndarray:

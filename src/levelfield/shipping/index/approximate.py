@@ -70,14 +70,14 @@ def open_graph(library: str, stored: Stored, path: Path) -> Search:
         raise Damaged(f"{path} has {held:,} rows, but the index has {len(stored):,}.")
 
     def search(queries: Rows, k: int) -> Positions:
-        asked = packed(queries, stored.codes)
+        rows = packed(queries, stored.codes)
         if library == "faiss":
-            found: Positions = graph.search(asked, k)[1].astype(np.int64)
-            return found
+            positions: Positions = graph.search(rows, k)[1].astype(np.int64)
+            return positions
         # for a single query usearch returns an object of another kind
-        matches = graph.search(np.repeat(asked, 2, axis=0) if len(asked) == 1 else asked, k)
+        matches = graph.search(np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows, k)
         keys, counts = np.asarray(matches.keys).astype(np.int64), np.asarray(matches.counts)
-        return np.where(np.arange(keys.shape[1]) < counts[:, None], keys, -1)[: len(asked)]
+        return np.where(np.arange(keys.shape[1]) < counts[:, None], keys, -1)[: len(rows)]
 
     return search
 
@@ -93,8 +93,8 @@ def lost(search: Search, stored: Stored) -> dict[str, float | int]:
     if near < 1:
         return {"queries": 0}
     exact = _others(chosen, *nearest(stored, queries, near + 1))
-    found = _others(chosen, *ordered(stored, queries, search(queries, near + 1)))
-    recalls = {f"recall@{k}": float((found[:, :k] >= exact[:, k - 1 : k]).mean()) for k in sorted({1, near})}
+    approximate = _others(chosen, *ordered(stored, queries, search(queries, near + 1)))
+    recalls = {f"recall@{k}": float((approximate[:, :k] >= exact[:, k - 1 : k]).mean()) for k in sorted({1, near})}
     return {"queries": len(chosen), **recalls}
 
 

@@ -56,15 +56,15 @@ def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SIL
         chosen = same_or_not(*embed_part(run, choose_on, progress=progress), progress=progress)
     except LevelfieldError as error:
         return {}, f"No threshold for 'same class'. {error}"
-    low, high = (_known(bound) for bound in chosen.interval)
+    low, high = (known(bound) for bound in chosen.interval)
     threshold = {"value": chosen.value, "low": low, "high": high, "chosen_on": f"{choose_on} classes"}
     try:
         rows, items = stored_test(run)
         arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
-        found = chosen.unknowns(**arrays, progress=progress)
+        rate = chosen.unknowns(**arrays, progress=progress)
     except LevelfieldError as error:
         return {"threshold": threshold}, f"The rate of matched unknowns is not known. {error}"
-    return {"threshold": threshold, "unknowns": plain(found)}, ""
+    return {"threshold": threshold, "unknowns": plain(rate)}, ""
 
 
 def is_exported(place: Path) -> bool:
@@ -91,21 +91,23 @@ def of_export(place: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decisio
     return {"threshold": threshold, "unknowns": measured.get("unknowns")}, ""
 
 
-def plain(found: Any) -> dict[str, Any]:
-    """A dataclass of figures as data; JSON has no NaN."""
-    return {key: _known(value) for key, value in asdict(found).items()}
+def plain(figures: Any) -> dict[str, Any]:
+    """A dataclass of figures as data."""
+    return {key: known(value) for key, value in asdict(figures).items()}
 
 
-def unknowns_text(found: Mapping[str, Any], *, level: float = 0.95) -> str:
-    """The rate in one sentence. found: as `plain` gives it."""
-    low, high = found["low"], found["high"]
+def unknowns_text(figures: Mapping[str, Any], *, level: float = 0.95) -> str:
+    """The rate in one sentence. figures: as `plain` gives it."""
+    low, high = figures["low"], figures["high"]
     ends = "" if low is None else f" ({100 * level:g} % interval {100 * low:.3g} to {100 * high:.3g} %)"
     return (
-        f"Unknown classes: {100 * found['value']:.3g} %{ends} of the images whose class is not in the gallery are "
-        f"matched wrongly: {found['matched']:,} of {found['images']:,} test images of {found['classes']:,} classes, "
-        f"each searched among the {found['gallery']:,} images, its own class left out. A larger gallery has more."
+        f"Unknown classes: {100 * figures['value']:.3g} %{ends} of the images whose class is not in the gallery are "
+        f"matched wrongly: {figures['matched']:,} of {figures['images']:,} test images of {figures['classes']:,} "
+        f"classes, each searched among the {figures['gallery']:,} images, its own class left out. A larger gallery has "
+        "more."
     )
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """The value; None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -30,8 +30,8 @@ class Stored:
     def part(self, which: slice | Positions) -> Rows:
         """Some rows as unit rows in float32."""
         if self.codes == FLOAT:
-            found: Rows = np.asarray(self.values[which], dtype=np.float32)
-            return found
+            rows: Rows = np.asarray(self.values[which], dtype=np.float32)
+            return rows
         bits = np.unpackbits(self.values[which], axis=-1, count=self.dim)
         return (bits * np.float32(2) - 1) * np.float32(self.dim**-0.5)
 
@@ -65,9 +65,9 @@ def ordered(stored: Stored, queries: Rows, positions: Positions) -> tuple[Positi
     cosine = np.empty(positions.shape)
     step = max(1, _ENTRIES // max(1, positions.shape[1] * stored.dim))
     for top in range(0, len(positions), step):
-        places = positions[top : top + step]
-        found = stored.part(places.ravel()).reshape(*places.shape, stored.dim)
-        cosine[top : top + step] = np.einsum("qkd,qd->qk", found, queries[top : top + step], dtype=np.float64)
+        part = positions[top : top + step]
+        near = stored.part(part.ravel()).reshape(*part.shape, stored.dim)
+        cosine[top : top + step] = np.einsum("qkd,qd->qk", near, queries[top : top + step], dtype=np.float64)
     cosine = np.where(positions < 0, -np.inf, np.round(cosine, 6))  # what is beyond 6 digits of float32 is no order
     order = np.lexsort((positions, -cosine))
     return np.take_along_axis(positions, order, axis=1), np.take_along_axis(cosine, order, axis=1)
@@ -79,7 +79,7 @@ def _best(stored: Stored, queries: Rows, k: int) -> Positions:
     After the first block, which is small, an entry is kept only if it is larger than the k-th best of its query so far:
     one comparison, which few entries pass. Those are sorted in when there are as many as results.
     """
-    found = _Found(len(queries), k)
+    best = _Best(len(queries), k)
     left, width = 0, min(_COLUMNS, max(_FIRST, 2 * k))
     most = len(queries) * max(_COLUMNS, width)
     space, above = np.empty(most, dtype=np.float32), np.empty(most, dtype=bool)
@@ -91,17 +91,17 @@ def _best(stored: Stored, queries: Rows, k: int) -> Positions:
             first = np.sort(np.argpartition(values, len(rows) - k, axis=1)[:, -k:], axis=1)
             line, column = np.repeat(np.arange(len(queries)), k), first.ravel()
         else:
-            passed = np.greater(values, found.least[:, None], out=above[: values.size].reshape(shape))
+            passed = np.greater(values, best.least[:, None], out=above[: values.size].reshape(shape))
             line, column = np.divmod(np.flatnonzero(passed), len(rows))
-        found.add(line, left + column, values[line, column])
+        best.add(line, left + column, values[line, column])
         if left == 0:
-            found.settle()
+            best.settle()
         left, width = left + len(rows), min(_COLUMNS, 2 * width)
-    found.settle()
-    return found.positions
+    best.settle()
+    return best.positions
 
 
-class _Found:
+class _Best:
     """The k best entries of each query so far, and entries that may replace some of them."""
 
     def __init__(self, count: int, k: int) -> None:

@@ -137,33 +137,33 @@ def changing(folder: Path) -> Iterator[None]:
 
     A new folder is removed again if no index is written into it.
     """
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     with _alone(folder):
         try:
             yield
         finally:
             if not is_index(folder):
-                _remove_empty(folder, made)
+                _remove_empty(folder, new_folders)
 
 
 def write_folder(folder: Path, content: Content) -> None:
     """Write or replace an index, inside `changing(folder)`. `content.graph`: a file that is moved into the folder."""
-    with temporary_folder(folder) as made:
-        write_whole(made / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
-        write_text(made / f"{_ITEMS}.csv", _as_csv(content.items))
-        if _read_items(made / f"{_ITEMS}.csv", len(content.facts["folders"])) != content.items:
+    with temporary_folder(folder) as temporary:
+        write_whole(temporary / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
+        write_text(temporary / f"{_ITEMS}.csv", _as_csv(content.items))
+        if _read_items(temporary / f"{_ITEMS}.csv", len(content.facts["folders"])) != content.items:
             raise BadInput(
                 f"The names of the photos cannot be stored in {folder}. Rename those with control characters."
             )
         if content.graph is not None:
-            content.graph.replace(made / content.graph.name)
+            content.graph.replace(temporary / content.graph.name)
         files = {}
-        for path in sorted(made.iterdir()):
+        for path in sorted(temporary.iterdir()):
             files[path.stem] = f"{path.stem}-{checksum(path)}{path.suffix}"
-            path.rename(made / files[path.stem])
+            path.rename(temporary / files[path.stem])
         facts = {"format": FORMAT, **content.facts, "files": files}
-        write_json(made / INDEX, {**facts, "checksum": _checksum(facts)})
-        for path in sorted(made.iterdir(), key=lambda path: path.name == INDEX):
+        write_json(temporary / INDEX, {**facts, "checksum": _checksum(facts)})
+        for path in sorted(temporary.iterdir(), key=lambda path: path.name == INDEX):
             path.replace(folder / path.name)
     for path in folder.iterdir():  # of an earlier index, whose index.json may have been damaged
         if _DATA.fullmatch(path.name) and path.name not in files.values():
@@ -223,12 +223,12 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _remove_empty(folder: Path, made: list[Path]) -> None:
+def _remove_empty(folder: Path, folders: list[Path]) -> None:
     """Remove the lock, and the folders that were made for it and are empty now."""
     with suppress(OSError):
         (folder / _LOCK).unlink(missing_ok=True)
-        for place in made:
-            place.rmdir()
+        for path in folders:
+            path.rmdir()
 
 
 def _changed(path: Path) -> Damaged:

@@ -91,14 +91,15 @@ class Index:
                 f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
                 f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
             )
-        found = load(where, device=requested())
-        if found.checksum != facts["checksum"]:
-            made = " ".join(str(facts[name]) for name in ("method", "data") if name in facts)
+        model = load(where, device=requested())
+        if model.checksum != facts["checksum"]:
+            metadata = " ".join(str(facts[name]) for name in ("method", "data") if name in facts)
+            named = f" ({metadata})" if metadata else ""
             raise BadInput(
-                f"The index {self.folder} was made with another model{f' ({made})' if made else ''} than {where}, and "
-                "rows of two models cannot be compared. Use its own model, or index the photos again."
+                f"The index {self.folder} was made with another model{named} than {where}, and rows of two models "
+                "cannot be compared. Use its own model, or index the photos again."
             )
-        return found
+        return model
 
     def search(self, queries: Rows, k: int = 5) -> tuple[Positions, NDArray[np.float64]]:
         """Positions and cosines (queries, k) of the images nearest to unit rows, nearest first. An approximate search
@@ -193,16 +194,16 @@ def add_to_index(
     read_facts(Path(folder))  # before a lock is created: it is an index
     with changing(Path(folder)):
         index = Index.open(folder)
-        found, content = index.model(model), index.content
+        loaded, content = index.model(model), index.content
         if model is not None:
             place = {"place": relative(Path(model), index.folder)}
             content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **place}})
-        return _extended(index.folder, content, found, more, skip, progress)
+        return _extended(index.folder, content, loaded, more, skip, progress)
 
 
 def photos_of(folders: Sequence[Path | str]) -> list[Path]:
     """All images below folders. Each folder needs one."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
             what = "is a file, not a folder of photos" if folder.exists() else "does not exist"
@@ -210,9 +211,9 @@ def photos_of(folders: Sequence[Path | str]) -> list[Path]:
         images = sorted(Path(name) for name in names_below(folder) if is_image_name(name))
         if not images:
             raise BadInput(f"No images found under {folder}.")
-        found |= dict.fromkeys(images)
-    check_names(list(found))
-    return list(found)
+        paths |= dict.fromkeys(images)
+    check_names(list(paths))
+    return list(paths)
 
 
 def check_out(out: Path, *, force: bool) -> None:
@@ -239,9 +240,9 @@ def _extended(
     """Write `content` with the rows of further photos into `out`."""
     homes = [(out / name).resolve() for name in content.facts["folders"]]
     homes += [place for place in dict.fromkeys(Path(one).resolve() for one in more) if not _within(place, homes)]
-    given = _given(more, homes, set(skip))
+    photos = _photos(more, homes, set(skip))
     kept = {(one.folder, one.path): (one, place) for place, one in enumerate(content.items)}
-    new = {key: (path, one) for key, (path, one) in given.items() if not _is_known(one, kept)}
+    new = {key: (path, one) for key, (path, one) in photos.items() if not _is_known(one, kept)}
     if not new and not kept:
         raise BadInput("No image is left to index.")
     rows = remembered(model, [path for path, _ in new.values()], progress=progress)
@@ -257,7 +258,7 @@ def _extended(
     }
     _write(out, facts, [items[k] for k in order], stored)
     changed = len(new.keys() & kept.keys())
-    return Added(Index.open(out), len(new) - changed, changed, len(given) - len(new))
+    return Added(Index.open(out), len(new) - changed, changed, len(photos) - len(new))
 
 
 def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) -> None:
@@ -272,16 +273,16 @@ def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) 
         write_folder(out, Content(facts, items, stored, graph))
 
 
-def _given(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
+def _photos(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
     """Each photo with its entry. Photos and sub-folders that are links keep their own names."""
-    found: dict[tuple[int, str], tuple[Path, Item]] = {}
+    photos: dict[tuple[int, str], tuple[Path, Item]] = {}
     for folder in map(Path, more):
         real = folder.resolve()
         for path in photos_of([folder]):
             if path not in skip:
                 one = _item(path, real / path.relative_to(folder), homes)
-                found[one.folder, one.path] = path, one
-    return found
+                photos[one.folder, one.path] = path, one
+    return photos
 
 
 def _item(path: Path, place: Path, homes: list[Path]) -> Item:
@@ -302,8 +303,8 @@ def _within(place: Path, homes: list[Path]) -> bool:
 
 def _codes(model: Model | Ensemble | OnnxModel) -> str:
     """`binary` if every number of a row is 1 or -1, before it is divided by the row's length."""
-    found = model.codes if isinstance(model, OnnxModel) else getattr(getattr(model, "embedder", None), "codes", FLOAT)
-    return BINARY if found == BINARY else FLOAT
+    codes = model.codes if isinstance(model, OnnxModel) else getattr(getattr(model, "embedder", None), "codes", FLOAT)
+    return BINARY if codes == BINARY else FLOAT
 
 
 def _shown(place: Path) -> Path:
