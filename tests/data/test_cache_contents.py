@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from levelfield import data
-from levelfield.data.cache_contents import kept
+from levelfield.data.cache_contents import cache_items
 from levelfield.data.checks.verified import check_images
 from levelfield.data.files.archives import unpacked
 from levelfield.files.writing import locked
@@ -27,18 +27,18 @@ def cache(pets, tmp_path):
 
 
 def test_all_is_found_with_its_size_and_removed(cache, pets):
-    found = {one.what.split("-")[0]: one for one in kept(cache)}
+    found = {one.what.split("-")[0]: one for one in cache_items(cache)}
     assert set(found) == {"unpacked archive packed", "records of checked images, for 1 folder"}
     assert found["unpacked archive packed"].bytes == sum(file.stat().st_size for file in pets.rglob("*.png"))
     assert found["records of checked images, for 1 folder"].bytes > 32
     assert all(one.remove() for one in found.values())
-    assert kept(cache) == []
+    assert cache_items(cache) == []
     assert not [path for path in cache.rglob("*") if path.is_file() and path.name[-5:] != ".lock"]
     assert list(pets.rglob("*.png"))
 
 
 def test_what_is_being_unpacked_stays(cache, tmp_path):
-    [one] = [one for one in kept(cache) if "unpacked" in one.what]
+    [one] = [one for one in cache_items(cache) if "unpacked" in one.what]
     folder = unpacked(tmp_path / "packed.zip", cache=cache)
     with locked(folder.with_name(f".{folder.name}.lock")):
         assert not one.remove()
@@ -50,7 +50,7 @@ def test_what_is_being_unpacked_stays(cache, tmp_path):
 def test_the_rest_of_a_killed_process_goes_too(cache, tmp_path):
     folder = unpacked(tmp_path / "packed.zip", cache=cache)
     folder.rename(folder.with_name(f".{folder.name}.tmp"))
-    assert all(one.remove() for one in kept(cache))
+    assert all(one.remove() for one in cache_items(cache))
     assert not list(cache.rglob("*.png"))
 
 
@@ -60,14 +60,14 @@ def test_what_others_keep_under_such_names_is_left_alone(tmp_path):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "notes.txt").write_text("mine")
     (tmp_path / "emoji" / "smile.json").write_text("{}")
-    assert kept(tmp_path) == []
+    assert cache_items(tmp_path) == []
 
 
 def test_a_folder_linked_into_the_cache_is_outside(cache, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (cache / "unpacked").rename(elsewhere)
     (cache / "unpacked").symlink_to(elsewhere)
-    for one in kept(cache):
+    for one in cache_items(cache):
         assert one.remove()
     assert list(elsewhere.rglob("*.png"))
 
@@ -75,6 +75,6 @@ def test_a_folder_linked_into_the_cache_is_outside(cache, tmp_path):
 def test_a_link_inside_is_not_followed(cache, pets, tmp_path):
     folder = unpacked(tmp_path / "packed.zip", cache=cache)
     (folder / "link").symlink_to(pets)
-    assert all(one.remove() for one in kept(cache))
+    assert all(one.remove() for one in cache_items(cache))
     assert not folder.exists()
     assert list(pets.rglob("*.png"))

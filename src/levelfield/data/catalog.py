@@ -115,8 +115,8 @@ class Catalog:
         """Content hash of each file: equal files have equal digests, wherever they are."""
         with ThreadPoolExecutor(_READERS) as readers:
             parts = [self.paths[k : k + _AT_ONCE] for k in range(0, len(self.paths), _AT_ONCE)]
-            found = readers.map(lambda paths: [file_digest(path) for path in paths], parts)
-            return tuple(digest for part in found for digest in part)
+            digests = readers.map(lambda paths: [file_digest(path) for path in paths], parts)
+            return tuple(digest for part in digests for digest in part)
 
     @cached_property
     def digest(self) -> str:
@@ -164,10 +164,10 @@ class Catalog:
 def file_digest(path: Path) -> str:
     """Hash of a file's content, 32 hexadecimal digits."""
     try:
-        found = hashlib.blake2b(digest_size=16)
+        hasher = hashlib.blake2b(digest_size=16)
         with open(path, "rb", buffering=0) as file:
             while block := file.read(_BLOCK):
-                found.update(block)
-        return found.hexdigest()
+                hasher.update(block)
+        return hasher.hexdigest()
     except OSError as error:
         raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error

@@ -50,16 +50,16 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
         )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
     belongs[inside] = True
-    found = [unit for unit in units if belongs[unit].any()]
-    for unit in found:
+    members = [unit for unit in units if belongs[unit].any()]
+    for unit in members:
         if not belongs[unit].all():
             raise BadInput(
                 f"The split of '{catalog.name}' divides the group of '{catalog.class_names[unit[0]]}'; "
                 "all classes of a group must be in the same part."
             )
-    if not found and part != "validation":
+    if not members and part != "validation":
         raise BadInput(f"No class of '{catalog.name}' is in the {part} part.")
-    return found
+    return members
 
 
 def given_validation(catalog: Catalog) -> list[np.ndarray]:

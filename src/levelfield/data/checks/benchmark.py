@@ -38,37 +38,37 @@ def verify(
         raise unknown("dataset", name, names(), see="levelfield datasets")
     if name in official.names():
         reading = official.read(name, root, facts=facts)
-        catalog, found = reading.catalog, _numbers(reading)
+        catalog, findings = reading.catalog, _numbers(reading)
     else:
         catalog = create(name, **({} if root is None else {"path": root}))
-        found = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
+        findings = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
     broken = unreadable(catalog.paths, progress=progress)
-    found += _broken(catalog, broken)
-    found += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
-    return found
+    findings += _broken(catalog, broken)
+    findings += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
+    return findings
 
 
 def _numbers(reading: official.Reading) -> list[Finding]:
     facts = reading.place.facts
-    found = [Finding("problem", f"{problem}.") for problem in reading.problems]
-    if not found:
+    findings = [Finding("problem", f"{problem}.") for problem in reading.problems]
+    if not findings:
         parts = "; ".join(
             f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in facts.parts.items()
         )
-        found.append(Finding("good", f"Matches the official numbers: {parts}."))
+        findings.append(Finding("good", f"Matches the official numbers: {parts}."))
     else:
-        found.append(Finding("remark", f"Get what is missing from the official page: {facts.page}"))
-    found += [Finding("remark", remark) for remark in reading.remarks]
+        findings.append(Finding("remark", f"Get what is missing from the official page: {facts.page}"))
+    findings += [Finding("remark", remark) for remark in reading.remarks]
     for file in reading.annotations:
         wanted = facts.md5.get(file.name)
         if wanted is not None:
             same = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == wanted
-            found.append(
+            findings.append(
                 Finding("good", f"{file.name} is identical to the official file.")
                 if same
                 else Finding("remark", f"{file.name} is not the official file (its md5 differs).")
             )
-    return found
+    return findings
 
 
 def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Finding]:
@@ -85,11 +85,11 @@ def _duplicates(catalog: Catalog) -> list[Finding]:
     copies: dict[str, list[int]] = defaultdict(list)
     for index, digest in enumerate(catalog.digests):
         copies[digest].append(index)
-    several = [found for found in copies.values() if len(found) > 1]
+    several = [group for group in copies.values() if len(group) > 1]
     if not several:
         return [Finding("good", "No duplicate files.")]
-    mixed = sum(len({int(catalog.labels[i]) for i in found}) > 1 for found in several)
-    named = first_few([" = ".join(str(catalog.paths[i]) for i in found[:2]) for found in several])
+    mixed = sum(len({int(catalog.labels[i]) for i in group}) > 1 for group in several)
+    named = first_few([" = ".join(str(catalog.paths[i]) for i in group[:2]) for group in several])
     number = plural(len(several), "image is", "images are")
     return [Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")]
 

@@ -48,12 +48,12 @@ def check_images(
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
     with memory:
-        for position, found in zip(unknown, _each(catalog.paths, unknown), strict=True):
-            if isinstance(found, LevelfieldError):
-                failures[position] = found
+        for position, outcome in zip(unknown, _each(catalog.paths, unknown), strict=True):
+            if isinstance(outcome, LevelfieldError):
+                failures[position] = outcome
             else:
-                digests[position] = found
-                memory.add(position, found)
+                digests[position] = outcome
+                memory.add(position, outcome)
             stage.advance()
     kept = keep_readable(catalog, failures, skip_unreadable=skip_unreadable)
     return kept.with_digests([digest for digest in digests if digest is not None])
@@ -90,7 +90,7 @@ class _Memory:
         place = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
         known = (stored[place, 0] == wanted) & np.array([key is not None for key in self._keys])
         text = stored[place, 1].tobytes().hex()
-        return [text[32 * k : 32 * k + 32] if found else None for k, found in enumerate(known)]
+        return [text[32 * k : 32 * k + 32] if is_known else None for k, is_known in enumerate(known)]
 
     def add(self, position: int, digest: str) -> None:
         """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""

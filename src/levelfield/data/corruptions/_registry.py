@@ -56,11 +56,11 @@ def create(name: str, **settings: Any) -> Corruption:
     """
     function = registry.get(name)
     check_settings(f"corruption '{name}'", settings, function)
-    made = Corruption(name, {**(accepted(function) or {}), **settings}, function)
-    result = made(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # report invalid values now
+    corruption = Corruption(name, {**(accepted(function) or {}), **settings}, function)
+    result = corruption(np.zeros((8, 8, 3), dtype=np.uint8), np.random.default_rng(0))  # report invalid values now
     if not isinstance(result, np.ndarray) or result.dtype != np.uint8 or result.shape != (8, 8, 3):
         raise BadInput(f"The corruption '{name}' must give a uint8 image of the same size (height, width, 3).")
-    return made
+    return corruption
 
 
 def describe(name: str) -> str:
@@ -77,15 +77,17 @@ def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
     (('rotation', 'jpeg'), True)
     """
     listed = wanted.split(",") if isinstance(wanted, str) else list(wanted)
-    found = [name for each in listed if (name := str(each).strip())]
-    if found == ["all"]:
+    selected = [name for each in listed if (name := str(each).strip())]
+    if selected == ["all"]:
         return tuple(names())
-    for name in found:
+    for name in selected:
         if short_name(name) == name:
             registry.get(name)
-    if not found or len(set(found)) < len(found):
-        raise BadSpecification(f"'{', '.join(found)}' is empty or has a duplicate name; `all` selects all corruptions.")
-    return tuple(found)
+    if not selected or len(set(selected)) < len(selected):
+        raise BadSpecification(
+            f"'{', '.join(selected)}' is empty or has a duplicate name; `all` selects all corruptions."
+        )
+    return tuple(selected)
 
 
 def drawn(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> float:

@@ -105,10 +105,10 @@ def _unpack(archive: Path, target: Path) -> None:
     _extract(archive, target, allowance)
     for _ in range(DEEPEST):
         inner = sorted(path for path in target.rglob("*") if path.is_file() and is_archive(path))
-        for one in inner:
-            home = one.parent if _first_folder(one) == stem(one) else one.parent / stem(one)
-            _extract(one, home, allowance)
-            one.unlink()
+        for nested in inner:
+            home = nested.parent if _first_folder(nested) == stem(nested) else nested.parent / stem(nested)
+            _extract(nested, home, allowance)
+            nested.unlink()
         if not inner:
             return
     raise BadInput(f"{archive.name} contains archives nested more than {DEEPEST} levels deep: unpack it yourself.")
@@ -260,9 +260,9 @@ class _Counted:
 
     def read(self, count: int) -> bytes:
         self._allowance.take(count)
-        found = self._stream.read(count)
-        self._allowance.left += count - len(found)
-        return found
+        content = self._stream.read(count)
+        self._allowance.left += count - len(content)
+        return content
 
 
 def _visible(place: PurePosixPath) -> bool:

@@ -36,12 +36,12 @@ class Place:
 
     def need(self, *names: str) -> Path:
         """Like `find`, but a missing file is an error that names the official page."""
-        found = self.find(*names)
-        if found is None:
+        match = self.find(*names)
+        if match is None:
             raise BadInput(
                 f"{self.root} has no {' or '.join(names)}, which '{self.name}' needs.{self._hint(names)} {self.source}"
             )
-        return found
+        return match
 
     def archive(self, name: str) -> Path | None:
         """The unpacked content of the archive `name`; None if there is none."""
@@ -87,14 +87,14 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
         )
     folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
-    found = next((place for place in known if place.exists()), None)
-    if found is None:
+    match = next((place for place in known if place.exists()), None)
+    if match is None:
         raise MissingData(
             f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for "
             f"{', '.join(place.name for place in known)}. {_page(facts)}"
         )
     # with several archives in one folder, use that folder
-    return folder if found.is_file() else found
+    return folder if match.is_file() else match
 
 
 def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:

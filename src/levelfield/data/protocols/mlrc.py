@@ -21,7 +21,7 @@ def mlrc(
         raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
     train, test = halves(catalog, "mlrc")
     train = [*train, *given_validation(catalog)]
-    found = []
+    result = []
     for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
         training, judging = (block, rest) if reversed else (rest, block)
         if min(len(training), len(judging)) < 2:
@@ -30,5 +30,5 @@ def mlrc(
                 "some fold has fewer than 2, and with one class every neighbour is correct. Use more classes "
                 "or fewer folds."
             )
-        found.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
-    return found
+        result.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
+    return result

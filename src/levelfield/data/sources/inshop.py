@@ -40,7 +40,6 @@ def inshop(place: Place) -> Listing:
             known = ", ".join(_PARTS)
             raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; valid values are {known}.")
         rows.append(Row(images / path.removeprefix("img/"), item, part))
-    _refuse_shared(source, rows)
     names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
     return Listing(rows, names, (images,), (source,), {source.name: len(entries)}, notes=notes)
 
@@ -70,10 +69,3 @@ def _images(place: Place) -> tuple[Path, tuple[str, ...]]:
     if large is None:
         raise BadInput(f"{place.root} has no Img/img (from img.zip) with the images of 'inshop'. {place.source}")
     return large, ("Using the large images (img_highres); the official results are for img.zip.",)
-
-
-def _refuse_shared(source: Path, rows: list[Row]) -> None:
-    training = {row.class_id for row in rows if row.part == "train"}
-    shared = sorted({str(row.class_id) for row in rows if row.part != "train"} & {str(item) for item in training})
-    if shared:
-        raise BadInput(f"{source}: {len(shared):,} items are in the training part and in the test part ({shared[0]}).")

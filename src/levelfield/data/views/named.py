@@ -117,10 +117,10 @@ def steps_view(
     ((3, 32, 32), True)
     """
     checked = test_view(image=image, mean=mean, std=std, interpolation=interpolation)
-    found = parse_steps(steps)
-    if final_side(found) != image:
-        raise BadSpecification(f"The steps of the view end with {final_side(found)} pixels, but image is {image}.")
-    return StepsView(found, image, checked.mean, checked.std, interpolation)
+    parsed = parse_steps(steps)
+    if final_side(parsed) != image:
+        raise BadSpecification(f"The steps of the view end with {final_side(parsed)} pixels, but image is {image}.")
+    return StepsView(parsed, image, checked.mean, checked.std, interpolation)
 
 
 def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
@@ -134,11 +134,11 @@ def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
     >>> [step.key for step in parse_steps([{"resize": 256}, {"centre": 227}])]
     ['resize(size=256)', 'centre(size=227)']
     """
-    found = tuple(_parse(step) for step in steps)
-    final_side(found)
-    if any(step.name == "erase" for step in found[:-1]):
+    parsed = tuple(_parse(step) for step in steps)
+    final_side(parsed)
+    if any(step.name == "erase" for step in parsed[:-1]):
         raise BadSpecification("`erase` works on the finished image: it must be the last step and appear once.")
-    return found
+    return parsed
 
 
 def is_random(steps: Iterable[Written] | None) -> bool:
