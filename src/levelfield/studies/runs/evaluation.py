@@ -12,7 +12,7 @@ from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import evaluate
 from levelfield.files.writing import write_whole
 from levelfield.progress import Progress
-from levelfield.studies.runs.folder.files import PER_QUERY, check_rows, read_embeddings, read_training, write_finished
+from levelfield.studies.runs.folder.files import PER_QUERY, read_embeddings, read_training, write_finished
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import recorded_identity
@@ -34,7 +34,6 @@ def score_run(
         stage = progress.stage("measuring", 1)
         items = Items.read(folder)
         rows = read_embeddings(folder, trained["checksums"])
-        check_rows(folder, rows, len(items.paths))
         result = evaluate(**searched_on(device, items.arrays(rows, labels)), metrics=metrics)
         values = {name: float(result[name]) for name in result}
         shown = {

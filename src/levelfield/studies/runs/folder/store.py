@@ -95,7 +95,7 @@ class Result:
 
     def queries(self) -> dict[str, np.ndarray]:
         """The stored scores of each query by metric, `lone` and `labels`."""
-        return read_per_query(self.folder, self.values, self.signatures, self.checksums)
+        return read_per_query(self.folder, self.checksums)
 
 
 def _coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

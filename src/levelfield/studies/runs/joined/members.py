@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 
 from levelfield.embedder.model_files import within
-from levelfield.errors import BadInput, Damaged
+from levelfield.errors import BadInput
 from levelfield.methods import Deviation
 from levelfield.studies.runs.folder.files import (
     ITEMS,
-    PER_QUERY,
-    REMEDY,
     TRAINED,
     Checksums,
-    check_rows,
     read_embeddings,
     read_items,
     read_training,
@@ -98,20 +95,13 @@ class Member:
         if not os.path.lexists(self.folder / ITEMS):
             return []
         paths, classes, roles = read_items(self.folder, self._checksums)
-        check_rows(self.folder, self.rows, len(paths))
         return list(zip(paths, classes, roles or [""] * len(paths), strict=True))
 
     @cached_property
     def labels(self) -> np.ndarray:
         """The classes of the test images, numbered as in the run."""
         arrays = self.result.queries()
-        found = arrays["all_labels" if "all_labels" in arrays else "labels"]
-        if len(found) != len(self.items):
-            raise Damaged(
-                f"{self.folder / PER_QUERY} has {len(found):,} labels, but {ITEMS} lists "
-                f"{len(self.items):,} images. {REMEDY}"
-            )
-        return found
+        return arrays["all_labels" if "all_labels" in arrays else "labels"]
 
     @property
     def rows(self) -> np.ndarray:
