@@ -23,7 +23,7 @@ import numpy as np
 from levelfield import library
 from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import read_study
-from levelfield.studies.runs.inputs import open_catalog
+from levelfield.studies.runs.shared import open_catalog
 from levelfield.table import Table
 from levelfield.wording import plural
 

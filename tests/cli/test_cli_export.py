@@ -15,7 +15,7 @@ import levelfield as front
 from levelfield.progress import SILENT
 from levelfield.shipping import measuring
 from levelfield.shipping.measuring import TOLERANCES, Tolerance
-from levelfield.studies.runs.inputs import forget_inputs
+from levelfield.studies.runs.shared import forget_inputs
 
 
 def listed(folder: str) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from small_world import carry_out, small_study
 
 from levelfield.studies import resolve
-from levelfield.studies.runs.inputs import forget_inputs
+from levelfield.studies.runs.shared import forget_inputs
 
 CHEATS = Path(__file__).with_name("deep_cheats.py")
 PAGE = Path(__file__).parents[2] / "docs" / "own-loss.md"

@@ -14,7 +14,8 @@ from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress
 from levelfield.studies import resolve
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.inputs import inputs_for, open_catalog
+from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.shared import open_catalog
 from levelfield.studies.specification.choices import ProtocolChoice
 from levelfield.studies.specification.study import parse_study
 

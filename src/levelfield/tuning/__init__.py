@@ -1,9 +1,8 @@
 """Tuning: the same search budget for every method, judged by validation classes only."""
 
 from levelfield.tuning.budget import Budget
-from levelfield.tuning.progress import TuningProgress
 from levelfield.tuning.result import Tuned
 from levelfield.tuning.search import tune
-from levelfield.tuning.trials import How, Judge, Trial
+from levelfield.tuning.trials import How, Judge, Trial, TuningProgress
 
 __all__ = ["Budget", "How", "Judge", "Trial", "Tuned", "TuningProgress", "tune"]

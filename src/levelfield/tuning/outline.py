@@ -10,8 +10,8 @@ from levelfield.evaluation.metrics.registry import ranking
 from levelfield.progress import SILENT, Progress
 from levelfield.studies import ResolvedStudy, Study, resolve
 from levelfield.studies.planning.cost_measured import estimate
-from levelfield.studies.runs.inputs import SharedInputs
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import USUAL_TRIALS

@@ -17,8 +17,8 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.studies import Study
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import run_all
-from levelfield.studies.runs.inputs import SharedInputs
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.named_code import named_by
 from levelfield.training import Conditions
@@ -27,10 +27,19 @@ from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
 from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, rungs_of, with_rung
 from levelfield.tuning.outline import full_trial, is_searched, outline, resolve_trial
-from levelfield.tuning.progress import SILENT_TUNING, TuningProgress
 from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
 from levelfield.tuning.space import Space, common_space, own_values, space_of
-from levelfield.tuning.trials import Attempt, How, Trial, attempt, chosen, judged, write_log
+from levelfield.tuning.trials import (
+    SILENT_TUNING,
+    Attempt,
+    How,
+    Trial,
+    TuningProgress,
+    attempt,
+    chosen,
+    judged,
+    write_log,
+)
 
 ROUND = 4  # trials of a method that are asked for together
 

@@ -16,6 +16,7 @@ from levelfield.data.protocols import Fold
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.files.writing import write_json
 from levelfield.studies import PlannedRun, Study, plan
+from levelfield.studies.execution.events import RunsProgress
 from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.specification.choices import MethodSpec
@@ -237,3 +238,19 @@ def chosen(trials: Sequence[Trial]) -> Trial | None:
 def write_log(path: Path, trials: Sequence[Trial], **about: Any) -> None:
     """All trials as JSON, with what they have in common."""
     write_json(path, {**about, "trials": [asdict(trial) for trial in trials]})
+
+
+class TuningProgress(RunsProgress):
+    """Progress of a search. This one is silent; the command line draws bars and the best so far."""
+
+    def on_methods(self, labels: Sequence[str]) -> None:
+        """The methods that are searched, before the first trial."""
+
+    def on_round(self, titles: Sequence[str]) -> None:
+        """A round begins: `Event.run` indexes `titles` until the next round."""
+
+    def on_trial(self, trial: Trial, *, spent: float) -> None:
+        """A trial is over. spent: the share of its method's budget, from 0 to 1."""
+
+
+SILENT_TUNING = TuningProgress()

@@ -23,7 +23,8 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.planning.cost_counted import missing_weights
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder.method_file import make_method
-from levelfield.studies.runs.inputs import SharedInputs, sharing
+from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.shared import SharedInputs, sharing
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
 from levelfield.studies.runs.training import Options
@@ -85,7 +86,7 @@ def resolve(
     _check_conditions([run.spec.conditions for run in runs], options.device)
     trunks: dict[tuple[Any, ...], Trunk] = {}
     for run in _first_seeds(runs):
-        inputs = shared.of(run.spec, options.cache_folder, options.device)
+        inputs = inputs_for(run.spec, options.cache_folder, options.device, shared)
         if tested and not len(inputs.fold.test):
             raise BadSpecification(
                 f"The protocol '{run.spec.protocol.name}' has no test classes, so nothing can be compared. Use it with "

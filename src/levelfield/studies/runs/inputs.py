@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from levelfield import data
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
-from levelfield.data.checks.verified import check_images, with_known_digests
 from levelfield.data.loader import Key, Loader
 from levelfield.data.views.basic import TestView, View, test_view, train_view
 from levelfield.data.views.named import StepsView, steps_view
@@ -26,12 +21,12 @@ from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
-from levelfield.errors import BadInput
-from levelfield.progress import SILENT, Progress
+from levelfield.progress import Progress
 from levelfield.studies.runs.on_device import OnDevice
+from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.shipped import shipped_data
 from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, cached_view
 
@@ -39,7 +34,6 @@ if TYPE_CHECKING:  # a report reads data and needs no network: timm takes second
     from levelfield.embedder import Embedder, Trunk
     from levelfield.embedder.embedder import NetworkCost
     from levelfield.embedder.trunk.backbones import Backbone
-    from levelfield.methods import Method
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
     "backbone",
@@ -59,83 +53,8 @@ _OF_THE_INPUTS = (  # conditions that determine the inputs
     "cache",
     "threads",
 )
-_SHARED = ("_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
 _KEPT = 2  # inputs with their networks and features in memory; a study that varies its network has many
-
-
-@dataclass
-class SharedInputs:
-    """What runs of this process have in common, each made once: catalogs, folds, networks, and methods before training.
-
-    Several runs have the same inputs if they differ only in method, seed, member or optimiser.
-    """
-
-    catalogs: dict[tuple[str, str], Catalog] = field(default_factory=dict)
-    folds: dict[tuple[str, str], list[protocols.Fold]] = field(default_factory=dict)
-    methods: dict[str, Method] = field(default_factory=dict)
-    """Methods that were made to check them, by the identity of the run that will train them."""
-    _inputs: OrderedDict[tuple[Any, ...], RunInputs] = field(default_factory=OrderedDict)
-
-    def of(self, spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
-        """The inputs of a run; other folds share images and network."""
-        conditions = Conditions(**{key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS})
-        protocol, data = spec.protocol.model_dump_json(), spec.data.model_dump_json()
-        key = (data, spec.data_digest, protocol, conditions.model_dump_json(), cache_folder, device)
-        if key not in self._inputs:
-            self._inputs[key] = RunInputs(
-                spec.data, spec.protocol, 0, conditions, cache_folder, device, spec.data_digest, shared=self
-            )
-        self._inputs.move_to_end(key)
-        while len(self._inputs) > _KEPT:
-            self._inputs.popitem(last=False)
-        return self._inputs[key].with_fold(spec.fold or 0)
-
-    def open(self, choice: Data, progress: Progress) -> Catalog:
-        """The checked images of a study."""
-        key = choice.model_dump_json()
-        known = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
-        catalog = open_catalog(choice, progress=progress) if known is None else known
-        self.catalogs[key, catalog.digest] = catalog
-        return catalog
-
-    def catalog(self, choice: Data, digest: str) -> Catalog:
-        """The catalog of the plan; raises if its images have changed since."""
-        key = (choice.model_dump_json(), digest)
-        if key not in self.catalogs:
-            catalog = open_catalog(choice, check="skip_unreadable" in choice.settings)
-            if digest and catalog.digest != digest:
-                raise BadInput(
-                    f"The images of '{choice.name}' are not those that the study began with: run the command "
-                    "again, or give the right folder with --root."
-                )
-            self.catalogs[key] = catalog
-        return self.catalogs[key]
-
-    def divided(self, catalog: Catalog, protocol: ProtocolChoice) -> list[protocols.Fold]:
-        """The folds of a protocol."""
-        key = (f"{catalog.name} {catalog.digest}", protocol.model_dump_json())
-        if key not in self.folds:
-            self.folds[key] = protocol.divide(catalog)
-        return self.folds[key]
-
-    def release(self) -> None:
-        """Drop networks, features and methods; catalogs and folds are small."""
-        self._inputs.clear()
-        self.methods.clear()
-
-
-_IN_USE: ContextVar[SharedInputs] = ContextVar("shared_inputs")
-_OF_THE_PROCESS = SharedInputs()
-
-
-@contextmanager
-def sharing(shared: SharedInputs) -> Iterator[None]:
-    """Context in which `inputs_for` takes everything from `shared`."""
-    token = _IN_USE.set(shared)
-    try:
-        yield
-    finally:
-        _IN_USE.reset(token)
+_SHARED = ("_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
 
 
 @dataclass(frozen=True)
@@ -361,33 +280,24 @@ def _digest(texts: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
-def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str) -> RunInputs:
-    """The inputs of a run: those of the study that this process carries out, or of the process's own."""
-    return _IN_USE.get(_OF_THE_PROCESS).of(spec, cache_folder, device)
+def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str, shared: SharedInputs | None = None) -> RunInputs:
+    """The inputs of a run, which runs that differ only in method, seed, member or optimiser share.
 
-
-def forget_inputs() -> None:
-    """Drop all inputs that this process has built for itself, with their images and features."""
-    _OF_THE_PROCESS.catalogs.clear()
-    _OF_THE_PROCESS.folds.clear()
-    _OF_THE_PROCESS.release()
+    shared: by default that of the study which this process carries out.
+    """
+    shared = shared or shared_inputs()
+    conditions = Conditions(**{key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS})
+    protocol, data = spec.protocol.model_dump_json(), spec.data.model_dump_json()
+    key = (data, spec.data_digest, protocol, conditions.model_dump_json(), cache_folder, device)
+    known = shared.inputs.pop(key, None)
+    shared.inputs[key] = known or RunInputs(
+        spec.data, spec.protocol, 0, conditions, cache_folder, device, spec.data_digest, shared=shared
+    )
+    while len(shared.inputs) > _KEPT:
+        shared.inputs.pop(next(iter(shared.inputs)))
+    return shared.inputs[key].with_fold(spec.fold or 0)
 
 
 def check_trunk(conditions: Conditions) -> Trunk:
     """Build the trunk once, to find an unknown backbone, tap, cut or weights file before training."""
     return RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").checked_trunk()
-
-
-def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
-    """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so.
-
-    An image is checked once; `progress` counts the images that are checked now.
-    """
-    settings = dict(choice.settings)
-    skip = bool(settings.pop("skip_unreadable", False))
-    catalog = data.create(choice.name, **settings)
-    if choice.name == EMBEDDED:
-        return catalog
-    if not check:
-        return with_known_digests(catalog)
-    return check_images(catalog, skip_unreadable=skip, progress=progress)

@@ -1,0 +1,105 @@
+"""What runs of a process share, each made once: catalogs, folds, networks, and methods before training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from levelfield import data
+from levelfield.data import Catalog, protocols
+from levelfield.data.checks.verified import check_images, with_known_digests
+from levelfield.errors import BadInput
+from levelfield.progress import SILENT, Progress
+from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
+
+if TYPE_CHECKING:
+    from levelfield.methods import Method
+    from levelfield.studies.runs.inputs import RunInputs
+
+
+@dataclass
+class SharedInputs:
+    """Catalogs by data and digest, folds by catalog and protocol, inputs, and methods that were built to check them."""
+
+    catalogs: dict[tuple[str, str], Catalog] = field(default_factory=dict)
+    folds: dict[tuple[str, str], list[protocols.Fold]] = field(default_factory=dict)
+    inputs: dict[tuple[Any, ...], RunInputs] = field(default_factory=dict)
+    methods: dict[str, Method] = field(default_factory=dict)
+    """By the identity of the run that will train them."""
+
+    def open(self, choice: Data, progress: Progress) -> Catalog:
+        """The checked images of a study."""
+        key = choice.model_dump_json()
+        known = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
+        catalog = open_catalog(choice, progress=progress) if known is None else known
+        self.catalogs[key, catalog.digest] = catalog
+        return catalog
+
+    def catalog(self, choice: Data, digest: str) -> Catalog:
+        """The catalog of the plan; raises if its images have changed since."""
+        key = (choice.model_dump_json(), digest)
+        if key not in self.catalogs:
+            catalog = open_catalog(choice, check="skip_unreadable" in choice.settings)
+            if digest and catalog.digest != digest:
+                raise BadInput(
+                    f"The images of '{choice.name}' are not those that the study began with: run the command "
+                    "again, or give the right folder with --root."
+                )
+            self.catalogs[key] = catalog
+        return self.catalogs[key]
+
+    def divided(self, catalog: Catalog, protocol: ProtocolChoice) -> list[protocols.Fold]:
+        """The folds of a protocol."""
+        key = (f"{catalog.name} {catalog.digest}", protocol.model_dump_json())
+        if key not in self.folds:
+            self.folds[key] = protocol.divide(catalog)
+        return self.folds[key]
+
+    def release(self) -> None:
+        """Drop networks, features and methods; catalogs and folds are small."""
+        self.inputs.clear()
+        self.methods.clear()
+
+
+_IN_USE: ContextVar[SharedInputs] = ContextVar("shared_inputs")
+_OF_THE_PROCESS = SharedInputs()
+
+
+def shared_inputs() -> SharedInputs:
+    """Those of the study that this process carries out, or of the process's own."""
+    return _IN_USE.get(_OF_THE_PROCESS)
+
+
+@contextmanager
+def sharing(shared: SharedInputs) -> Iterator[None]:
+    """Context in which `inputs_for` takes everything from `shared`."""
+    token = _IN_USE.set(shared)
+    try:
+        yield
+    finally:
+        _IN_USE.reset(token)
+
+
+def forget_inputs() -> None:
+    """Drop all inputs that this process has built for itself, with their images and features."""
+    _OF_THE_PROCESS.catalogs.clear()
+    _OF_THE_PROCESS.folds.clear()
+    _OF_THE_PROCESS.release()
+
+
+def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
+    """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so.
+
+    An image is checked once; `progress` counts the images that are checked now.
+    """
+    settings = dict(choice.settings)
+    skip = bool(settings.pop("skip_unreadable", False))
+    catalog = data.create(choice.name, **settings)
+    if choice.name == EMBEDDED:
+        return catalog
+    if not check:
+        return with_known_digests(catalog)
+    return check_images(catalog, skip_unreadable=skip, progress=progress)
