@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import socket
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -284,64 +282,14 @@ def test_an_upload_that_stops_is_ended(tmp_path: Path) -> None:
         assert client.ask("/").status == 200
 
 
-def test_too_many_requests_are_turned_away_and_places_come_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upload_is_searched_and_compared_with_the_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = made_site(tmp_path / "run")
-    begun, goes_on = threading.Semaphore(0), threading.Event()
-
-    def waits(*given: object) -> tuple[list[int], list[float]]:
-        begun.release()
-        goes_on.wait(20)
-        return [], []
-
-    monkeypatch.setattr(site.finder, "of_image", waits)
-    with serving(site, connections=2) as client:
-        threads = [threading.Thread(target=client.ask, args=("/neighbours/0/0/0",)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-            assert begun.acquire(timeout=20)
-        got = client.ask("/")
-        assert (got.status, got.error) == (503, "Too many connections. Try again in a moment.")
-        goes_on.set()
-        for thread in threads:
-            thread.join()
-        end = time.monotonic() + 10
-        while (status := client.ask("/").status) != 200 and time.monotonic() < end:
-            pass
-        assert status == 200
-
-
-def test_searches_that_wait_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = made_site(tmp_path / "run")
-    begun, goes_on = threading.Semaphore(0), threading.Event()
-
-    def waits(*given: object) -> tuple[list[int], list[float]]:
-        begun.release()
-        goes_on.wait(20)
-        return [1], [0.75]
-
-    monkeypatch.setattr(site.finder, "of_picture", waits)
+    monkeypatch.setattr(site.finder, "of_picture", lambda *given: ([1, 2], [0.75, 0.25]))
     written = io.BytesIO()
     Image.new("RGB", (4, 4)).save(written, "PNG")
-    found: list[int] = []
     with serving(site) as client:
-
-        def search() -> None:
-            found.append(client.ask("/search/0/0", "POST", written.getvalue()).status)
-
-        threads = [threading.Thread(target=search) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-            assert begun.acquire(timeout=20)
-        refused = client.ask("/search/0/0", "POST", written.getvalue())
-        assert refused.status == 503
-        goes_on.set()
-        for thread in threads:
-            thread.join()
-        assert found == [200] * 4
         got = client.ask("/search/0/0", "POST", written.getvalue()).json
-    assert got == {"neighbours": [1], "similarity": [0.75], "same": [True], "threshold": 0.5}
+    assert got == {"neighbours": [1, 2], "similarity": [0.75, 0.25], "same": [True, False], "threshold": 0.5}
 
 
 def test_requests_trust_what_the_command_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

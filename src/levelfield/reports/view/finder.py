@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from levelfield.embedder.model import Model
 
 _MODELS, _TABLES = 3, 30  # kept in memory; the rows of a table stay on disk
-_WAITING = 4  # uploads that wait for their turn
 _BLOCK = 4096  # rows at a time
 
 Found: TypeAlias = tuple[list[int], list[float]]
@@ -45,17 +43,6 @@ class Finder:
         self._tables = lru_cache(_TABLES)(_Table)
         self._models = lru_cache(_MODELS)(partial(_model, device=requested()))
         self._turn = threading.Lock()
-        self._places = threading.Semaphore(_WAITING)
-
-    @contextmanager
-    def place(self) -> Iterator[bool]:
-        """A place in the queue of uploads; yields False if it is full."""
-        free = self._places.acquire(blocking=False)
-        try:
-            yield free
-        finally:
-            if free:
-                self._places.release()
 
     def of_image(self, within: Within, number: int, k: int) -> Found:
         """The k nearest images to a test image, itself excluded."""

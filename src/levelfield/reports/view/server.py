@@ -1,14 +1,11 @@
-"""The server: on loopback only, with a bounded number of connections."""
+"""The server: on loopback only, at an address with a secret."""
 
 from __future__ import annotations
 
 import contextvars
-import json
 import logging
 import secrets
 import socketserver
-import threading
-from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -19,7 +16,6 @@ from levelfield.reports.view.site import Site
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-_CONNECTIONS = 64
 _SECONDS = 20.0  # without a byte until a connection is closed
 
 
@@ -31,14 +27,13 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     timeout = 0.1  # seconds until `serve` checks whether it should end
-    request_queue_size = _CONNECTIONS
+    request_queue_size = 64
     site: Site
 
-    def __init__(self, *, port: int = 0, seconds: float = _SECONDS, connections: int = _CONNECTIONS) -> None:
+    def __init__(self, *, port: int = 0, seconds: float = _SECONDS) -> None:
         self.token = secrets.token_urlsafe(24)
         self.seconds = seconds
         self._context = contextvars.copy_context()
-        self._free = threading.BoundedSemaphore(connections)
         self._ended = False
         try:
             super().__init__((HOST, port), Handler)
@@ -66,22 +61,8 @@ class Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-            return
-        content = json.dumps({"error": "Too many connections. Try again in a moment."}).encode()
-        head = f"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
-        with suppress(OSError):  # the client is not waited for
-            request.setblocking(False)
-            request.send(f"{head}\r\nConnection: close\r\n\r\n".encode() + content)
-        self.shutdown_request(request)
-
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            self._context.copy().run(super().process_request_thread, request, client_address)
-        finally:
-            self._free.release()
+        self._context.copy().run(super().process_request_thread, request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logger.debug("A connection ended with an error.", exc_info=True)

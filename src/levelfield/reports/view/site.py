@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from levelfield.reports.view.finder import Finder, Within
 _SIDES = 2048  # pixels: the longest side of an image that is sent
 _NEIGHBOURS, _MOST_NEIGHBOURS = 50, 1_000
 _PIXELS = 50_000_000  # of an uploaded image: decoding takes about 12 bytes for each
-_DECODERS = 4  # images that are decoded at a time
 
 One = TypeVar("One")
 
@@ -59,7 +57,6 @@ class Site:
     policy: str
     tests: Sequence[TestImages]
     finder: Finder = field(default_factory=Finder)
-    _decoding: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_DECODERS), repr=False)
 
     def answer(self, asked: Asked, body: Callable[[], bytes]) -> Answer:
         """The answer to a request. body: reads the uploaded bytes."""
@@ -72,32 +69,26 @@ class Site:
         k = min(asked.option or _NEIGHBOURS, _MOST_NEIGHBOURS)
         if asked.what == "neighbours":
             _at(test.paths, asked.numbers[2], "image")
-            places, similarity = self.finder.of_image(method.within, asked.numbers[2], k)
-            return _as_json(neighbours=places, similarity=similarity)
+            positions, similarity = self.finder.of_image(method.within, asked.numbers[2], k)
+            return _as_json(neighbours=positions, similarity=similarity)
         return self._search(method, k, body)
 
     def _image(self, path: Path, side: int) -> Answer:
         """The image as JPEG, at most `side` pixels wide and high."""
         written = io.BytesIO()
         try:
-            with self._decoding:
-                image = read_image(path)
-                image.thumbnail((min(side, _SIDES),) * 2)
-                image.save(written, "JPEG", quality=90)
+            image = read_image(path)
+            image.thumbnail((min(side, _SIDES),) * 2)
+            image.save(written, "JPEG", quality=90)
         except UnreadableImage as error:
             raise Refused(404, str(error)) from error
         return Answer("image/jpeg", written.getvalue(), lasting=True)
 
     def _search(self, method: Searched, k: int, body: Callable[[], bytes]) -> Answer:
-        with self.finder.place() as free:
-            if not free:
-                raise Refused(503, "Too many searches are waiting. Try again in a moment.")
-            content = body()
-            with self._decoding:
-                image = decode_image(content, name="the uploaded image", most_pixels=_PIXELS)
-            places, similarity = self.finder.of_picture(method.within, image, k)
+        image = decode_image(body(), name="the uploaded image", most_pixels=_PIXELS)
+        positions, similarity = self.finder.of_picture(method.within, image, k)
         same = None if method.threshold is None else [value >= method.threshold for value in similarity]
-        return _as_json(neighbours=places, similarity=similarity, same=same, threshold=method.threshold)
+        return _as_json(neighbours=positions, similarity=similarity, same=same, threshold=method.threshold)
 
 
 def _at(entries: Sequence[One], number: int, what: str) -> One:
