@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
+from levelfield.reports.figures import draw_figures
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder import spectra
@@ -23,6 +25,7 @@ from levelfield.studies.specification.study import parse_study
 CLASSES, EACH = 40, 5
 METRICS = ("recall@1", "map@r", "nmi")
 LABELS = np.repeat(np.arange(CLASSES), EACH)
+Figures = list[Figure]
 
 
 def planned(methods: Sequence[Any], *, seeds: Any = 3, **content: Any) -> list[PlannedRun]:
@@ -112,6 +115,14 @@ def trained_board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str,
             rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
             spectra.record(rows, np.arange(30) % 5, place)
     return gathered(runs, folder)
+
+
+def draw_study(name: str, folder: Path, methods: Sequence[Any], **content: Any) -> Leaderboard:
+    """Draw a figure of a study of written runs."""
+    runs = planned(methods, **content)
+    board = trained_board(runs, folder)
+    draw_figures([name], board, runs, folder)
+    return board
 
 
 def gathered(runs: list[PlannedRun], folder: Path, metrics: tuple[str, ...] = METRICS) -> Leaderboard:

@@ -6,9 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib.figure
 import pytest
-from made_runs import class_means, gathered, planned, trained_board, write_run
+from made_runs import Figures, class_means, draw_study, gathered, planned, write_run
 
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._axes import LEAST, limits, ordered, spacing
@@ -60,7 +59,7 @@ def test_the_spacing_fits_the_values(values: list[Any], expected: str) -> None:
     assert spacing(ordered(values)) == expected
 
 
-def test_nearly_equal_memory_looks_nearly_equal(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_nearly_equal_memory_looks_nearly_equal(tmp_path: Path, shown: Figures) -> None:
     runs = planned(["margin", "triplet"], seeds=1)
     for run, megabytes in zip(runs, (682, 694), strict=True):
         write_run(run, tmp_path, class_means(0.6), peak_bytes=megabytes * 10**6, images=1, rows_through_trunk=1)
@@ -81,10 +80,9 @@ def test_nearly_equal_memory_looks_nearly_equal(tmp_path: Path, shown: list[matp
     ],
 )
 def test_a_sweep_has_a_tick_at_each_value_and_nowhere_else(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure], values: list[int], scale: str, texts: list[str]
+    tmp_path: Path, shown: Figures, values: list[int], scale: str, texts: list[str]
 ) -> None:
-    runs = planned(["margin"], seeds=1, vary={"conditions.dim": values})
-    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+    draw_study("sweep", tmp_path, ["margin"], seeds=1, vary={"conditions.dim": values})
     for axis in shown[0].axes:
         assert axis.get_xscale() == scale
         assert [text.get_text() for text in axis.get_xticklabels()] == texts
@@ -94,12 +92,9 @@ def test_a_sweep_has_a_tick_at_each_value_and_nowhere_else(
         assert list(axis.lines[0].get_xdata()) == places
 
 
-def test_keys_of_different_methods_have_panels_of_their_own(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_keys_of_different_methods_have_panels_of_their_own(tmp_path: Path, shown: Figures) -> None:
     vary = {"methods.margin.beta": [0.6, 0.8], "methods.triplet.margin": [0.01, 0.1, 0.2]}
-    runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
-    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+    draw_study("sweep", tmp_path, ["margin", "triplet", "lda"], seeds=1, vary=vary)
     panels = {axis.get_xlabel(): axis for axis in shown[0].axes if axis.get_ylabel() == "recall@1"}
     named = {
         key: {line.get_label() for line in axis.lines if not line.get_label().startswith("_")}
@@ -108,7 +103,7 @@ def test_keys_of_different_methods_have_panels_of_their_own(
     assert named == {"beta": {"margin", "lda"}, "margin": {"triplet", "lda"}}
 
 
-def test_a_heat_map_does_not_stretch_its_colours(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_a_heat_map_does_not_stretch_its_colours(tmp_path: Path, shown: Figures) -> None:
     vary = {"conditions.dim": [8, 16], "conditions.warmup": [1, 2]}
     runs = planned(["margin", "triplet"], seeds=1, vary=vary)
     for number, run in enumerate(runs):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import class_means, planned, write_run
+from made_runs import Figures, class_means, planned, write_run
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.friedman import Ranking, rank
@@ -29,9 +28,7 @@ def made(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leader
     return gather("made", runs, folder, ("recall@1",)), runs
 
 
-def test_every_trained_row_is_a_point_and_the_front_a_staircase(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_every_trained_row_is_a_point_and_the_front_a_staircase(tmp_path: Path, shown: Figures) -> None:
     board, runs = made(tmp_path)
     draw_figures(["cost"], board, runs, tmp_path)
     seconds, memory = shown[0].axes  # rows through the trunk are the same for all
@@ -50,13 +47,13 @@ def test_every_trained_row_is_a_point_and_the_front_a_staircase(
     assert seconds.get_xscale() == "linear"
 
 
-def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(tmp_path: Path, shown: Figures) -> None:
     board, runs = made(tmp_path, scale=40.0)
     draw_figures(["cost"], board, runs, tmp_path)
     assert shown[0].axes[0].get_xscale() == "log"
 
 
-def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: Figures) -> None:
     board, runs = made(tmp_path, vary={"data": ["emoji", "photos"]})
     draw_figures(["cost"], board, runs, tmp_path)
     assert [axis.get_title(loc="left") for axis in shown[0].axes[::2]] == list(board.signatures)
@@ -76,7 +73,7 @@ def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
         draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",)), [run], tmp_path)
 
 
-def names_and_bars(found: Ranking, shown: list[matplotlib.figure.Figure]) -> tuple[set[str], list[list[float]]]:
+def names_and_bars(found: Ranking, shown: Figures) -> tuple[set[str], list[list[float]]]:
     draw_critical_difference(found, "made", Path("made.png"))
     (axis,) = shown[-1].axes
     bars = [line for line in axis.lines if line.get_linewidth() == 3]
@@ -84,7 +81,7 @@ def names_and_bars(found: Ranking, shown: list[matplotlib.figure.Figure]) -> tup
 
 
 def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[matplotlib.figure.Figure]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Figures
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6} for k in range(6)})
@@ -94,7 +91,7 @@ def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(
 
 
 def test_one_bar_joins_methods_that_do_not_differ_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: list[matplotlib.figure.Figure]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Figures
 ) -> None:
     monkeypatch.chdir(tmp_path)
     found = rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 2, "b": 3, "c": 1}})

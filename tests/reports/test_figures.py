@@ -10,7 +10,17 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import change_metrics, class_means, gathered, planned, trained_board, watched, write_run
+from made_runs import (
+    Figures,
+    change_metrics,
+    class_means,
+    draw_study,
+    gathered,
+    planned,
+    trained_board,
+    watched,
+    write_run,
+)
 from PIL import Image
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
@@ -52,13 +62,11 @@ def test_a_figure_is_written_where_it_is_wanted(pairs: Made, tmp_path: Path, nam
         assert min(picture.size) > 150
 
 
-def test_a_figure_is_beside_the_tables(pairs: Made, shown: list[matplotlib.figure.Figure]) -> None:
+def test_a_figure_is_beside_the_tables(pairs: Made, shown: Figures) -> None:
     assert draw_figures(["leaderboard"], *pairs) == [pairs[2] / "leaderboard.png"]
 
 
-def test_the_leaderboard_shows_every_row_with_its_interval(
-    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_the_leaderboard_shows_every_row_with_its_interval(pairs: Made, tmp_path: Path, shown: Figures) -> None:
     made, runs, folder = pairs
     draw_figures(["leaderboard"], made, runs, folder, tmp_path)
     (axis,) = shown[0].axes
@@ -67,7 +75,7 @@ def test_the_leaderboard_shows_every_row_with_its_interval(
 
 
 def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
-    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
+    pairs: Made, tmp_path: Path, shown: Figures
 ) -> None:
     made, runs, folder = pairs
     ties = [True, False, True, False]
@@ -78,18 +86,14 @@ def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
     assert "not distinguishable from the best row" in told(shown[0])
 
 
-def test_a_best_row_without_ties_is_called_so(
-    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_best_row_without_ties_is_called_so(pairs: Made, tmp_path: Path, shown: Figures) -> None:
     made, runs, folder = pairs
     rows = [replace(row, tied_with_best=place == 0) for place, row in enumerate(made.rows)]
     draw_figures(["leaderboard"], replace(made, rows=rows), runs, folder, tmp_path)
     assert "the best row; no other ties with it" in told(shown[0])
 
 
-def test_nothing_is_said_of_ties_or_intervals_that_are_not_known(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_nothing_is_said_of_ties_or_intervals_that_are_not_known(tmp_path: Path, shown: Figures) -> None:
     runs = planned(PAIRS, seeds=1)
     made = trained_board(runs, tmp_path)
     plain = {metric: Cell(0.5) for metric in made.metrics}
@@ -106,17 +110,13 @@ def told(figure: matplotlib.figure.Figure) -> set[str]:
     return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 
-def test_each_test_set_has_a_panel_of_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
-    made = trained_board(runs, tmp_path)
-    draw_figures(["leaderboard"], made, runs, tmp_path)
+def test_each_test_set_has_a_panel_of_its_own(tmp_path: Path, shown: Figures) -> None:
+    made = draw_study("leaderboard", tmp_path, ["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
     rows = {axis.get_title(loc="left"): [text.get_text() for text in axis.get_yticklabels()] for axis in shown[0].axes}
     assert rows == {name: [row.label for row in made.rows if row.test_set == name] for name in made.signatures}
 
 
-def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(
-    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(pairs: Made, tmp_path: Path, shown: Figures) -> None:
     made, runs, folder = pairs
     draw_figures(["recall-rho"], made, runs, folder, tmp_path)
     (axis,) = shown[0].axes
@@ -133,20 +133,15 @@ def test_rows_of_a_made_study_correlate_as_they_were_made(pairs: Made) -> None:
     assert correlation(rows[:1], "recall@1") is None
 
 
-def test_recall_and_rho_have_intervals_and_every_test_set_a_panel(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
-    runs = planned(["margin", "triplet"], vary={"data": ["emoji", "photos"]})
-    draw_figures(["recall-rho"], trained_board(runs, tmp_path), runs, tmp_path)
+def test_recall_and_rho_have_intervals_and_every_test_set_a_panel(tmp_path: Path, shown: Figures) -> None:
+    draw_study("recall-rho", tmp_path, ["margin", "triplet"], vary={"data": ["emoji", "photos"]})
     assert {axis.get_title().partition(";")[0] for axis in shown[0].axes} == {"emoji", "photos (2)"}
     bars = [bar for axis in shown[0].axes for bar in axis.containers]
     assert len(bars) == 4
     assert all(bar.has_xerr and bar.has_yerr for bar in bars)
 
 
-def test_a_preset_with_the_switch_belongs_to_the_one_without(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_preset_with_the_switch_belongs_to_the_one_without(tmp_path: Path, shown: Figures) -> None:
     plain, switched = ({"label": f"row{end}", "snr": {"preset": f"roth2020/cub{end}"}} for end in ("", "/rho"))
     switched["label"] = "R-row"
     runs = planned([plain, switched], seeds=1)
@@ -156,9 +151,7 @@ def test_a_preset_with_the_switch_belongs_to_the_one_without(
     assert first.style.colour == second.style.colour
 
 
-def test_correlations_are_those_of_the_means_of_trained_rows(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_correlations_are_those_of_the_means_of_trained_rows(tmp_path: Path, shown: Figures) -> None:
     runs = planned(PAIRS, seeds=1)
     draw_figures(["correlations"], trained_board(runs, tmp_path), runs, tmp_path)
     (axis,) = shown[0].axes
@@ -172,7 +165,7 @@ def test_correlations_are_those_of_the_means_of_trained_rows(
         draw_figures(["correlations"], trained_board(few, tmp_path / "few"), few, tmp_path)
 
 
-def test_a_figure_shows_other_studies_beside_its_own(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_a_figure_shows_other_studies_beside_its_own(tmp_path: Path, shown: Figures) -> None:
     runs, others = planned(["margin", "triplet"], seeds=1), planned(["triplet"], seeds=1, data="photos")
     made, _ = trained_board(runs, tmp_path / "a"), trained_board(others, tmp_path / "b")
     write_plan(tmp_path / "b", others)
@@ -182,9 +175,7 @@ def test_a_figure_shows_other_studies_beside_its_own(tmp_path: Path, shown: list
     assert colours[0]["triplet"] == colours[1]["triplet"], "a label has one colour in all panels"
 
 
-def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(tmp_path: Path, shown: Figures) -> None:
     swept = {"methods": ["margin", "lda"], "seeds": 1, "vary": {"methods.margin.switch": [0, 0.1, 0.2]}}
     runs, others = planned(**swept), planned(**swept, data="photos")
     made, _ = trained_board(runs, tmp_path / "a"), trained_board(others, tmp_path / "b")
@@ -194,9 +185,7 @@ def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(
     assert [len(axis.lines[0].get_xdata()) for axis in shown[0].axes if axis.get_ylabel() == "recall@1"] == [3, 3]
 
 
-def test_spectra_are_shares_and_a_pair_has_one_colour(
-    pairs: Made, tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_spectra_are_shares_and_a_pair_has_one_colour(pairs: Made, tmp_path: Path, shown: Figures) -> None:
     made, runs, folder = pairs
     draw_figures(["spectra"], made, runs, folder, tmp_path)
     _, whole, classes = shown[0].axes
@@ -208,9 +197,7 @@ def test_spectra_are_shares_and_a_pair_has_one_colour(
         assert (lines["margin"].get_linestyle(), lines["R-margin"].get_linestyle()) == ("-", "--")
 
 
-def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(tmp_path: Path, shown: Figures) -> None:
     vary = {"methods.margin.switch": [0, 0.2, 0.1], "methods.triplet.switch": [0, 0.1, 0.2]}
     runs = planned(["margin", "triplet", "lda"], seeds=1, vary=vary)
     assert len(runs) == 7
@@ -224,16 +211,15 @@ def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(
     assert len(set(lines["lda"].get_ydata())) == 1
 
 
-def test_words_stand_side_by_side_in_a_sweep(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(["margin"], seeds=1, vary={"methods.margin.miner": ["random", "distance_weighted"]})
-    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+def test_words_stand_side_by_side_in_a_sweep(tmp_path: Path, shown: Figures) -> None:
+    draw_study("sweep", tmp_path, ["margin"], seeds=1, vary={"methods.margin.miner": ["random", "distance_weighted"]})
     assert {text.get_text() for text in shown[0].axes[0].get_xticklabels()} == {"random", "distance_weighted"}
 
 
-def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(["margin"], seeds=1, vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.6, 0.8, 1.0]})
-    made = trained_board(runs, tmp_path)
-    draw_figures(["sweep"], made, runs, tmp_path)
+def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: Figures) -> None:
+    made = draw_study(
+        "sweep", tmp_path, ["margin"], seeds=1, vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.6, 0.8, 1.0]}
+    )
     (image,) = shown[0].axes[0].images
     means = {json.dumps(row.variation): row.cells["recall@1"].mean for row in made.rows}
     for i, dim in enumerate((8, 16)):
@@ -242,10 +228,10 @@ def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: list[matplotli
             assert image.get_array()[i, j] == pytest.approx(means[key])
 
 
-def test_a_grid_of_batches_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
-    runs = planned(["margin"], seeds=1, vary={"conditions.batch": ["5x10", "5x9", "12x10", "12x9"]})
-    made = trained_board(runs, tmp_path)
-    draw_figures(["sweep"], made, runs, tmp_path)
+def test_a_grid_of_batches_is_a_heat_map(tmp_path: Path, shown: Figures) -> None:
+    made = draw_study(
+        "sweep", tmp_path, ["margin"], seeds=1, vary={"conditions.batch": ["5x10", "5x9", "12x10", "12x9"]}
+    )
     axis = shown[0].axes[0]
     assert (axis.get_ylabel(), axis.get_xlabel()) == ("classes in a batch", "images of a class")
     means = {row.variation["conditions.batch"]: row.cells["recall@1"].mean for row in made.rows}
@@ -253,19 +239,14 @@ def test_a_grid_of_batches_is_a_heat_map(tmp_path: Path, shown: list[matplotlib.
     np.testing.assert_allclose(axis.images[0].get_array(), wanted)
 
 
-def test_words_with_numbers_stand_by_their_numbers_whoever_is_best(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
-    runs = planned(["margin"], seeds=1, vary={"conditions.batch": ["33x3", "50x2", "8x12", "100"]})
-    draw_figures(["sweep"], trained_board(runs, tmp_path), runs, tmp_path)
+def test_words_with_numbers_stand_by_their_numbers_whoever_is_best(tmp_path: Path, shown: Figures) -> None:
+    draw_study("sweep", tmp_path, ["margin"], seeds=1, vary={"conditions.batch": ["33x3", "50x2", "8x12", "100"]})
     shown_words = [text.get_text() for text in shown[0].axes[0].get_xticklabels()]
     assert shown_words == ["8x12", "33x3", "50x2", "100"]
     assert list(shown[0].axes[0].lines[0].get_xdata()) == [0, 1, 2, 3]
 
 
-def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(tmp_path: Path, shown: Figures) -> None:
     runs = planned(["margin", "triplet", "lda"], seeds=2)
     made = trained_board(runs, tmp_path)
     early = next(run for run in runs if run.row == "margin" and run.spec.seed == 1)
@@ -283,9 +264,7 @@ def test_curves_show_each_seed_thin_and_the_mean_of_those_that_came_so_far(
     assert [text.get_text() for text in shown[0].legends[0].get_texts()] == ["training classes", "test classes"]
 
 
-def test_curves_show_the_validation_classes_and_the_step_that_was_kept(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_curves_show_the_validation_classes_and_the_step_that_was_kept(tmp_path: Path, shown: Figures) -> None:
     runs = planned(["margin"], seeds=1, **VALIDATES)
     history = [{"step": 5, "value": 0.2}, {"step": 10, "value": 0.4}, {"step": 15, "value": 0.3}]
     write_run(runs[0], tmp_path, class_means(0.5), history=history, best_step=10)
@@ -309,7 +288,7 @@ def test_curves_of_different_metrics_are_not_drawn_together(tmp_path: Path) -> N
         draw_figures(["curves"], made, runs, tmp_path)
 
 
-def test_distributions_are_compared_class_by_class(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_distributions_are_compared_class_by_class(tmp_path: Path, shown: Figures) -> None:
     """Three classes: the learned mean is right for the first, wrong for the others; spreads as they were made."""
     rows = np.array([[2.0, 0, 0], [5.0, 0, 0], [0, 1, 0], [0, 0, 3.0], [0, 0, -1.0], [0, 1.0, 0]])
     labels = np.array([0, 0, 2, 1, 1, 2])

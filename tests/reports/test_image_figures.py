@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import CLASSES, EACH, LABELS, class_means, embed, gathered, planned, trained_board, write_run
+from made_runs import CLASSES, EACH, LABELS, Figures, class_means, embed, gathered, planned, trained_board, write_run
 from matplotlib.patches import Rectangle
 from PIL import Image
 
@@ -92,9 +92,7 @@ def test_queries_search_the_gallery_only() -> None:
     assert sorted(shown.found("a", np.array([0]), 4)[0]) == [1, 2, 4, 5]
 
 
-def test_the_gallery_has_a_marked_frame_for_every_neighbour(
-    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_the_gallery_has_a_marked_frame_for_every_neighbour(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
     from levelfield.reports.figures.retrieved import draw_gallery
 
     draw_gallery(rows, "recall@1", tmp_path / "gallery.png")
@@ -140,9 +138,7 @@ def test_a_png_of_images_has_few_colours_and_a_white_background(tmp_path: Path) 
         assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
 
 
-def test_the_map_shows_images_and_two_regions(
-    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_the_map_shows_images_and_two_regions(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
     from levelfield.reports.figures.image_map import draw_map
 
     draw_map(rows, "recall@1", tmp_path / "map.png")
@@ -155,9 +151,7 @@ def test_the_map_shows_images_and_two_regions(
         assert (np.asarray(axis.images[0].get_array())[..., 3] == 255).any()
 
 
-def test_a_class_map_colours_three_sets_of_ten_classes(
-    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_class_map_colours_three_sets_of_ten_classes(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
     from levelfield.reports.figures.image_map import chosen_sets, draw_class_map
 
     sets = chosen_sets(CLASSES)
@@ -174,9 +168,7 @@ def test_a_class_map_colours_three_sets_of_ten_classes(
         assert np.array_equal(coloured[0].get_offsets(), grey.get_offsets()[first])
 
 
-def test_a_sheet_shows_a_test_image_under_every_corruption(
-    rows: list[Drawn], tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_a_sheet_shows_a_test_image_under_every_corruption(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
     from levelfield.data import corruptions
     from levelfield.reports.figures.corrupted_images import draw_corrupted
 

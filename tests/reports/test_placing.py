@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import class_means, gathered, planned, watched, write_run
+from made_runs import Figures, class_means, gathered, planned, watched, write_run
 from matplotlib.text import Text
 
 from levelfield.evaluation.statistics.friedman import rank
@@ -111,7 +111,7 @@ def check(figure: matplotlib.figure.Figure) -> None:
 def test_no_text_overlaps_another_or_leaves_the_figure(
     crowded: tuple[Leaderboard, list[PlannedRun], Path],
     name: str,
-    shown: list[matplotlib.figure.Figure],
+    shown: Figures,
     tmp_path: Path,
 ) -> None:
     with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def test_no_text_overlaps_another_or_leaves_the_figure(
     check(shown[0])
 
 
-def test_every_method_is_named_as_it_is_written(tmp_path: Path, painted: list[matplotlib.figure.Figure]) -> None:
+def test_every_method_is_named_as_it_is_written(tmp_path: Path, painted: Figures) -> None:
     made = study(HOSTILE, tmp_path)
     draw_figures(FIGURES, *made)
     for figure in painted:
@@ -130,15 +130,13 @@ def test_every_method_is_named_as_it_is_written(tmp_path: Path, painted: list[ma
         assert not any(text.get_parse_math() for text in texts(figure))
 
 
-def test_curves_with_any_label_are_drawn(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_curves_with_any_label_are_drawn(tmp_path: Path, shown: Figures) -> None:
     made = study([*HOSTILE[:4], HOSTILE[-1], HOSTILE[-2]], tmp_path)
     draw_figures(["curves"], *made)
     check(shown[0])
 
 
-def test_rows_of_one_method_are_numbered_in_the_figure_of_cost(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_rows_of_one_method_are_numbered_in_the_figure_of_cost(tmp_path: Path, shown: Figures) -> None:
     board, runs, folder = study(["first", "second"], tmp_path, vary={"conditions.dim": [8, 16, 24, 32, 64]})
     draw_figures(["cost"], board, runs, folder)
     trained = [(number, row.label) for number, row in enumerate(board.rows, 1) if row.trained]
@@ -149,15 +147,13 @@ def test_rows_of_one_method_are_numbered_in_the_figure_of_cost(
     check(shown[0])
 
 
-def test_a_sweep_with_any_value_is_drawn(tmp_path: Path, shown: list[matplotlib.figure.Figure]) -> None:
+def test_a_sweep_with_any_value_is_drawn(tmp_path: Path, shown: Figures) -> None:
     vary = {"methods.$a$.beta": [k / 10 for k in range(14)]}
     draw_figures(["sweep"], *study(["$a$", "x" * 90], tmp_path, vary=vary))
     check(shown[0])
 
 
-def test_names_of_a_rank_diagram_and_of_maps_do_not_overlap(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure]
-) -> None:
+def test_names_of_a_rank_diagram_and_of_maps_do_not_overlap(tmp_path: Path, shown: Figures) -> None:
     table = {str(k): {label: (k * place) % 7 for place, label in enumerate(HOSTILE)} for k in range(1, 5)}
     draw_critical_difference(rank(table), "$title_", tmp_path / "ranks.png")
     maps = {label: [np.random.default_rng(0).random((3, 4, 4))] for label in HOSTILE[-4:]}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import matplotlib.figure
 import pytest
-from made_runs import planned, trained_board
+from made_runs import Figures, planned, trained_board
 from matplotlib.colors import to_hex
 
 from levelfield.reports.figures import draw_figures
@@ -43,9 +43,7 @@ def colours(figure: matplotlib.figure.Figure) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("best", ["margin", "contrastive"])
-def test_a_method_has_one_colour_in_all_figures_whoever_is_best(
-    tmp_path: Path, shown: list[matplotlib.figure.Figure], best: str
-) -> None:
+def test_a_method_has_one_colour_in_all_figures_whoever_is_best(tmp_path: Path, shown: Figures, best: str) -> None:
     runs = planned(STUDY, seeds=1)
     order = runs if best == "contrastive" else runs[::-1]
     made = trained_board(order, tmp_path)

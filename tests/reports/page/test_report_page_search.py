@@ -22,11 +22,16 @@ def images(labels: np.ndarray = LABELS, asked: np.ndarray | None = None) -> Imag
     return ImageSet([Path(f"{number}.png") for number in range(len(labels))], classes, labels, asked)
 
 
+def searched(rows: np.ndarray, own: ImageSet, **how: str) -> Found:
+    found = search(rows, own, **how)
+    assert found is not None
+    return found
+
+
 def test_neighbours_and_ranks_are_those_of_a_loop() -> None:
     rows, own = embeddings(LABELS, noise=1.5), images()
     rows[[3, 9, 20]] = rows[5]  # ties
-    found = search(rows, own)
-    assert found is not None
+    found = searched(rows, own)
     cosine = _cosines(rows)
     for query in range(len(rows)):
         order = [k for k in np.argsort(-cosine[query], kind="stable") if k != query]
@@ -39,16 +44,14 @@ def test_neighbours_and_ranks_are_those_of_a_loop() -> None:
 
 def test_counts_of_pairs_are_those_of_a_loop() -> None:
     rows, own = embeddings(LABELS, noise=1.0), images()
-    found = search(rows, own)
-    assert found is not None
+    found = searched(rows, own)
     _check_counts(found, rows, np.arange(len(rows)), np.arange(len(rows)))
 
 
 def test_roles_are_respected() -> None:
     asked = np.arange(len(LABELS)) % 4 == 0
     rows, own = embeddings(LABELS), images(asked=asked)
-    found = search(rows, own)
-    assert found is not None
+    found = searched(rows, own)
     np.testing.assert_array_equal(found.queries, np.flatnonzero(asked))
     assert not asked[found.neighbours].any()
     _check_counts(found, rows, found.queries, np.flatnonzero(~asked))
@@ -56,22 +59,19 @@ def test_roles_are_respected() -> None:
 
 def test_tied_images_come_in_their_order_and_the_query_never_finds_itself() -> None:
     rows = np.ones((6, 3), np.float32)
-    found = search(rows, images(np.array([0, 0, 0, 1, 1, 2])))
-    assert found is not None
+    found = searched(rows, images(np.array([0, 0, 0, 1, 1, 2])))
     assert found.neighbours[2].tolist() == [0, 1, 3, 4, 5]
     assert found.first_right.tolist() == [1, 1, 1, 4, 4, 0]
 
 
 def test_a_class_of_one_image_has_no_right_rank() -> None:
     labels = np.array([0, 0, 1])
-    found = search(embeddings(labels), images(labels))
-    assert found is not None
+    found = searched(embeddings(labels), images(labels))
     assert found.first_right[2] == 0
 
 
 def test_one_class_and_one_image() -> None:
-    found = search(embeddings(np.zeros(4, int)), images(np.zeros(4, int)))
-    assert found is not None
+    found = searched(embeddings(np.zeros(4, int)), images(np.zeros(4, int)))
     assert found.first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
 
@@ -79,8 +79,7 @@ def test_one_class_and_one_image() -> None:
 def test_the_neighbours_for_a_map_are_those_of_a_search_of_unit_rows() -> None:
     labels = np.arange(200) % 9
     rows = embeddings(labels, noise=1.0)
-    found = search(rows, images(labels))
-    assert found is not None
+    found = searched(rows, images(labels))
     assert found.mapped is not None
     assert found.neighbours.shape[1] == page_search.NEAREST
     known = nearest(unit_rows(rows.astype(np.float64)))
@@ -90,8 +89,7 @@ def test_the_neighbours_for_a_map_are_those_of_a_search_of_unit_rows() -> None:
 
 def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:
     rows = embeddings(LABELS)
-    found = search(rows, images(), distance="euclidean")
-    assert found is not None
+    found = searched(rows, images(), distance="euclidean")
     assert found.edges is None
     apart = np.linalg.norm(rows[0] - rows[found.neighbours[0, 0]])
     assert found.similarity[0, 0] == pytest.approx(-apart, rel=1e-5)
@@ -100,8 +98,7 @@ def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:
 def test_of_a_large_set_some_queries_are_searched_among_all_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_search, "MOST_SEARCHED", 9)
     rows, own = embeddings(LABELS, noise=1.5), images()
-    found = search(rows, own)
-    assert found is not None
+    found = searched(rows, own)
     assert len(found.queries) == 9
     cosine = _without_self(_cosines(rows))
     np.testing.assert_array_equal(found.neighbours[:, 0], cosine[found.queries].argmax(axis=1))

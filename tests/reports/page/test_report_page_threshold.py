@@ -5,29 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from looked_at import embeddings
-from test_report_page_search import LABELS, images
+from test_report_page_search import LABELS, images, searched
 
 from levelfield.evaluation import same_or_not
-from levelfield.reports.page.sections.neighbour_lists import search
+from levelfield.reports.page.content import Threshold
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.same_or_not import TEST, VALIDATION, threshold_of
 
 MANY = np.repeat(np.arange(20), 5)
 
 
+def made_of(rows: np.ndarray, own: ImageSet, chosen: float | None = None) -> Threshold:
+    made = threshold_of(searched(rows, own), rows, own, chosen)
+    assert made is not None
+    return made
+
+
 def test_the_curves_are_the_rates_of_the_library_at_the_same_thresholds() -> None:
     rows, own = embeddings(MANY, noise=0.9), images(MANY)
-    found = search(rows, own)
-    assert found is not None
-    made = threshold_of(found, rows, own, None)
-    assert made is not None
+    made = made_of(rows, own)
     assert made.source == TEST
     assert made.intervals is not None
     theirs = same_or_not(rows[:40], MANY[:40], ci=None)  # any threshold; its rates on other classes
     others = images(MANY[40:] - 8)
-    other_found = search(rows[40:], others)
-    assert other_found is not None
-    curve = threshold_of(other_found, rows[40:], others, theirs.value)
-    assert curve is not None
+    curve = made_of(rows[40:], others, theirs.value)
     assert curve.source == VALIDATION
     rates = theirs.rates(rows[40:], MANY[40:])
     at = (
@@ -44,10 +45,7 @@ def test_the_curves_are_the_rates_of_the_library_at_the_same_thresholds() -> Non
 
 def test_both_error_rates_are_equal_at_the_chosen_threshold() -> None:
     rows, own = embeddings(MANY, noise=0.9), images(MANY)
-    found = search(rows, own)
-    assert found is not None
-    made = threshold_of(found, rows, own, None)
-    assert made is not None
+    made = made_of(rows, own)
     accept, reject = (np.interp(made.value, made.grid, rates) for rates in (made.false_accept, made.false_reject))
     assert accept == pytest.approx(reject, abs=0.01)
     assert made.false_accept == sorted(made.false_accept, reverse=True)
@@ -56,10 +54,7 @@ def test_both_error_rates_are_equal_at_the_chosen_threshold() -> None:
 
 def test_pairs_are_on_their_side_and_of_both_kinds() -> None:
     rows, own = embeddings(MANY, noise=0.9), images(MANY)
-    found = search(rows, own)
-    assert found is not None
-    made = threshold_of(found, rows, own, None)
-    assert made is not None
+    made = made_of(rows, own)
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     for pairs, above in ((made.above, True), (made.below, False)):
         assert {MANY[i] == MANY[j] for i, j, _ in pairs} == {True, False}
@@ -73,16 +68,11 @@ def test_pairs_are_on_their_side_and_of_both_kinds() -> None:
 def test_roles_have_curves_without_intervals() -> None:
     own = images(asked=np.arange(len(LABELS)) % 2 == 0)
     rows = embeddings(LABELS)
-    found = search(rows, own)
-    assert found is not None
-    made = threshold_of(found, rows, own, None)
-    assert made is not None
+    made = made_of(rows, own)
     assert made.intervals is None
 
 
 @pytest.mark.parametrize("labels", [np.zeros(5, int), np.arange(5)], ids=["one class", "one image each"])
 def test_without_pairs_of_both_kinds_there_is_no_threshold(labels: np.ndarray) -> None:
     rows, own = embeddings(labels), images(labels)
-    found = search(rows, own)
-    assert found is not None
-    assert threshold_of(found, rows, own, None) is None
+    assert threshold_of(searched(rows, own), rows, own, None) is None
