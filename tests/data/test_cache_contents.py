@@ -9,7 +9,7 @@ import pytest
 
 from levelfield import data
 from levelfield.data.cache_contents import cache_items
-from levelfield.data.checks.verified import check_images
+from levelfield.data.checks.readable import check_images
 from levelfield.data.files.archives import unpacked
 from levelfield.files.writing import locked
 

@@ -95,7 +95,7 @@ def leaks(
     """
     from levelfield.data import protocols
     from levelfield.data.checks.leaks import find_leaks
-    from levelfield.data.checks.verified import check_images
+    from levelfield.data.checks.readable import check_images
     from levelfield.registry import references_in
 
     with checking_images() as progress:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from levelfield.data.checks.verified import FORMAT
+from levelfield.data.checks.readable import FORMAT
 from levelfield.files.writing import locked
 from levelfield.wording import plural
 

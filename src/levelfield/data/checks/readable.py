@@ -1,20 +1,36 @@
-"""Images that cannot be read, names that cannot be written, and notes about them."""
+"""Check every image once before training starts, name those that cannot be read, and note what is odd.
+
+The cache has one file for each folder of images: a checksum, then rows of 32 bytes, sorted: the key (a hash of path,
+size and time of an image file) and its digest. A changed file has another key. Images that cannot be read are not
+recorded: they are checked each time, since a decoder may have been installed, and the reason must be reported.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from levelfield.data.catalog import Catalog
+from levelfield.data.catalog import Catalog, file_digest
 from levelfield.data.files.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
-from levelfield.progress import SILENT, Progress
+from levelfield.files.folders import default_cache_folder
+from levelfield.files.writing import locked, write_whole
+from levelfield.progress import SILENT, SILENT_STAGE, Progress
 from levelfield.wording import FEW, first_few, plural
 
+PAUSE = 60.0  # seconds of checking that a killed process can lose
+SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
+FORMAT = b"levelfield seen1"
+_FIELD = np.dtype("S16")
+
+_log = logging.getLogger(__name__)
 _READERS = 2
 
 
@@ -112,3 +128,134 @@ def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]
             f"{'is' if len(gone) == 1 else 'are'} left out: {first_few(gone)}."
         )
     return notes + [note for note in lone_note(after) if note not in before.notes]
+
+
+def check_images(
+    catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
+) -> Catalog:
+    """Decode every image that is new or has changed; the returned catalog has digests.
+
+    Unreadable images are named and counted in an error, or dropped with a note. progress: gets
+    one stage for the opened images; none if all are known.
+    """
+    memory = _Memory(catalog, cache)
+    digests = memory.digests()
+    unknown = [position for position, digest in enumerate(digests) if digest is None]
+    failures: dict[int, LevelfieldError] = {}
+    stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
+    with memory:
+        for position, outcome in zip(unknown, _each(catalog.paths, unknown), strict=True):
+            if isinstance(outcome, LevelfieldError):
+                failures[position] = outcome
+            else:
+                digests[position] = outcome
+                memory.add(position, outcome)
+            stage.advance()
+    kept = keep_readable(catalog, failures, skip_unreadable=skip_unreadable)
+    return kept.with_digests([digest for digest in digests if digest is not None])
+
+
+def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
+    """The same catalog with recorded digests; files without a record are read, not decoded."""
+    digests = _Memory(catalog, cache).digests()
+    unknown = [position for position, digest in enumerate(digests) if digest is None]
+    rest = iter(catalog.subset(unknown).digests if unknown else ())
+    return catalog.with_digests([digest or next(rest) for digest in digests])
+
+
+class _Memory:
+    """Records of one catalog's files. As a context manager it saves regularly, and at the end even after an error."""
+
+    def __init__(self, catalog: Catalog, cache: Path | None) -> None:
+        self._places = [os.path.abspath(path) for path in catalog.paths]
+        ends = min(self._places, default=""), max(self._places, default="")  # their common prefix is that of all
+        home = os.path.commonpath([os.path.dirname(end) for end in ends])
+        self._shelf = (cache or default_cache_folder()) / "seen"
+        self._file = self._shelf / _hash(home).hex()
+        self._settled = time.time_ns() - SETTLED
+        self._keys = [_key(place) for place in self._places]
+        self._new: list[bytes] = []
+        self._saved = time.monotonic()
+
+    def digests(self) -> list[str | None]:
+        """The digest of each image; None if it must be checked."""
+        stored = _read(self._file)
+        if not len(stored):
+            return [None] * len(self._keys)
+        wanted = _rows([key or bytes(16) for key in self._keys])
+        place = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
+        known = (stored[place, 0] == wanted) & np.array([key is not None for key in self._keys])
+        text = stored[place, 1].tobytes().hex()
+        return [text[32 * k : 32 * k + 32] if is_known else None for k, is_known in enumerate(known)]
+
+    def add(self, position: int, digest: str) -> None:
+        """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""
+        key = self._keys[position]
+        if key is not None and key == _key(self._places[position], before=self._settled):
+            self._new += [key, bytes.fromhex(digest)]
+        if time.monotonic() - self._saved > PAUSE:
+            self._save()
+
+    def __enter__(self) -> _Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._save()
+
+    def _save(self) -> None:
+        """Merge the new rows with those that other processes have saved."""
+        if not self._new:
+            return
+        try:
+            with locked(self._shelf / ".lock"):
+                rows = np.concatenate([_rows(self._new).reshape(-1, 2), _read(self._file)])
+                rows = rows[np.unique(rows[:, 0], return_index=True)[1]]  # sorted by key, without duplicates
+                write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
+        except BadInput as error:  # a read-only cache only makes the next start slower
+            _log.warning("Cannot record which images were checked; they will be checked again next time. %s", error)
+        self._new, self._saved = [], time.monotonic()
+
+
+def _each(paths: Sequence[Path], positions: Sequence[int]) -> Iterator[str | LevelfieldError]:
+    """The digest of each image, or the reason why it cannot be read."""
+    with ThreadPoolExecutor(_READERS) as readers:
+        yield from readers.map(lambda position: _verified(paths[position]), positions)
+
+
+def _verified(path: Path) -> str | LevelfieldError:
+    try:
+        verify_image(path)
+        return file_digest(path)
+    except LevelfieldError as error:
+        return error
+
+
+def _key(place: str, *, before: int | None = None) -> bytes | None:
+    """16 bytes that identify this state of the file; None if it does not exist or changed too recently."""
+    try:
+        state = os.stat(place)
+    except OSError:  # the error is reported when the file is opened
+        return None
+    if before is not None and state.st_mtime_ns >= before:
+        return None
+    return _hash(f"{place}\0{state.st_size}\0{state.st_mtime_ns}")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(os.fsencode(text), digest_size=16).digest()
+
+
+def _rows(parts: list[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(parts), dtype=_FIELD)
+
+
+def _checked(content: bytes) -> bytes:
+    """The content with a checksum in front."""
+    return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
+
+
+def _read(file: Path) -> np.ndarray:
+    """(rows, 2): key and digest. A damaged file counts as empty and is replaced at the next save."""
+    content = file.read_bytes() if file.is_file() else b""
+    rows = content[32:] if content == _checked(content[32:]) else b""
+    return np.frombuffer(rows, dtype=_FIELD).reshape(-1, 2)

@@ -13,7 +13,7 @@ import numpy as np
 from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
-from levelfield.data.checks.verified import check_images
+from levelfield.data.checks.readable import check_images
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.planning.own_backbones import VARIED, fit_networks
 from levelfield.studies.planning.stopping import choose_stopping

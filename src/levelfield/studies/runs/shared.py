@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield import data
 from levelfield.data import Catalog, protocols
-from levelfield.data.checks.verified import check_images, with_known_digests
+from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice

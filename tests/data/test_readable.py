@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from levelfield import data
-from levelfield.data.checks import verified
-from levelfield.data.checks.verified import check_images, with_known_digests
+from levelfield.data.checks import readable
+from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
 from levelfield.progress import CallbackProgress
 
@@ -183,7 +183,7 @@ def test_what_an_interrupted_look_found_is_not_lost(pets: Path, tmp_path: Path) 
 def test_what_a_killed_look_found_is_saved_now_and_then(
     pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verified, "PAUSE", 0.0)
+    monkeypatch.setattr(readable, "PAUSE", 0.0)
     inside: list[list[int]] = []
 
     def ask(text: str, done: int, total: int) -> None:
