@@ -8,9 +8,8 @@ import torch
 from slow_loops import assert_is_the_loop, negatives, positive_pairs, total
 from torch import Tensor
 
-from levelfield.objectives import angular, create
+from levelfield.objectives import create
 from levelfield.randomness import stream
-from levelfield.testing import check_objective
 
 UNEVEN = torch.tensor([5, 9, 5, 5, 9, 7, 5, 2])
 PAIRS = torch.tensor([[0, 2], [3, 0], [4, 1], [0, 2]])
@@ -60,14 +59,7 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(params=["pairs listed", "class by class"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "class by class":
-        monkeypatch.setattr(angular, "_MANY", -1)
-
-
 @pytest.mark.parametrize("settings", VARIANTS)
-@pytest.mark.usefixtures("way")
 def test_all_is_the_slow_loop(batch: tuple[Tensor, Tensor], settings: dict[str, Any]) -> None:
     loss = create("angular", form="all", **settings)
     assert_is_the_loop(loss, lambda rows, labels: by_loop(rows, labels, None, **settings), batch)
@@ -98,19 +90,6 @@ def test_pair_batches_are_the_slow_loop(symmetric: bool, normalize: bool) -> Non
     assert_is_the_loop(loss, loop, (ROWS, UNEVEN))
 
 
-def test_listing_pairs_and_working_class_by_class_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = torch.arange(60) % 13
-    rows = torch.randn(60, 16, generator=stream(5, "angular"))
-    found = []
-    for many in (-1, 10**9):
-        monkeypatch.setattr(angular, "_MANY", many)
-        x = rows.clone().requires_grad_()
-        loss = create("angular", form="all")
-        value = loss(x, labels)
-        found.append((value, torch.autograd.grad(value, x)[0], loss.active))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
-
-
 def test_raw_rows_of_any_length_are_finite() -> None:
     rows = (1e4 * ROWS.float()).requires_grad_()
     value = create("angular", form="all", normalize=False)(rows, UNEVEN)
@@ -118,9 +97,3 @@ def test_raw_rows_of_any_length_are_finite() -> None:
     assert value.isfinite()
     assert rows.grad is not None
     assert rows.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("npair_weight", [0.0, 1.0])
-def test_work_class_by_class_obeys_the_laws(npair_weight: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(angular, "_MANY", -1)
-    check_objective(lambda **extra: create("angular", **{"form": "all", "npair_weight": npair_weight, **extra}))

@@ -9,18 +9,15 @@ import torch
 from annotated_types import Gt, Le
 from torch import Tensor
 
-from levelfield.geometry import Geometry, lengths_of
-from levelfield.labels import ClassTable, class_masks, class_table, on_device, on_host, positive_pairs, to_device
+from levelfield.geometry import Geometry
+from levelfield.labels import class_masks, class_table, positive_pairs
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._parts.angles import by_size, of_classes, of_pairs, once_each
-from levelfield.objectives._parts.closed import attached, back_to_rows, wants_slope
+from levelfield.objectives._parts.angles import of_pairs, once_each
+from levelfield.objectives._parts.closed import back_to_rows, closed
 from levelfield.objectives._parts.pairs import Form, chosen_pairs
-from levelfield.objectives._parts.sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, norms, sum_over_blocks
+from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, norms, norms_slope, sum_over_blocks
 from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
-
-_MANY = 2**19  # pairs times rows above which products within classes are faster
-_MODERATE = 12.0  # e^(2 * 12) and its inverse are far from the ends of float32
 
 
 def angular_terms(to_negatives: Tensor, to_positive: Tensor, negative: Tensor, *, alpha: float) -> Tensor:
@@ -152,58 +149,26 @@ class Angular(Objective):
         if given.weights is not None or self.form == "pairs" or not len(given.labels):
             return None
         rows, table = given.embeddings.detach(), class_table(given.labels)
-        pairs = chosen_pairs(self, Geometry(rows, normalize=False), given, self.form)
-        order = self._crowded_order(given.labels, table) if pairs is None else None
-        if order is not None:
-            table = class_table(on_device(on_host(given.labels)[order], rows.device))
-            order = to_device(order, rows.device)
-            rows = rows[order]
-        # Both parts share the raw products: those of unit rows differ only by the lengths.
-        shared = self.normalize and self.npair_weight != 0
-        geometry = Geometry(rows, normalize=self.normalize and not shared)
-        similarity = angles = geometry.similarity
-        inverse = 1 / lengths_of(rows) if shared else None
-        if inverse is not None:
-            angles = (similarity * inverse).mul_(inverse.T)
+        raw = Geometry(rows, normalize=False)
+        geometry = Geometry(rows, normalize=True) if self.normalize else raw
+        pairs = chosen_pairs(self, raw, given, self.form)
         push, pull = strengths(self.alpha)
-        if order is not None:
-            found = of_classes(angles, table, push=push, pull=pull)
-        else:
-            listed = once_each(table) if pairs is None else pairs
-            found = of_pairs(angles, table, listed, push=push, pull=pull)
-        self.active = found.active * (2 if order is None and pairs is None else 1)
-        terms, slope = {"angular": self.angular_weight * found.value}, found.slope
+        listed = once_each(table) if pairs is None else pairs
+        angles = of_pairs(geometry.similarity, table, listed, push=push, pull=pull)
+        self.active = angles.active * (2 if pairs is None else 1)
+        terms, of_products = {"angular": self.angular_weight * angles.value}, None
+        if self.npair_weight:
+            loss, of_products, active = quick_n_pair(raw.similarity, table, pairs)
+            terms["n_pair"] = self.npair_weight * loss
+            self.active = self.active + active
         if self.nu:
             terms["norm"] = self.nu * norms(rows, self.nu_power).mean()
-        inward = None
-        if inverse is not None:  # the projection of unit rows is the sum of slope times cosine
-            inward = angles.mul_(slope)
-            inward = (inward.sum(1) + inward.sum(0))[:, None] * inverse.square()
-            slope.mul_(inverse.T).mul_(inverse * self.angular_weight)
-        elif self.angular_weight != 1:
-            slope.mul_(self.angular_weight)
-        if self.npair_weight:
-            loss, more, active = quick_n_pair(similarity, table, pairs)
-            terms["n_pair"] = self.npair_weight * loss
-            slope.add_(more, alpha=self.npair_weight)
-            self.active = self.active + active
-        value = self.total(terms)
-        if not wants_slope(given.embeddings):
-            return value
 
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            gradient = back_to_rows(geometry, slope, "similarity")
-            if inward is not None:
-                gradient.addcmul_(inward, rows, value=-self.angular_weight)
-            if self.nu:
-                add_norms_slope_(gradient, rows, self.nu_power, self.nu / len(rows))
-            gradient.mul_(upstream)
-            return [gradient if order is None else torch.empty_like(gradient).index_copy_(0, order, gradient)]
+        def also(gradient: Tensor) -> None:
+            if of_products is not None:
+                gradient.add_(back_to_rows(raw, of_products, "similarity"), alpha=self.npair_weight)
+            norms_slope(raw, self.nu, self.nu_power)(gradient)
 
-        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
-
-    def _crowded_order(self, labels: Tensor, table: ClassTable) -> Tensor | None:
-        """Order of the rows by class, on the host, for products within classes; None if listing the pairs is faster or
-        safer."""
-        many = int(table.on_host.counts.sum()) * len(labels) > _MANY
-        return by_size(on_host(labels)) if many and self.normalize and strengths(self.alpha)[0] <= _MODERATE else None
+        value, plain = self.total(terms), self.definition(given._replace(tuples=pairs))
+        slope = angles.slope.mul_(self.angular_weight)
+        return closed(given.embeddings, geometry, value, slope, "similarity", plain, also)

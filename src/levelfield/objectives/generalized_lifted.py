@@ -10,8 +10,8 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._parts.closed import attached, back_to_rows, wants_slope
-from levelfield.objectives._parts.sums import add_norms_slope_, log_sum_exp, negatives, norms
+from levelfield.objectives._parts.closed import closed
+from levelfield.objectives._parts.sums import log_sum_exp, negatives, norms, norms_slope
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
@@ -91,14 +91,6 @@ class GeneralizedLifted(Objective):
         terms = {"lifted": hinge.sum() / valid}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value = self.total(terms)
-        if not wants_slope(given.embeddings):
-            return value
-
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            gradient = back_to_rows(geometry, slope, "distance")
-            if self.nu and not self.normalize:  # the length of unit rows has no gradient
-                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
-            return [gradient.mul_(upstream)]
-
-        return attached(value, [given.embeddings], slopes, self.definition(given))
+        value, plain = self.total(terms), self.definition(given)
+        also = norms_slope(geometry, self.nu, self.nu_power)
+        return closed(given.embeddings, geometry, value, slope, "distance", plain, also)

@@ -11,7 +11,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit, wants_slope
+from levelfield.objectives._parts.closed import attached, closed, through_unit, wants_slope
 from levelfield.objectives._parts.pairs import Form, chosen_pairs, first_pairs
 from levelfield.objectives._parts.sums import (
     add_norms_slope_,
@@ -20,6 +20,7 @@ from levelfield.objectives._parts.sums import (
     log_sum_exp,
     negatives,
     norms,
+    norms_slope,
 )
 
 
@@ -125,17 +126,9 @@ class NPair(Objective):
         terms = {"n_pair": loss}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value = self.total(terms)
-        if not wants_slope(given.embeddings):
-            return value
-
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            gradient = back_to_rows(geometry, slope, "similarity")
-            if self.nu and not self.normalize:  # the length of unit rows has no gradient
-                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / len(gradient))
-            return [gradient.mul_(upstream)]
-
-        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
+        value, plain = self.total(terms), self.definition(given._replace(tuples=pairs))
+        also = norms_slope(geometry, self.nu, self.nu_power)
+        return closed(given.embeddings, geometry, value, slope, "similarity", plain, also)
 
     def _quick_pairs(self, given: Given) -> Tensor | None:
         """One pair of each class: only its rows are used, and no column is of the pair's own class."""

@@ -115,10 +115,21 @@ def closed(
     slope: Tensor,
     matrix: Matrix,
     plain: Callable[[], Tensor],
+    also: Callable[[Tensor], object] | None = None,
 ) -> Tensor:
-    """Attach to `value` the gradient that follows from `slope` = dL/d`matrix`."""
+    """Attach to `value` the gradient that follows from `slope` = dL/d`matrix`.
+
+    also: adds the gradient of further terms in place.
+    """
     if not wants_slope(embeddings):
         return value
     for name in ("similarity", "squared_distance"):
         geometry.__dict__.pop(name, None)  # not needed in the backward pass, and as large as the slope
-    return attached(value, [embeddings], lambda g: [back_to_rows(geometry, slope, matrix).mul_(g)], plain)
+
+    def slopes(upstream: Tensor) -> list[Tensor]:
+        gradient = back_to_rows(geometry, slope, matrix)
+        if also is not None:
+            also(gradient)
+        return [gradient.mul_(upstream)]
+
+    return attached(value, [embeddings], slopes, plain)

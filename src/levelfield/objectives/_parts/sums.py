@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, hide_, put_
 from levelfield.objectives._parts.closed import LOG2_E
 
@@ -138,3 +139,9 @@ def add_norms_slope_(gradient: Tensor, rows: Tensor, power: int, weight: float) 
         return gradient.add_(rows, alpha=2 * weight)
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return gradient.addcdiv_(rows, length.masked_fill_(length == 0, torch.inf), value=weight)
+
+
+def norms_slope(geometry: Geometry, nu: float, power: int) -> Callable[[Tensor], Tensor]:
+    """Function that adds the gradient of nu mean_i |x_i|^power to a gradient; the length of unit rows has none."""
+    weight = 0.0 if geometry.normalized else nu / max(1, len(geometry.rows))
+    return lambda gradient: add_norms_slope_(gradient, geometry.rows, power, weight) if weight else gradient
