@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 
+from levelfield.embedder import Trunk
 from levelfield.embedder.trunk import backbones
-from levelfield.errors import BadInput, UnknownName
+from levelfield.errors import BadInput, MissingData, UnknownName
 
 import timm  # isort: skip
 
@@ -53,6 +55,38 @@ def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
     safetensors.torch.save_file({**tensors, "bn1.weight": torch.zeros(3)}, tmp_path / "shape.safetensors")
     with pytest.raises(BadInput, match="wrong shape"):
         backbones.create("mobilenetv3_small_050", weights=tmp_path / "shape.safetensors")
+
+
+def test_asking_the_hub_in_vain_is_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    client = logging.getLogger("huggingface_hub.attempts")
+
+    def unreachable(*_: object, **__: object) -> None:
+        for attempt in range(5):
+            client.warning(f"Retrying in 1s [Retry {attempt}/5].")
+        raise OSError("no connection.")
+
+    monkeypatch.setattr(backbones.timm, "create_model", unreachable)
+    with pytest.raises(MissingData, match=r"weights of 'resnet50': no connection\. Give a local file"):
+        backbones.create("resnet50")
+    assert [record.name for record in caplog.records] == ["levelfield"]
+    client.warning("heard again")
+    assert "heard again" in caplog.text
+
+
+def test_conv4_has_the_parameters_of_the_literature_and_needs_random_weights() -> None:
+    network = backbones.create("conv4", weights="random").network
+    convolutions, norms = 3 * 64 * 9 + 3 * (64 * 64 * 9), 4 * 2 * 64
+    assert sum(parameter.numel() for parameter in network.parameters()) == convolutions + norms
+    with pytest.raises(MissingData, match="weights: random"):
+        backbones.create("conv4")
+
+
+def test_the_stages_of_conv4_in_a_row_are_the_network() -> None:
+    backbone = backbones.create("conv4", weights="random")
+    images = torch.randn(3, 3, 28, 28, generator=torch.Generator().manual_seed(0))
+    expected = torch.nn.functional.normalize(backbone.network.forward_features(images).mean(dim=(2, 3)))
+    (features,) = Trunk(backbone, cut="frozen", taps=["blocks.3"], image=28).below(images)
+    torch.testing.assert_close(features, expected)
 
 
 def test_describe_lists_the_stages_that_cut_and_taps_count() -> None:

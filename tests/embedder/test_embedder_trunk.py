@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from levelfield.embedder import Backbone, Trunk
 from levelfield.embedder.trunk.pooling import as_maps
+from levelfield.embedder.trunk.stages import Division
 from levelfield.errors import BadSpecification, UnknownName
 
 Get = Callable[[str], Backbone]
@@ -169,9 +170,27 @@ def test_lower_precision_never_reaches_what_is_stored(backbone: Get, pictures: P
     assert torch.equal(stored[0], trunk.below(pictures(2))[0])
 
 
+class TwoLayers(nn.Module):
+    """Two 1x1 convolutions without a bias: 3 -> 4 -> 5 channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 4, 1, bias=False), nn.Conv2d(4, 5, 1, bias=False)
+
+    def division(self) -> Division:
+        return Division(None, (("first", self.first), ("second", self.second)), None)
+
+
+def test_the_cost_is_that_of_the_used_stages() -> None:
+    two = Backbone("two", TwoLayers(), ("first", "second"), (0.5,) * 3, (0.5,) * 3, "bicubic", 8, "digest")
+    whole, half = Trunk(two, cut="last-1", image=8), Trunk(two, cut="frozen", taps=["first"], image=8)
+    assert whole.cost(8) == {"weights": 3 * 4 + 4 * 5, "operations": 2 * 64 * (3 * 4 + 4 * 5)}
+    assert half.cost(8) == {"weights": 3 * 4, "operations": 2 * 64 * 3 * 4}
+
+
 @pytest.mark.parametrize(("name", "prefix"), FAMILIES)
 def test_the_last_map_is_what_is_pooled(name: str, prefix: int, backbone: Get, pictures: Pictures) -> None:
     trunk = Trunk(backbone(name), cut="frozen", normalize_taps=False, image=64)
-    maps = trunk.last_map(pictures(2))
+    maps = trunk.maps(pictures(2))[-1]
     assert maps.ndim == 4
     assert torch.allclose(maps.mean((2, 3)), trunk.below(pictures(2))[0], atol=1e-5)

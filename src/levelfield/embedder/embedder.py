@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -116,27 +115,3 @@ class Embedder(nn.Module):
     def passes(self) -> int:
         """Number of rows passed through the trunk above the cut so far, in training or not."""
         return self.trunk.passes
-
-
-@dataclass(frozen=True)
-class NetworkCost:
-    """weights: of the used stages. operations: multiplications and additions for one image, counted separately."""
-
-    weights: int
-    operations: int
-
-
-def network_cost(trunk: Trunk, image: int) -> NetworkCost:
-    """Count the weights of a trunk, and its operations for one image of this side; nothing is timed.
-
-    >>> from levelfield.embedder import backbones
-    >>> network_cost(Trunk(backbones.create("resnet18", weights="random"), cut="frozen"), 64).weights
-    11176512
-    """
-    from torch.utils.flop_counter import FlopCounterMode
-
-    first = next(trunk.parameters())
-    blank = torch.zeros(1, 3, image, image, device=first.device)
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        trunk.above(*trunk.below(blank))
-    return NetworkCost(sum(parameter.numel() for parameter in trunk.parameters()), counter.get_total_flops())

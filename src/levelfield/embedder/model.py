@@ -27,17 +27,12 @@ from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
-from levelfield.settings import number, whole
 from levelfield.table import Table
 from levelfield.trust import trusting
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
 
-LARGEST_IMAGE = 4096  # pixels per side, 16 times the usual training size
-_WIDEST = 64  # branches: a block-diagonal head has up to this many times fewer weights than width x dim
-_SMALL = 50_000_000  # a backbone with fewer weights is built without a size check
-_DEEPEST = 200  # a model cut at an early stage has up to this many times fewer weights than its backbone
 HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation": RelationHead}
 """Heads that a model can have. Each has `dim`, and `settings`: the keyword arguments that recreate it."""
 
@@ -92,15 +87,10 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     try:
         trunk_facts = dict(facts["trunk"])
         name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
-        stored = sum(each.numel() for each in weights.values())
-        if backbones.size(name) > max(_SMALL, _DEEPEST * stored):
-            raise ValueError(f"the backbone '{name}' is far larger than the {stored:,} stored numbers")
         backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
         view = described_view(facts["view"])
-        for side in (view.image, trunk_facts.get("image") or 1):
-            number("image", side, least=1, most=LARGEST_IMAGE)
-        built = _rebuilt(facts["head"], head, most=stored)
-        embedder = Embedder(Trunk(backbone, **trunk_facts), built, codes=facts.get("codes", "float32"))
+        trunk = Trunk(backbone, **trunk_facts)
+        embedder = Embedder(trunk, _rebuilt(facts["head"], head), codes=facts.get("codes", "float32"))
         embedder.load_state_dict(weights, strict=True)
     except BadSpecification as error:
         raise Damaged(f"The model in {home} has invalid settings: {error}") from error
@@ -119,19 +109,17 @@ def _described(head: nn.Module) -> dict[str, object] | None:
     return {"own": type(head).__name__}
 
 
-def _rebuilt(facts: dict[str, Any] | None, given: nn.Module | None, *, most: int) -> nn.Module:
-    """The head that `facts` describe. most: the number of stored weights, an upper limit for the head."""
+def _rebuilt(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Module:
+    """The head that `facts` describe."""
     if facts is None:
         return nn.Identity()
     if "own" not in facts:
         settings = dict(facts)
         kind = HEADS[settings.pop("kind", "linear")]
-        if whole("width", settings["width"], least=1) * whole("dim", settings["dim"], least=1) > most * _WIDEST:
-            raise ValueError(f"a head of {settings['width']} x {settings['dim']} numbers does not match the weights")
         return kind(**settings)
-    if given is None:
+    if custom is None:
         raise BadInput(f"This model has a custom head; pass it: levelfield.load(RUN, head={facts['own']}(...)).")
-    return given
+    return custom
 
 
 @dataclass(frozen=True)
@@ -194,5 +182,4 @@ class Model:
         loader = Loader(listed(images), self.view, device=self.device)
         stage = progress.stage("embedding", len(loader))
         rows = self.embedder.embed(loader, from_images=True, normalize=normalize, exact=exact, stage=stage)
-        found: NDArray[np.float32] = rows.cpu().numpy()
-        return found
+        return rows.cpu().numpy()

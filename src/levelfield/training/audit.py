@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from levelfield.embedder import Embedder, Trunk
+from levelfield.embedder.trunk.blockwise import BATCH_NORM
 from levelfield.errors import BadSpecification, RunFailed, Unfair
 from levelfield.methods import Method
 from levelfield.training.conditions import Conditions
@@ -97,7 +97,7 @@ def may_change(trunk: Trunk) -> set[str]:
     names = {name for name, _ in trunk.trainable()}
     if trunk.batch_norm == "train":
         for path, module in trunk.named_modules():
-            if isinstance(module, _BatchNorm) and not f"{path}.".startswith(trunk.frozen_prefixes):
+            if isinstance(module, BATCH_NORM) and not f"{path}.".startswith(trunk.frozen_prefixes):
                 names |= {f"{path}.{name}" for name, _ in module.named_buffers(recurse=False)}
     return names
 

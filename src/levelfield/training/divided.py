@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from levelfield.distributed.gathering import exchange
 from levelfield.distributed.ranks import ALONE, Ranks
+from levelfield.embedder.trunk.blockwise import BATCH_NORM
 from levelfield.errors import BadSpecification
 from levelfield.methods import Inputs
 from levelfield.randomness import isolated
@@ -206,7 +206,7 @@ class Divided(nn.Module):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or not hasattr(self._modules["_embedder"], name):
+            if name.startswith("_") or not hasattr(super().__getattr__("_embedder"), name):
                 raise
             raise BadSpecification(
                 f"This method uses `embedder.{name}`, which has only a part of the batch if the batch is divided. "
@@ -228,7 +228,7 @@ def _length(inputs: Inputs) -> int:
 def _check_batch_norm(network: nn.Module) -> None:
     """Refuse layers whose output depends on the other images of the batch."""
     for name, module in network.named_modules():
-        if isinstance(module, _BatchNorm) and module.training:
+        if isinstance(module, BATCH_NORM) and module.training:
             raise BadSpecification(
                 f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so that "
                 "the batch cannot be embedded in pieces. Set accumulate: 1, or the layer to eval mode."

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.embedder import Head
-from levelfield.embedder.trunk.pooling import join
+from levelfield.embedder.trunk.pooling import pool, side_by_side
 from levelfield.reports.page.sections.regions import Linear, cells_of, enlarged
 
 
@@ -20,7 +20,8 @@ def taps(seed: int) -> list[Tensor]:
 
 def row(maps: list[Tensor], how: Linear) -> np.ndarray:
     """The embedding as the network computes it."""
-    features = join([one[None].double() for one in maps], how.pooling, normalize=how.normalize_taps)
+    taps = [pool(tap[None].double(), how.pooling) for tap in maps]
+    features = side_by_side(taps, normalize=how.normalize_taps)
     found: np.ndarray = how.head(features)[0].detach().numpy()
     return found
 

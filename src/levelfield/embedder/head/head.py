@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder.head.linear import lda, whitened_components
-from levelfield.embedder.uninitialised import Uninitialised
 from levelfield.errors import BadSpecification, unknown
 
 __all__ = ["LAYER_NORMS", "Head", "lda", "start_at", "start_pca", "start_random"]
@@ -48,8 +47,7 @@ class Head(nn.Module):
         affine = layer_norm == "affine"
         self.norm = nn.Identity() if layer_norm == "none" else nn.LayerNorm(width, elementwise_affine=affine)
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
-        # uninitialised: the caller sets the weights; the global generator is not used
-        with Uninitialised():
+        with torch.random.fork_rng(devices=[]):  # the global generator stays as it is; `start_random` sets the weights
             self.linear = nn.Linear(width, dim, bias=bias)
         start_random(self, torch.Generator().manual_seed(0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -29,16 +29,3 @@ class Weights:
     pretrained: Callable[[], Mapping[str, Tensor]] | None = None
     file: str = ""
     renamed: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] = dict
-
-
-def timm_block(number: int, stage_lengths: Sequence[int]) -> str:
-    """timm's name of a block that other code numbers from 0 through all stages.
-
-    >>> timm_block(4, (1, 2, 2))
-    'blocks.2.1'
-    """
-    for stage, length in enumerate(stage_lengths):
-        if number < length:
-            return f"blocks.{stage}.{number}"
-        number -= length
-    raise IndexError(f"the network has only {sum(stage_lengths)} blocks")

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder.networks._registry import networks
 from levelfield.embedder.trunk.stages import divide
 from levelfield.embedder.trunk.weights_file import fitting
-from levelfield.embedder.trunk.weights_source import is_own, obtain, tries_told_once, weights_of
-from levelfield.embedder.uninitialised import Uninitialised
+from levelfield.embedder.trunk.weights_source import hub_asked, is_own, obtain, weights_of
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.files.writing import expanded
 from levelfield.randomness import isolated
-from levelfield.registry import code_of, is_file_reference, short_name
+from levelfield.registry import code_of, short_name
 
 import timm  # isort: skip
 from timm.models import is_model_in_modules  # isort: skip
@@ -125,28 +122,6 @@ def describe(name: str) -> Facts:
     return _facts(name, _random(name))
 
 
-def size(name: str) -> int:
-    """The number of weights of a backbone including its classifier, computed without allocating them.
-
-    >>> size("resnet18")
-    11689512
-    """
-    if is_file_reference(name):
-        return _counted(name)  # the file may change
-    return _size(name, networks.get(name) if name in networks else None)
-
-
-@functools.lru_cache
-def _size(name: str, _make: Callable[[], nn.Module] | None) -> int:
-    """The size of a network that timm or `_make` builds, counted once: every model that is loaded asks for it."""
-    return _counted(name)
-
-
-def _counted(name: str) -> int:
-    with torch.device("meta"), Uninitialised():
-        return sum(parameter.numel() for parameter in _random(name).parameters())
-
-
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """A hash of the contents of a state dict.
 
@@ -200,7 +175,7 @@ def _pretrained(name: str) -> Mapping[str, Tensor]:
 def _from_timm(name: str) -> nn.Module:
     options = _options(name)
     try:
-        with tries_told_once(name):
+        with hub_asked(name):
             return timm.create_model(name, pretrained=True, **options)
     except Exception as error:  # timm, its hub client and the network raise different errors
         raise MissingData(

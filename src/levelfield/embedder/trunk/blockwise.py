@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
 Context = Callable[[], AbstractContextManager[object]]
+BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+"""Layers whose output depends, in training, on the other images of the batch."""
 
 
 def blocks_of(piece: nn.Module) -> list[nn.Module]:
@@ -49,7 +50,7 @@ def _contexts(
 @contextmanager
 def _again(block: nn.Module, context: Context) -> Iterator[None]:
     """Context of the second time: BatchNorm layers update copies of their running statistics."""
-    norms = [part for part in block.modules() if isinstance(part, _BatchNorm) and part.training]
+    norms = [part for part in block.modules() if isinstance(part, BATCH_NORM) and part.training]
     kept = [(norm, name, buffer) for norm in norms for name, buffer in norm.named_buffers(recurse=False)]
     for norm, name, buffer in kept:
         setattr(norm, name, buffer.clone())

@@ -17,16 +17,16 @@ from torch.nn import functional
 
 
 def with_quick_gradients(module: nn.Module) -> None:
-    """Replace the depthwise convolutions inside `module` in place; parameters and names are unchanged.
+    """Change the class of the depthwise convolutions inside `module`; parameters and names are unchanged.
 
     >>> block = nn.Sequential(nn.Conv2d(64, 64, 5, padding=2, groups=64), nn.Conv2d(64, 96, 1))
     >>> with_quick_gradients(block)
     >>> [type(part).__name__ for part in block]
     ['QuickDepthwise', 'Conv2d']
     """
-    for name, child in module.named_children():
+    for child in module.children():
         if type(child) is nn.Conv2d and _is_plain_depthwise(child):
-            setattr(module, name, QuickDepthwise(child))
+            child.__class__ = QuickDepthwise
         else:
             with_quick_gradients(child)
 
@@ -50,23 +50,18 @@ def weight_gradient(images: Tensor, gradient: Tensor, kernel: int, *, stride: in
 
 
 class QuickDepthwise(nn.Conv2d):
-    """The given convolution, sharing its parameters."""
+    """A plain depthwise convolution whose weight gradient is computed here if the maps are small."""
 
-    def __init__(self, convolution: nn.Conv2d) -> None:
-        nn.Module.__init__(self)
-        self.__dict__.update({name: value for name, value in convolution.__dict__.items() if not name.startswith("__")})
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         kernel, side = self.kernel_size[0], min(input.shape[2:])
         outputs = (side + 2 * int(self.padding[0]) - kernel) // self.stride[0] + 1
         small = side < kernel or 2 * outputs < kernel
-        trains = torch.is_grad_enabled() and weight.requires_grad
+        trains = torch.is_grad_enabled() and self.weight.requires_grad
         if small and trains and input.device.type == "cpu" and not torch.is_autocast_enabled("cpu"):
             how = self.stride[0], int(self.padding[0])
-            quick: Tensor = _Quick.apply(input, weight, bias, *how)  # type: ignore[no-untyped-call]
+            quick: Tensor = _Quick.apply(input, self.weight, self.bias, *how)  # type: ignore[no-untyped-call]
             return quick
-        usual: Tensor = super()._conv_forward(input, weight, bias)
-        return usual
+        return super().forward(input)
 
 
 class _Quick(torch.autograd.Function):

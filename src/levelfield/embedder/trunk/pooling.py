@@ -62,11 +62,6 @@ def squares(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
     return maps.reshape(*maps.shape[:2], side, side) if output.ndim == 3 else maps
 
 
-def join(taps: list[Tensor], how: str, *, normalize: bool) -> Tensor:
-    """Pool the maps of taps and concatenate them."""
-    return side_by_side([pool(maps, how) for maps in taps], normalize=normalize)
-
-
 def side_by_side(pooled: list[Tensor], *, normalize: bool) -> Tensor:
     """Concatenate pooled taps, optionally at unit length each: otherwise the tap with the largest values dominates."""
     return torch.cat([functional.normalize(rows, dim=1) for rows in pooled] if normalize else pooled, dim=1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections import OrderedDict
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder.trunk.transformers import ClassToken, Patches, Rotary, token_of
+from levelfield.errors import BadSpecification, unknown
 
 from timm.models.convnext import ConvNeXt  # isort: skip
 from timm.models.efficientnet import EfficientNet  # isort: skip
@@ -20,9 +20,6 @@ from timm.models.resnet import ResNet  # isort: skip
 from timm.models.swin_transformer import SwinTransformer  # isort: skip
 from timm.models.swin_transformer_v2 import SwinTransformerV2  # isort: skip
 from timm.models.vision_transformer import VisionTransformer  # isort: skip
-import re
-
-from levelfield.errors import BadSpecification, unknown
 
 WHOLE = "network"  # the one stage of a network that we do not know how to divide
 
@@ -69,8 +66,8 @@ def divide(network: nn.Module) -> Division:
     ('layer1', 'layer2', 'layer3', 'layer4')
     """
     if callable(own := getattr(network, "division", None)):
-        given: Division = own()
-        return given
+        division: Division = own()
+        return division
     computes = getattr(type(network), "forward_features", None)
     if isinstance(network, EfficientNet) and computes is EfficientNet.forward_features:
         entrance = nn.Sequential(network.conv_stem, network.bn1)
@@ -125,29 +122,19 @@ class _Features(nn.Module):
         return maps
 
 
-def copied(pieces: nn.ModuleDict) -> nn.ModuleDict:
-    """Like copy.deepcopy in two thirds of the time: the empty containers of every module are created directly."""
-    memo: dict[int, Any] = {}
-    for module in pieces.modules():
-        for value in vars(module).values():
-            if type(value) in (dict, OrderedDict, set) and not value:
-                memo[id(value)] = type(value)()
-    return copy.deepcopy(pieces, memo)
-
-
 def _children(name: str, stages: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
     return tuple((f"{name}.{i}", stage) for i, stage in stages.named_children())
 
 
-def check_taps(read: list[str], given: tuple[str, ...], possible: tuple[str, ...], backbone: str) -> None:
+def check_taps(read: list[str], taps: tuple[str, ...], possible: tuple[str, ...], backbone: str) -> None:
     """Refuse unknown or repeated taps."""
     if not read:
         raise BadSpecification(f"At least one tap is needed. '{backbone}' has: {', '.join(possible)}.")
-    for tap in given:
+    for tap in taps:
         if tap not in possible:
             raise unknown(f"tap of '{backbone}'", tap, possible, see=f"levelfield list backbones {backbone}")
     if len(set(read)) < len(read):
-        raise BadSpecification(f"The taps {', '.join(given)} name one stage twice.")
+        raise BadSpecification(f"The taps {', '.join(taps)} name one stage twice.")
 
 
 def check_image(image: int | None, patch: int, backbone: str) -> None:

@@ -20,16 +20,14 @@ class Patches(nn.Module):
 
     def __init__(self, network: VisionTransformer | Eva) -> None:
         super().__init__()
-        shell = copy.copy(network)  # shares parameters; dropping its blocks leaves the network as it was
-        shell._modules = {name: part for name, part in network._modules.items() if name in self.kept}
-        self.network = shell
-        self.rotary = isinstance(network, Eva)  # its positions belong to the blocks; it drops patches by itself
+        shared: dict[int, nn.Module | nn.Parameter] = {id(parameter): parameter for parameter in network.parameters()}
+        for name, part in network.named_children():
+            shared[id(part)] = part if name in self.kept else nn.Sequential()  # empty: it changes nothing
+        self.network = copy.deepcopy(network, shared)
 
     def forward(self, images: Tensor) -> Tensor:
-        tokens = self.network._pos_embed(self.network.patch_embed(images))
-        tokens = tokens[0] if self.rotary else self.network.patch_drop(tokens)
-        normed: Tensor = self.network.norm_pre(tokens)
-        return normed
+        tokens: Tensor = self.network.forward_features(images)
+        return tokens
 
 
 class Rotary(nn.Module):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.backbones import Backbone
-from levelfield.embedder.trunk.blockwise import Context, blocks_of, by_blocks
+from levelfield.embedder.trunk.blockwise import BATCH_NORM, Context, blocks_of, by_blocks
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
 from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, side_by_side, squares
-from levelfield.embedder.trunk.stages import check_image, check_taps, copied, divide, first_trained
+from levelfield.embedder.trunk.stages import check_image, check_taps, divide, first_trained
 from levelfield.errors import BadSpecification, unknown
 from levelfield.geometry import tf32
 
@@ -74,7 +74,7 @@ class Trunk(nn.Module):
         kept = {_key(name): piece for name, piece in pieces if name in self._used}
         if self.pooling == "token" and order[-1] in self._read and division.token is not None:
             kept[_TOKEN] = division.token  # reads the last piece; trains with it
-        self.pieces = copied(nn.ModuleDict(kept))
+        self.pieces = copy.deepcopy(nn.ModuleDict(kept))
         above = {_key(name) for name in self._used[self._first :]} | ({_TOKEN} if cut != "frozen" else set())
         self._above_cut = [name for name in kept if name in above]
         for name in self._above_cut:
@@ -138,10 +138,6 @@ class Trunk(nn.Module):
         _, seen = self._run(now, seen, split, len(self._used))
         return self._join(seen)
 
-    def last_map(self, images: Tensor) -> Tensor:
-        """(rows, channels, height, width): the output of the last used stage, before pooling."""
-        return self.maps(images)[-1]
-
     def maps(self, images: Tensor) -> list[Tensor]:
         """The map of each tap, then that of the last used stage: (rows, channels, height, width), before pooling."""
         training = self.training
@@ -149,8 +145,8 @@ class Trunk(nn.Module):
         with torch.no_grad():
             last, seen = self._run(images, {}, 0, len(self._used))
         self.train(training)
-        found = [*(seen[name] for name in self._read), last]
-        return [squares(one, prefix_tokens=self._prefix_tokens, channels=self._channels) for one in found]
+        outputs = [*(seen[name] for name in self._read), last]
+        return [squares(each, prefix_tokens=self._prefix_tokens, channels=self._channels) for each in outputs]
 
     @property
     def passes(self) -> int:
@@ -182,6 +178,20 @@ class Trunk(nn.Module):
                 raise BadSpecification("The width of a grid depends on the image size; pass it: Trunk(..., image=64).")
             self._width = self._width_now()
         return self._width
+
+    def cost(self, image: int) -> dict[str, int]:
+        """Weights of the used stages, and operations for one image of this side: multiplications and additions apart.
+
+        >>> from levelfield.embedder import backbones
+        >>> Trunk(backbones.create("resnet18", weights="random"), cut="frozen").cost(64)["weights"]
+        11176512
+        """
+        from torch.utils.flop_counter import FlopCounterMode
+
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self.above(*self.below(self._blank(image)))
+        weights = sum(parameter.numel() for parameter in self.parameters())
+        return {"weights": weights, "operations": counter.get_total_flops()}
 
     def stored_shapes(self, image: int) -> list[tuple[int, ...]]:
         """Shape of one row of each tensor that `below` returns for images of this side (float32)."""
@@ -249,7 +259,7 @@ class Trunk(nn.Module):
             piece = self.pieces[name].train(mode)
             if self.batch_norm != "train":
                 for module in piece.modules():
-                    if isinstance(module, _BatchNorm):
+                    if isinstance(module, BATCH_NORM):
                         module.eval()
         return self
 
@@ -290,7 +300,7 @@ class Trunk(nn.Module):
         if piece not in self._above_cut:
             return False
         owner = self.pieces[piece].get_submodule(".".join(path[:-1]))
-        return not (self.batch_norm == "frozen" and isinstance(owner, _BatchNorm))
+        return not (self.batch_norm == "frozen" and isinstance(owner, BATCH_NORM))
 
     def _check_at(self, at: str | None, change: object) -> None:
         if (at is None) != (change is None):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import levelfield._torchvision  # noqa: F401  (before timm)
@@ -10,11 +13,8 @@ from levelfield.files.writing import expanded
 from levelfield.registry import is_file_reference
 
 import timm  # isort: skip
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-_CLIENT = "huggingface_hub.utils._http"
+_log = logging.getLogger("levelfield")
 DESCRIBED = "docs/study-file.md#weights-of-the-papers"
 _FORMER = {"resnet50-19c8e357.pth": "resnet50.tv_in1k", "resnet18-5c106cde.pth": "resnet18.tv_in1k"}
 """Files of the same weights at the time of the papers."""
@@ -100,27 +100,18 @@ def _is_stored(name: str) -> bool:
     return any(isinstance(try_to_load_from_cache(repository, file, revision=revision or None), str) for file in files)
 
 
-class _Once(logging.Filter):
-    """Drops all records of a logger; the first makes one of ours."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if self._text:
-            logging.getLogger("levelfield").warning(self._text)
-        self._text = ""
-        return False
-
-
 @contextmanager
-def tries_told_once(network: str) -> Iterator[None]:
-    """While this is open, the attempts of the client are one line."""
-    client = logging.getLogger(_CLIENT)
-    notice = _Once(f"The weights of '{network}' are not stored here, and the hub does not answer; trying for a minute.")
-    client.addFilter(notice)
+def hub_asked(name: str) -> Iterator[None]:
+    """Context in which timm may ask its hub for weights: one line in place of those of the hub's client."""
+    from huggingface_hub.utils import logging as client
+
+    if not _is_stored(name):
+        _log.warning(
+            "The weights of '%s' are not stored here: asking the hub, for a minute if it does not answer.", name
+        )
+    before = client.get_verbosity()
+    client.set_verbosity_error()
     try:
         yield
     finally:
-        client.removeFilter(notice)
+        client.set_verbosity(before)

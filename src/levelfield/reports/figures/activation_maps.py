@@ -88,7 +88,7 @@ def activations(
     maps = {}
     for label, model in models.items():
         seen = torch.cat([part for (part,) in Loader(images, model.view, device=model.device)])
-        maps[label] = list(model.embedder.trunk.last_map(seen).cpu().numpy())
+        maps[label] = list(model.embedder.trunk.maps(seen)[-1].cpu().numpy())
     return [np.asarray(first.picture(opened(image, decoded=first.decoded))) for image in images], maps
 
 

