@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ from levelfield.errors import LevelfieldError, RunFailed
 from levelfield.files.writing import locked
 from levelfield.progress import SELDOM, CallbackProgress, Progress
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
-from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.runs.training import Options, TrainedHere, TrainingFacts, train_here
+from levelfield.studies.runs.training import Task, TrainedHere, TrainingFacts, train_here
 from levelfield.trust import as_trusted
 
 LOCK = "lock.own"
@@ -79,17 +77,10 @@ class TrainedApart:
 
 @contextmanager
 def trained_apart(
-    spec: RunSpec,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    progress: Progress,
-    *,
-    tested: bool,
-    work: Callable[..., None] | None = None,
+    task: Task, progress: Progress, *, tested: bool, work: Callable[..., None] | None = None
 ) -> Iterator[TrainedApart]:
     """Like `train_here`, in a new process that lives until the block ends. work: its main function, if another one."""
-    process, pipe = processes.start(work or _work, spec, folder, metrics, options, tested)
+    process, pipe = processes.start(work or _work, task, tested)
     try:
         yield TrainedApart(process, pipe, progress)
     finally:
@@ -113,17 +104,15 @@ class _Elsewhere(Exception):
         return f"\n{self.args[0]}"
 
 
-def _work(
-    pipe: Connection, spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tested: bool
-) -> None:
+def _work(pipe: Connection, task: Task, tested: bool) -> None:
     """Main function of the process: train, write the model, answer requests, exit."""
 
     def train(progress: Progress) -> TrainedHere:
-        return train_here(spec, inputs_of(spec, options), folder, metrics, options, progress, tested=tested)
+        return train_here(task, inputs_of(task), progress, tested=tested)
 
     try:
         # locked: the process of an earlier attempt, whose worker was killed, may still be ending
-        with as_trusted(options.trust), locked(folder / LOCK):
+        with as_trusted(task.options.trust), locked(task.folder / LOCK):
             train_and_answer(pipe, train)
     except (EOFError, ConnectionError):  # the parent is gone
         pass
@@ -160,8 +149,9 @@ def failure_of(error: BaseException) -> dict[str, Any]:
     return {"error": type(error).__name__, "text": _message(error), "trace": traceback.format_exc()}
 
 
-def inputs_of(spec: RunSpec, options: Options) -> RunInputs:
+def inputs_of(task: Task) -> RunInputs:
     """The inputs of a training process: without test images, unless the conditions monitor them."""
+    spec, options = task.spec, task.options
     torch.set_num_threads(spec.conditions.threads)
     inputs = inputs_for(spec, options.cache_folder, options.device)
     if spec.conditions.monitor != "test":

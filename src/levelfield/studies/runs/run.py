@@ -34,7 +34,7 @@ from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.own_process import trained_apart
 from levelfield.studies.runs.several_processes import trained_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
-from levelfield.studies.runs.training import Options, Trained, TrainingFacts, train_here, trained_before
+from levelfield.studies.runs.training import Options, Task, Trained, TrainingFacts, train_here, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
 from levelfield.training.precision import numerics, same_bits
@@ -55,10 +55,11 @@ def execute(
 ) -> None:
     """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
     with as_trusted(options.trust), decoding(options.workers), numerics(spec.conditions, options.device):
-        _execute(spec, folder, metrics, options, progress)
+        _execute(Task(spec, folder, metrics, options), progress)
 
 
-def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress) -> None:
+def _execute(task: Task, progress: Progress) -> None:
+    spec, folder, metrics, options = task.spec, task.folder, task.metrics, task.options
     claim(folder, spec, machine_of(spec, options.device), home=options.home)
     if spec.joined:
         needed = [needed_folder(folder, need) for need in spec.needs]
@@ -67,25 +68,23 @@ def _execute(spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Opt
     torch.set_num_threads(spec.conditions.threads)
     inputs = inputs_for(spec, options.cache_folder, options.device)
     if not (folder / "training.json").exists():
-        with _training(spec, inputs, folder, metrics, options, progress) as trained:
+        with _training(task, inputs, progress) as trained:
             tested = _test(folder, inputs, trained, progress)
         _write(spec, inputs, folder, tested)  # the training process has ended
     images = inputs.fold.test
     score_run(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
 
 
-def _training(
-    spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, progress: Progress
-) -> AbstractContextManager[Trained]:
-    tested = len(inputs.fold.test) > 0
+def _training(task: Task, inputs: RunInputs, progress: Progress) -> AbstractContextManager[Trained]:
+    spec, folder, tested = task.spec, task.folder, len(inputs.fold.test) > 0
     if spec.trained_by is not None:
         before = needed_folder(folder, spec.trained_by)
         return nullcontext(trained_before(spec, inputs, folder, before, tested=tested))
     if spec.conditions.processes > 1 and trains(spec.method.name):
-        return trained_together(spec, inputs, folder, metrics, options, progress, tested=tested)
+        return trained_together(task, inputs, progress, tested=tested)
     if trains_custom_code(spec, folder):
-        return trained_apart(spec, folder, metrics, options, progress, tested=tested)
-    return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested))
+        return trained_apart(task, progress, tested=tested)
+    return nullcontext(train_here(task, inputs, progress, tested=tested))
 
 
 @dataclass(frozen=True)

@@ -36,38 +36,29 @@ from levelfield.studies.runs.own_process import (
     train_and_answer,
     trained_apart,
 )
-from levelfield.studies.runs.spec import RunSpec
-from levelfield.studies.runs.training import Options, Trained, TrainedHere, take_part, train_here
+from levelfield.studies.runs.training import Task, Trained, TrainedHere, take_part, train_here
 from levelfield.trust import as_trusted
 
 LOSS = 2.0  # seconds until a process that lost another one ends: the agent reports only the first, and ends the rest
-Task = tuple[RunSpec, Path, tuple[str, ...], Options]
 
 
 def trained_together(
-    spec: RunSpec,
-    inputs: RunInputs,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    progress: Progress,
-    *,
-    tested: bool,
+    task: Task, inputs: RunInputs, progress: Progress, *, tested: bool
 ) -> AbstractContextManager[Trained]:
     """Like `train_here`, in `conditions.processes` processes: new ones, or those that torchrun started."""
-    ranks = current()
+    spec, ranks = task.spec, current()
     if ranks.size == 1:
-        return trained_apart(spec, folder, metrics, options, progress, tested=tested, work=_watch)
+        return trained_apart(task, progress, tested=tested, work=_watch)
     if ranks.size != spec.conditions.processes:
         raise BadSpecification(
             f"torchrun started {ranks.size} processes, but the run has processes: {spec.conditions.processes}. Use "
             f"--nproc-per-node {spec.conditions.processes}, or leave the condition out."
         )
-    send((spec, folder, metrics, options))
+    send(task)
     try:
-        return nullcontext(train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks))
+        return nullcontext(train_here(task, inputs, progress, tested=tested, ranks=ranks))
     except Exception as error:  # the other processes are in the middle of a step: the group is of no further use
-        write_text(folder / FAILED, traceback.format_exc())
+        write_text(task.folder / FAILED, traceback.format_exc())
         raise CommandEnded(
             f"{error} The command ends with its first failed run; `--processes {ranks.size}` instead of torchrun would "
             "continue with the others."
@@ -90,14 +81,12 @@ def follow(ranks: Ranks) -> None:
         distributed.broadcast_object_list(received, src=0)
         if received[0] is None:
             return
-        spec, folder, metrics, options = received[0]
-        with as_trusted(options.trust):
-            take_part(spec, inputs_of(spec, options), folder, metrics, options, ranks)
+        task = received[0]
+        with as_trusted(task.options.trust):
+            take_part(task, inputs_of(task), ranks)
 
 
-def _watch(
-    pipe: Connection, spec: RunSpec, folder: Path, metrics: tuple[str, ...], options: Options, tested: bool
-) -> None:
+def _watch(pipe: Connection, task: Task, tested: bool) -> None:
     """Main function of the agent's process: start the ranks, end all if one ends, report the first error."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -110,8 +99,8 @@ def _watch(
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
-            nproc_per_node=spec.conditions.processes,
-            run_id=spec.identity,
+            nproc_per_node=task.spec.conditions.processes,
+            run_id=task.spec.identity,
             rdzv_backend="c10d",
             rdzv_endpoint="localhost:0",
             local_addr="localhost",
@@ -120,9 +109,7 @@ def _watch(
             logs_specs=DefaultLogsSpecs(log_dir=str(scratch)),
         )
         try:
-            elastic_launch(config, _rank)(
-                pipe, scratch, os.environ.get(VISIBLE), spec, folder, metrics, options, tested
-            )
+            elastic_launch(config, _rank)(pipe, scratch, os.environ.get(VISIBLE), task, tested)
         except ChildFailedError as error:
             with suppress(ConnectionError):
                 say(pipe, "failed", **_first_failure(scratch, error))
@@ -130,16 +117,7 @@ def _watch(
             pass
 
 
-def _rank(
-    pipe: Connection,
-    scratch: Path,
-    gpus: str | None,
-    spec: RunSpec,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    tested: bool,
-) -> None:
+def _rank(pipe: Connection, scratch: Path, gpus: str | None, task: Task, tested: bool) -> None:
     """Main function of a rank. gpus: those of the worker process, which a fork server does not know."""
     if gpus is not None:
         os.environ[VISIBLE] = gpus
@@ -147,20 +125,19 @@ def _rank(
     processes.end_with_parent()
 
     def train(progress: Progress) -> TrainedHere:
-        with joined(options.device) as ranks:
-            inputs = inputs_of(spec, options)
-            return train_here(spec, inputs, folder, metrics, options, progress, tested=tested, ranks=ranks)
+        with joined(task.options.device) as ranks:
+            return train_here(task, inputs_of(task), progress, tested=tested, ranks=ranks)
 
     rank, _ = torchrun_rank()
     try:
-        with as_trusted(options.trust):
+        with as_trusted(task.options.trust):
             if rank == 0:
-                with locked(folder / LOCK):
+                with locked(task.folder / LOCK):
                     train_and_answer(pipe, train)
             else:
                 pipe.close()
-                with joined(options.device) as ranks:
-                    take_part(spec, inputs_of(spec, options), folder, metrics, options, ranks)
+                with joined(task.options.device) as ranks:
+                    take_part(task, inputs_of(task), ranks)
     except (EOFError, ConnectionError):  # the parent is gone
         return
     except BaseException as error:  # user code may raise anything, including SystemExit

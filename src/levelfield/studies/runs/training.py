@@ -61,6 +61,16 @@ class Options:
 
 
 @dataclass(frozen=True)
+class Task:
+    """One run to execute: its specification, its folder, the metrics of its evaluation, and how to execute it."""
+
+    spec: RunSpec
+    folder: Path
+    metrics: tuple[str, ...]
+    options: Options
+
+
+@dataclass(frozen=True)
 class TrainingFacts:
     """TrainingFacts about a run when its model is written: cost, counts of the ledger, declarations of the method."""
 
@@ -115,24 +125,15 @@ class TrainedHere:
             return in_blocks(lambda block: embedder.coded(embedder.head(block)), rows)[0].cpu().numpy()
 
 
-def train_here(
-    spec: RunSpec,
-    inputs: RunInputs,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    progress: Progress,
-    *,
-    tested: bool,
-    ranks: Ranks = ALONE,
-) -> TrainedHere:
+def train_here(task: Task, inputs: RunInputs, progress: Progress, *, tested: bool, ranks: Ranks = ALONE) -> TrainedHere:
     """Train, and write the model and the method. Continues an interrupted attempt.
 
     tested: whether there are test images; the inputs need not contain them.
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
-    with decoding(options.workers), numerics(spec.conditions, options.device):
-        setup, state, taught, weights = _set_up_and_train(spec, inputs, folder, metrics, options, progress, ranks)
+    spec, folder = task.spec, task.folder
+    with decoding(task.options.workers), numerics(spec.conditions, task.options.device):
+        setup, state, taught, weights = _set_up_and_train(task, inputs, progress, ranks)
     method = setup.method
     about = {"method": spec.method.label, "data": inputs.catalog.name}
     save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
@@ -182,32 +183,26 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path,
     return TrainedHere(facts, method, model.embedder)
 
 
-def take_part(
-    spec: RunSpec, inputs: RunInputs, folder: Path, metrics: tuple[str, ...], options: Options, ranks: Ranks
-) -> None:
+def take_part(task: Task, inputs: RunInputs, ranks: Ranks) -> None:
     """Train together with the first process, which calls `train_here`; writes no file."""
-    with decoding(options.workers), numerics(spec.conditions, options.device):
-        _set_up_and_train(spec, inputs, folder, metrics, replace(options, tensorboard=False), SILENT, ranks)
+    task = replace(task, options=replace(task.options, tensorboard=False))
+    with decoding(task.options.workers), numerics(task.spec.conditions, task.options.device):
+        _set_up_and_train(task, inputs, SILENT, ranks)
 
 
 def _set_up_and_train(
-    spec: RunSpec,
-    inputs: RunInputs,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    progress: Progress,
-    ranks: Ranks,
+    task: Task, inputs: RunInputs, progress: Progress, ranks: Ranks
 ) -> tuple[Setup, TrainingState, bool, dict[str, Any]]:
     """The parts after training, its state, whether a teacher took part, and the state of the method with the shards of
     all processes, which only the first one has."""
+    spec = task.spec
     with ranks.in_turn():  # the first process computes and stores what the others then read
-        setup = set_up(spec, inputs, options.device, progress, ranks)
-        taught = teach(setup.method, spec, inputs, folder, progress)
+        setup = set_up(spec, inputs, task.options.device, progress, ranks)
+        taught = teach(setup.method, spec, inputs, task.folder, progress)
         source = inputs.source(spec.draws, progress) if setup.method.trains else None
     state = TrainingState()
     if source is not None:
-        state = _train(spec, setup, inputs, source, folder, metrics, options, progress, ranks)
+        state = _train(task, setup, inputs, source, progress, ranks)
     return setup, state, taught, Shards(setup.method, ranks).whole(setup.method.state_dict())
 
 
@@ -217,17 +212,9 @@ def _refines(method: Method, tested: bool) -> bool:
 
 
 def _train(
-    spec: RunSpec,
-    setup: Setup,
-    inputs: RunInputs,
-    source: Source,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    progress: Progress,
-    ranks: Ranks,
+    task: Task, setup: Setup, inputs: RunInputs, source: Source, progress: Progress, ranks: Ranks
 ) -> TrainingState:
-    conditions = spec.conditions
+    spec, options, conditions = task.spec, task.options, task.spec.conditions
     feed = Feed(
         source,
         planner(setup, inputs, conditions, spec.draws),
@@ -239,9 +226,9 @@ def _train(
         ranks=ranks,
     )
     monitored = conditions.monitor == "test"
-    watch = watcher(inputs, setup.embedder, ranking(metrics)[0], progress) if monitored else None
+    watch = watcher(inputs, setup.embedder, ranking(task.metrics)[0], progress) if monitored else None
     validate = _validation(inputs, setup.method, setup.embedder, conditions, progress)
-    with _tensorboard(folder, options) as tensorboard:
+    with _tensorboard(task.folder, options) as tensorboard:
         state = train(
             setup.embedder,
             setup.method,
@@ -249,7 +236,7 @@ def _train(
             setup.optimisers,
             conditions,
             seed=spec.draws,
-            folder=folder,
+            folder=task.folder,
             pace=options.pace,
             observer=Observer(validate, watch, progress, tensorboard),
             audit=setup.audit,
