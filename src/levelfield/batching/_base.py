@@ -7,15 +7,16 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
-from levelfield.settings import Count, Natural, check_calls, checked
+from levelfield.settings import Count, Natural, accepted, check_calls, checked
 
 Labels = Sequence[int] | np.ndarray
+_NOT_OWN = ("labels", "batch_size", "seed", "batches_per_epoch", "rank", "world")  # arguments of every batching
 
 
 def as_labels(labels: Labels) -> np.ndarray:
@@ -86,22 +87,28 @@ class Batching(ABC):
     """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
     needs_memory: bool = False
     group: int = 1
+    _arguments: Mapping[str, Any]
     repeating: int = 0
     """Number of classes with fewer images than a group, which repeat images."""
     skipped: int = 0
     """Number of classes skipped because they have too few images."""
 
+    def __new__(cls, *_: Any, **arguments: Any) -> Self:
+        batching = super().__new__(cls)
+        batching._arguments = arguments
+        return batching
+
     def __init_subclass__(cls, **more: Any) -> None:
         """Add the keywords passed on as `**common` to the signature, so that a wrong one is detected."""
         super().__init_subclass__(**more)
         check_calls(cls)
-        own = inspect.signature(cls.__init__)
-        if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
-            known = {name: p for name, p in own.parameters.items() if p.kind is not p.VAR_KEYWORD and name != "self"}
+        takes = dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
+        known = {name: p for name, p in takes.items() if p.kind is not p.VAR_KEYWORD}
+        if len(known) < len(takes):
             assert cls.__base__ is not None
-            shared = inspect.signature(cls.__base__).parameters
-            known |= {name: p for name, p in shared.items() if name not in known}
-            cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
+            shared = inspect.signature(cls.__base__.__init__ if cls.__base__ is Batching else cls.__base__).parameters
+            known |= {name: p for name, p in shared.items() if name not in known and name != "self"}
+        cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
 
     @checked
     def __init__(
@@ -146,8 +153,11 @@ class Batching(ABC):
         return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that determines a plan besides labels, seed and epoch."""
-        return {"batch_size": self.batch_size, "batches": self.batches}
+        """Everything that determines a plan besides labels, seed and epoch: the size and number of batches, and the
+        class's own arguments."""
+        takes = accepted(type(self)) or {}
+        chosen = {key: self._arguments.get(key, default) for key, default in takes.items() if key not in _NOT_OWN}
+        return {"batch_size": self.batch_size, "batches": self.batches, **chosen}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
         """All batches of an epoch; does not change `epoch` and `step`.

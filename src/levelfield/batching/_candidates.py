@@ -59,15 +59,6 @@ class BestOfCandidates(Remembering):
         if self.pool < batch_size:
             raise BadSpecification(f"'pool' is {pool}; it must be at least the batch size {batch_size}.")
 
-    def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings(),
-            "candidates": self.candidates,
-            "pool": self.pool,
-            "reference": self.reference,
-            "shared": self.shared,
-        }
-
     def promise(self) -> Promise:
         return Promise.of_groups(self.classes_per_batch, self.group)
 

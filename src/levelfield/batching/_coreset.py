@@ -63,9 +63,6 @@ class Coreset(Remembering):
             return Promise.of_groups(self.classes_per_batch, self.group)
         return Promise(1, self.group, self.batch_size, self.classes_per_batch)
 
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "pool": self.pool, "distinct_classes": self.distinct_classes}
-
     @abstractmethod
     def _prepare(self, rows: np.ndarray) -> Any:
         """Computations needed once per pool, from its float64 rows."""

@@ -149,15 +149,6 @@ class Remembering(Batching):
     def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """[batches, batch_size] positions, given an embedding for each image."""
 
-    def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings(),
-            "samples_per_class": self.group,
-            "small": self._groups.small,
-            "refresh": self.refresh,
-            "project": self.project,
-        }
-
     def is_due(self, epoch: int) -> bool:
         """Whether the memory must be refilled before `epoch` is planned."""
         planned = self._kept is not None and self._kept[0] == epoch

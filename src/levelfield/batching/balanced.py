@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -65,15 +65,6 @@ class Balanced(Batching):
             return Promise(min(self.shapes), super().promise().together, self.batch_size // min(self.shapes))
         fewest, most = min(self.shapes), max(self.shapes)
         return Promise(fewest, self.batch_size // most, self.batch_size // fewest, most)
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings(),
-            "samples_per_class": self.samples_per_class,
-            "mode": self.mode,
-            "redraw_shape": self.redraw_shape,
-            "small": self.small,
-        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         count = int(stream.choice(self.shapes)) if self.redraw_shape else self.shapes[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -142,9 +142,6 @@ class D2Coreset(Coreset):
     ) -> None:
         self.power = power
         super().__init__(labels, batch_size=batch_size, **shared)
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "power": self.power}
 
     def _prepare(self, rows: np.ndarray) -> Density:
         return Density(rows)

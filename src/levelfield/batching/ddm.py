@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -226,9 +226,6 @@ class DistanceMatching(BestOfCandidates):
     ) -> None:
         self.distance, self.bins, self.moments = distance, bins, moments
         super().__init__(labels, batch_size=batch_size, **shared)
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "distance": self.distance, "bins": self.bins, "moments": self.moments}
 
     @property
     def _bins(self) -> int:

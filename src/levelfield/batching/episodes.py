@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -78,17 +78,6 @@ class Episodes(Batching):
         each = self.support + self.query
         repeated = self.episodes if self.across == "replace" else 1
         return Promise(self.classes * (self.episodes // repeated), each, each * repeated, self.classes * self.episodes)
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings(),
-            "episodes": self.episodes,
-            "support": self.support,
-            "query": self.query,
-            "across": self.across,
-            "replace": self.replace,
-            "small": self._groups.small,
-        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         shared = self.episodes if self.across == "distinct" else 1  # episodes that share one draw of classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -84,9 +84,6 @@ class GreedyCoreset(Coreset):
     ) -> None:
         self.soft = soft
         super().__init__(labels, batch_size=batch_size, **shared)
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "soft": self.soft}
 
     def _prepare(self, rows: np.ndarray) -> FarthestFirst:
         return FarthestFirst(rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -56,9 +56,6 @@ class MPerClass(Batching):
 
     def promise(self) -> Promise:
         return Promise.of_groups(self.batch_size // self.group, self.group)
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "samples_per_class": self.group, "small": self._groups.small}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         classes = draw(np.full(self.batches, len(self._groups)), self.batch_size // self.group, stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -50,9 +50,6 @@ class Pairs(Batching):
 
     def promise(self) -> Promise:
         return Promise.of_groups(self.batch_size // 2, 2)
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "same_image": self.same_image, "small": self._groups.small}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         classes = deal(len(self._groups), hand=self.batch_size // 2, hands=self.batches, stream=stream).ravel()

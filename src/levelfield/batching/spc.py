@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -66,14 +66,6 @@ class SamplesPerClass(Batching):
         if self.replace:
             return Promise(1, self.group, self.batch_size, self.classes_per_batch)
         return Promise.of_groups(self.classes_per_batch, self.group)
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings(),
-            "samples_per_class": self.group,
-            "small": self._groups.small,
-            "replace": self.replace,
-        }
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         groups, count = self._groups, self.classes_per_batch

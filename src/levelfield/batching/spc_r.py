@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
@@ -57,9 +57,6 @@ class RandomWithPair(Batching):
             return super().promise()  # the last image may be its own partner
         found = Promise.of_images(self._groups.sizes, self.batch_size)
         return found._replace(together=max(2, found.together), most_classes=min(self.batch_size - 1, len(self._groups)))
-
-    def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "uniform": self.uniform, "replace": self.replace}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         """Draw classes first: given the classes, the images of each are equally likely in both ways of drawing."""
