@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy
-from levelfield.miners._base import BaseMiner, Tuples
 from levelfield.miners._contract import (
+    BaseMiner,
     Miner,
     MinerChoice,
     MinerFacts,
+    Tuples,
     create,
     describe,
     names,

@@ -1,19 +1,138 @@
-"""The interface of a miner, and the registry of miners."""
+"""The interface of a miner, the base of all miners, and their registry."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.geometry import Geometry
-from levelfield.miners._base import BaseMiner, Tuples
+from levelfield.geometry import Geometry, full_precision
+from levelfield.randomness import stream
 from levelfield.registry import Registry, is_pml_reference
-from levelfield.settings import accepted, check_settings
+from levelfield.settings import accepted, check_settings, check_values
+
+Tuples = Tensor | tuple[Tensor, Tensor]
+"""Triplets (t, 3), pairs (t, 2), or positive (p, 2) and negative (q, 2) pairs: indices into the batch."""
+
+
+class BaseMiner(ABC):
+    """`miner(embeddings, labels) -> tuples`, indices into the batch. A subclass writes `mine`.
+
+    embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which defines what is
+    compared: `Geometry(embeddings, normalize=False)` for raw distances. labels: (b,) integers. No gradient passes
+    through a miner. With `Geometry(embeddings, columns, ...)` only the embeddings are anchors; their partners are
+    among the columns, whose first rows are the embeddings again, and labels are those of the columns.
+
+    generator: the source of random numbers of a random miner. By default it uses its own, created from seed 0 when
+    the miner is first called (objectives have the same rule): two calls differ, two runs of a script are identical,
+    and torch's global generator is neither used nor changed.
+
+    >>> from levelfield import miners
+    >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
+    >>> miners.create("batch_hard")(embeddings, torch.tensor([0, 0, 1, 1])).tolist()
+    [[0, 1, 2], [1, 0, 2], [2, 3, 1], [3, 2, 1]]
+    """
+
+    normalize: ClassVar[bool] = True  # plain embeddings are compared as unit rows
+
+    def __post_init__(self) -> None:
+        check_values(vars(self), type(self))
+
+    def __call__(
+        self, embeddings: Geometry | Tensor, labels: Tensor, *, generator: torch.Generator | None = None
+    ) -> Tuples:
+        """Choose tuples of a batch.
+
+        Args:
+            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which defines what is compared.
+            labels: (batch,) integers.
+            generator: random numbers of a random miner; by default its own generator.
+
+        Returns:
+            int64 positions in the batch: triplets (t, 3) of anchor, positive and negative; or positive pairs (p, 2)
+            and negative pairs (q, 2).
+        """
+        generator = self._own_generator if generator is None else generator
+        if not isinstance(generator, torch.Generator):
+            raise BadInput(f"{self._label} got {kind_of(generator)} as generator; it must be a torch.Generator.")
+        geometry = self.geometry_of(embeddings, labels)
+        with full_precision(labels.device.type):
+            return self.mine(geometry, labels.long().contiguous(), generator)
+
+    @abstractmethod
+    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
+        """The tuples of a checked batch: labels int64 of the geometry's columns, the first of which are its rows."""
+
+    def geometry_of(self, embeddings: Geometry | Tensor, labels: Tensor) -> Geometry:
+        """The geometry for `mine`: created from validated plain rows, or the given geometry."""
+        rows = embeddings.columns if isinstance(embeddings, Geometry) else embeddings
+        check_batch(rows, labels, self._label)
+        if isinstance(embeddings, Geometry):
+            if not embeddings.with_itself:
+                _check_anchors(embeddings, self._label)
+            return embeddings
+        if rows.device.type == "cpu" and not rows.isfinite().all():  # elsewhere it would wait for the device
+            wrong = int((~rows.isfinite()).any(1).nonzero()[0])
+            raise BadInput(f"{self._label} got embeddings with NaN or infinity; the first such row is {wrong}.")
+        return Geometry(rows.detach(), normalize=self.normalize)
+
+    @cached_property
+    def _own_generator(self) -> torch.Generator:
+        return stream(0, "miner")
+
+    @property
+    def _label(self) -> str:
+        return f"Miner {type(self).__name__}"
+
+
+def _check_anchors(geometry: Geometry, who: str) -> None:
+    anchors = geometry.columns[: len(geometry.rows)].detach()
+    rows = geometry.rows.detach()
+    checked = rows.device.type == "cpu"  # elsewhere it would wait for the device
+    same = anchors.shape == rows.shape
+    if not same or (checked and not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True)):
+        raise BadInput(
+            f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
+            "themselves. To compare a batch with itself, create the geometry without columns."
+        )
+
+
+def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:
+    """Refuse anything but embeddings (b, d) with one integer label each. `who`: the caller's name for messages."""
+    if not isinstance(rows, Tensor) or not isinstance(labels, Tensor):
+        raise BadInput(f"{who} got {kind_of(rows)} as embeddings and {kind_of(labels)} as labels; use tensors.")
+    if rows.dim() != 2 or labels.dim() != 1 or not rows.is_floating_point():
+        raise BadInput(
+            f"{who} got embeddings of shape {tuple(rows.shape)} ({rows.dtype}) and "
+            f"labels of shape {tuple(labels.shape)}: expected floating-point rows (batch, dim) and labels (batch,)."
+        )
+    if len(rows) != len(labels):
+        raise BadInput(f"{who} got {len(rows)} embeddings but {len(labels)} labels: one label per embedding is needed.")
+    if rows.device != labels.device:
+        raise BadInput(
+            f"{who} got embeddings on {rows.device} but labels on {labels.device}: move the labels, "
+            "labels.to(embeddings.device)."
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise BadInput(f"{who} got labels of type {labels.dtype}; they must be integers.")
+
+
+def kind_of(value: Any) -> str:
+    """A description of a value for messages.
+
+    >>> kind_of(torch.ones(2, 3)), kind_of(7), kind_of((torch.ones(2), torch.ones(2)))
+    ('a tensor of shape (2, 3)', 'a value of type int', 'a tuple of 2')
+    """
+    if isinstance(value, Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    name = type(value).__name__
+    return f"a {name} of {len(value)}" if isinstance(value, tuple | list) else f"a value of type {name}"
 
 
 @runtime_checkable

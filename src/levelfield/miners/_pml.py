@@ -12,7 +12,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification, nearest
 from levelfield.geometry import Geometry
-from levelfield.miners._base import BaseMiner, Tuples
+from levelfield.miners._contract import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
 from levelfield.registry import load_from_pml
 

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, on_host, to_device
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import no_triplets
 
 

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import no_triplets, one_each
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
     draw_positive,

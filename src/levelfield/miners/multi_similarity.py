@@ -9,8 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 
 
 def kept_pairs(similarity: Tensor, positive: Tensor, negative: Tensor, *, epsilon: float) -> tuple[Tensor, Tensor]:

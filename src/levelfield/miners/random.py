@@ -10,8 +10,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, on_host, to_device
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
 from levelfield.miners.all import all_triplets
 

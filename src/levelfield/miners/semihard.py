@@ -19,8 +19,7 @@ from levelfield.labels import (
     to_device,
     without_class_,
 )
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import MinerFacts, register
+from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import draw_negative_between, draw_positive, even, no_triplets, one_each
 
 

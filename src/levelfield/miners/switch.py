@@ -11,8 +11,7 @@ from torch import Tensor
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, to_device
-from levelfield.miners._base import BaseMiner
-from levelfield.miners._contract import Miner
+from levelfield.miners._contract import BaseMiner, Miner
 from levelfield.miners._draws import draw_uniform, drawn_uniforms, even, sent
 from levelfield.settings import Share
 

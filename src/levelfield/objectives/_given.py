@@ -11,7 +11,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
 from levelfield.labels import class_masks, host_copy
 from levelfield.miners import Tuples
-from levelfield.miners._base import check_batch, kind_of
+from levelfield.miners._contract import check_batch, kind_of
 
 
 class Given(NamedTuple):
