@@ -16,5 +16,6 @@ def test_a_comparison_makes_everything_once() -> None:
     figures = json.loads(done.stdout.splitlines()[-1])
     once = ("parse_study", "divide", "open_catalog", "methods.create")
     assert {name: figures[f"calls of `{name}` in it"] for name in once} == dict.fromkeys(once, 1)
-    assert figures["changes of file in it"] <= 2_600
-    assert figures["calls of `compare`, one method and one seed"] <= 9_200
+    assert figures["changes of file in it"] <= 1_942
+    assert figures["calls of `compare`, one method and one seed"] <= 9_209
+    assert figures["calls of `evaluate(rows, labels)`"] <= 200
