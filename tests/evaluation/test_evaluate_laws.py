@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import levelfield
 from levelfield.evaluation import evaluate, names
 from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
@@ -157,3 +162,20 @@ def test_half_precision_and_tensors_are_accepted(sample):
     assert evaluate(half, labels).signature("map").representation.bits == 16
     bfloat = torch.from_numpy(points).bfloat16().requires_grad_()
     assert dict(evaluate(bfloat, labels)) == dict(evaluate(bfloat.detach().float(), labels))
+
+
+def test_a_small_evaluation_makes_few_calls(sample):
+    home, calls = str(Path(levelfield.__file__).parent), []
+
+    def heard(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            calls.append(frame.f_code.co_qualname)
+
+    evaluate(sample[0][:200], sample[1][:200])  # imports and compiled code
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        evaluate(sample[0][:200], sample[1][:200])
+    finally:
+        sys.setprofile(before)
+    assert len(calls) <= 200, (len(calls), Counter(calls).most_common(9))

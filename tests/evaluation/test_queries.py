@@ -1,18 +1,21 @@
-"""A sample of the queries: exact values of some queries, and an interval that holds the score of all."""
+"""Queries: a sample of them and what it says about all; a warning if they find themselves in the gallery."""
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
-from levelfield.evaluation.queries import for_all_queries
+from levelfield.evaluation.queries import QueriesInGallery, for_all_queries
 from levelfield.evaluation.result import Sample
 
 RANDOM = np.random.default_rng(1)
 LABELS = np.append(RANDOM.integers(0, 60, 799), 1000)
 ROWS = (RANDOM.normal(size=(800, 8)) + RANDOM.normal(size=(1001, 8))[LABELS]).astype(np.float32)
+FEW, CLASSES = RANDOM.normal(size=(80, 6)).astype(np.float32), np.arange(80) % 8
 METRICS = ["recall@1", "map@r", "mrr"]
 
 
@@ -80,3 +83,28 @@ def test_a_perfect_sample_leaves_room_for_the_others() -> None:
 def test_what_a_sample_cannot_say_is_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(BadSpecification, match=message):
         evaluate(ROWS, LABELS, **given)  # type: ignore[arg-type]
+
+
+def test_the_same_rows_as_queries_and_gallery_are_warned_of() -> None:
+    with pytest.warns(QueriesInGallery, match="All 80 queries are also rows of the gallery"):
+        found = evaluate(FEW, CLASSES, gallery=FEW.copy(), gallery_labels=CLASSES, metrics=["recall@1"])
+    assert found["recall@1"] == 1
+
+
+def test_a_gallery_that_has_more_is_warned_of_too_in_any_order() -> None:
+    with pytest.warns(QueriesInGallery, match="All 30 queries"):
+        evaluate(FEW[50:], CLASSES[50:], gallery=FEW[::-1], gallery_labels=CLASSES[::-1], metrics=["recall@1"])
+
+
+@pytest.mark.parametrize("which", ["without a gallery", "left out by id", "others", "one copy", "all but one"])
+def test_what_is_right_is_not_warned_of(which: str) -> None:
+    more = {
+        "without a gallery": {},
+        "left out by id": {"gallery": FEW, "gallery_labels": CLASSES, "query_ids": np.arange(80)},
+        "others": {"gallery": FEW + 1, "gallery_labels": CLASSES},
+        "one copy": {"gallery": np.concatenate((FEW[:1], FEW + 1)), "gallery_labels": np.append(0, CLASSES)},
+        "all but one": {"gallery": np.delete(FEW, 17, axis=0), "gallery_labels": np.delete(CLASSES, 17)},
+    }[which]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(FEW, CLASSES, metrics=["recall@1"], **more)

@@ -213,8 +213,7 @@ def many_would_choose(rule: str) -> float:
 @pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.02}], ids=str)
 @pytest.mark.parametrize("classes", [5, 40])
 def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(
-    rule: str | dict[str, float],
-    classes: int,
+    rule: str | dict[str, float], classes: int
 ) -> None:
     truth = many_would_choose(json.dumps(rule))
     repeats, level = 60, 0.9
@@ -233,8 +232,7 @@ def test_more_classes_make_the_interval_of_a_threshold_shorter(rule: str | dict[
 @pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.05}], ids=str)
 def test_an_interval_is_never_a_point_and_there_is_none_below_five_classes(
-    distance: str,
-    rule: str | dict[str, float],
+    distance: str, rule: str | dict[str, float]
 ) -> None:
     perfect = np.repeat(np.eye(8), 3, axis=0), np.repeat(np.arange(8), 3)
     for rows, labels in (drawn(3), perfect):

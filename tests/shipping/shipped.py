@@ -22,12 +22,7 @@ VIEW = test_view(image=SIDE, crop=0.875, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0
 
 
 def made_model(
-    name: str = "test_resnet",
-    *,
-    head: str = "linear",
-    codes: str = "float32",
-    seed: int = 0,
-    **trunk: object,
+    name: str = "test_resnet", *, head: str = "linear", codes: str = "float32", seed: int = 0, **trunk: object
 ) -> Model:
     """A model with random weights: a different head for each seed."""
     settings = {"cut": "last-1", "image": SIDE, **trunk}

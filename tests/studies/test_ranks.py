@@ -12,7 +12,7 @@ import yaml
 from scipy.stats import friedmanchisquare
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.friedman import alike, critical_difference, friedman, rank, ranks, told_apart
+from levelfield.evaluation.statistics.friedman import alike, critical_difference, friedman, rank, ranks, worse_methods
 from levelfield.studies.leaderboard.across import across
 from levelfield.studies.runs.folder.store import write_plan
 
@@ -81,7 +81,7 @@ def test_only_the_first_and_the_last_of_the_example_are_nearly_apart() -> None:
     assert found.differ
     assert list(found.mean_ranks) == ["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]
     assert found.groups == [["C4.5+m+cf", "C4.5+m", "C4.5+cf", "C4.5"]]
-    assert told_apart(found) == []
+    assert worse_methods(found) == []
 
 
 def test_ranks_equal_those_of_a_loop() -> None:

@@ -15,7 +15,7 @@ from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
 from levelfield.evaluation.search.memory import Division
 from levelfield.evaluation.shards import Shards, in_processes, on_ray
-from levelfield.evaluation.signature import Definition, Representation, Signature, compatible
+from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics import Interval
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "class_spectra",
     "class_spectrum",
     "compact",
-    "compatible",
     "create",
     "density",
     "describe",

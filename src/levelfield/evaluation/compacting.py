@@ -61,11 +61,7 @@ class Compacted:
 
 
 def compact(
-    train_rows: Arrays | None,
-    test_rows: Arrays,
-    *,
-    dims: Sequence[int] | None = None,
-    distance: Distance = "cosine",
+    train_rows: Arrays | None, test_rows: Arrays, *, dims: Sequence[int] | None = None, distance: Distance = "cosine"
 ) -> dict[str, Compacted]:
     """Compact forms of embeddings by name, float32 first. Under cosine every row is first divided by its length.
 

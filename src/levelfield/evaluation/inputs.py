@@ -172,10 +172,9 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
 
 def _infinite(rows: Array) -> Array:
     """Rows with NaN or infinity, checked a few at a time so that a memory-mapped file is not loaded as a whole."""
-    infinite = [
-        np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start
-        for start in range(0, len(rows), _CHUNK)
-    ]
+    infinite = []
+    for start in range(0, len(rows), _CHUNK):
+        infinite.append(np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start)
     return np.concatenate(infinite)
 
 

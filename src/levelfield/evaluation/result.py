@@ -196,12 +196,7 @@ def class_means(values: Array, codes: Array, counted: Array) -> tuple[Array, Arr
 
 
 def class_intervals(
-    per_query: Mapping[str, Array],
-    codes: Array,
-    counted: Array,
-    *,
-    average: str = "query",
-    level: float = 0.95,
+    per_query: Mapping[str, Array], codes: Array, counted: Array, *, average: str = "query", level: float = 0.95
 ) -> dict[str, Interval]:
     """Intervals of the mean of each metric over the counted queries (or over their class means): Student's t over
     classes on the logit. Both ends are NaN below 5 classes.

@@ -73,13 +73,3 @@ class Signature:
     def declared(self, **changes: Any) -> Signature:
         """Copy with facts of the representation that only the caller knows: `refined=`, `ensemble=`."""
         return replace(self, representation=replace(self.representation, **changes))
-
-
-def compatible(first: Signature, second: Signature) -> bool:
-    """Whether two scores may share a column: their definitions are equal.
-
-    >>> one = Signature(Definition("mrr", "id", "expected", "exclude", "query", "cosine", 9, 9), Representation(dim=8))
-    >>> compatible(one, one.declared(dim=64))
-    True
-    """
-    return first.definition == second.definition

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from levelfield.evaluation.statistics.friedman import ALPHA, Ranking, rank, told_apart
+from levelfield.evaluation.statistics.friedman import ALPHA, Ranking, rank, worse_methods
 from levelfield.files.writing import write_json
 from levelfield.studies.leaderboard.across import Across, across
 from levelfield.table import Column, Table, numbers
@@ -25,7 +25,7 @@ class DatasetRanks:
     ranking: Ranking
 
     def as_data(self) -> dict[str, Any]:
-        apart = dict(told_apart(self.ranking)) if self.ranking.differ else {}
+        apart = dict(worse_methods(self.ranking)) if self.ranking.differ else {}
         return {**asdict(self.scores), **asdict(self.ranking), "told_apart": apart}
 
     def write(self, folder: Path) -> list[Path]:
@@ -69,5 +69,5 @@ def verdict(ranking: Ranking) -> list[str]:
     sentences.append(
         f"Nemenyi: critical difference of mean ranks {ranking.critical_difference:.2f}, {ALPHA:.0%} over all pairs."
     )
-    sentences += [f"- {method}: better than {', '.join(below)}." for method, below in told_apart(ranking)]
+    sentences += [f"- {method}: better than {', '.join(below)}." for method, below in worse_methods(ranking)]
     return sentences + [f"- no significant difference: {', '.join(group)}." for group in ranking.groups]

@@ -104,8 +104,7 @@ def ari(table: Table, *, form: None = None) -> float:
 
 
 @register(
-    "f1",
-    Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster"),
+    "f1", Facts("clustering", "harmonic mean of pair precision and pair recall, over pairs of samples in one cluster")
 )
 def f1(table: Table, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)

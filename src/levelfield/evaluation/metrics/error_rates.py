@@ -181,13 +181,7 @@ def _ends(rate: PairRate, level: float) -> tuple[float, float]:
     return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
 
 
-def _rates(
-    pairs: PairSet,
-    matches: int,
-    misses: int,
-    match: tuple[float, float],
-    miss: tuple[float, float],
-) -> Rates:
+def _rates(pairs: PairSet, matches: int, misses: int, match: tuple[float, float], miss: tuple[float, float]) -> Rates:
     return Rates(
         Rate(matches / pairs.other_pairs, *match, matches, pairs.other_pairs),
         Rate(misses / pairs.same_pairs, *miss, misses, pairs.same_pairs),

@@ -103,12 +103,7 @@ class Points:
 
 
 def geometry_scores(
-    rows: Array,
-    codes: Array,
-    metrics: Sequence[Metric],
-    *,
-    distance: str,
-    stage: Stage = SILENT_STAGE,
+    rows: Array, codes: Array, metrics: Sequence[Metric], *, distance: str, stage: Stage = SILENT_STAGE
 ) -> dict[str, float]:
     """Geometry metrics of rows as `distance` compares them: unit length under cosine, bits under hamming.
 
@@ -142,10 +137,7 @@ def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
 
 
 def pair_sum(
-    count: int,
-    block: Callable[[int, int], Array],
-    value: Callable[[Tensor], Tensor],
-    stage: Stage = SILENT_STAGE,
+    count: int, block: Callable[[int, int], Array], value: Callable[[Tensor], Tensor], stage: Stage = SILENT_STAGE
 ) -> float:
     """Sum of `value(|x - y|^2)` over all pairs of `count` rows, each pair once (half of the distance matrix).
 

@@ -83,14 +83,7 @@ class Threshold:
                 "both need the same number."
             )
 
-    def rates(
-        self,
-        embeddings: Any,
-        labels: Any,
-        *,
-        ci: float | None = 0.95,
-        progress: Progress = SILENT,
-    ) -> Rates:
+    def rates(self, embeddings: Any, labels: Any, *, ci: float | None = 0.95, progress: Progress = SILENT) -> Rates:
         """Error rates on all pairs of a test set, whose classes must differ from the validation classes."""
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
         rows, codes, classes = _read(embeddings, labels, "test", self.dim)
@@ -183,12 +176,7 @@ def same_or_not(
     )
 
 
-def _counted(
-    pairs: PairSet,
-    rule: Rule,
-    seed: int,
-    progress: Progress,
-) -> tuple[Curve, Counts, Array]:
+def _counted(pairs: PairSet, rule: Rule, seed: int, progress: Progress) -> tuple[Curve, Counts, Array]:
     """Count all pairs in one pass, in detail only near the threshold, which a sample locates.
 
     Returns the exact curve near the threshold, counts by class, and the indices of their edges.

@@ -105,6 +105,7 @@ class BlockSearch:
         part = slice(counts.begin, counts.end)
         self.positives = arranged.first[part], arranged.last[part], arranged.itself[part], self.offset
         self.tables = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
+        self.has_long = bool((np.diff(counts.starts) > kernels.SHORT).any())
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
         self.buffers = _Buffers(size, self.query.dtype, arranged.query.dtype)
 
@@ -139,7 +140,8 @@ class BlockSearch:
         """Sort the similarities of some queries, nearest first."""
         counts, bottom = self.counts, min(top + LINES, self.counts.end)
         kernels.sort_short(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
-        kernels.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
+        if self.has_long:
+            kernels.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""

@@ -72,8 +72,7 @@ class InMemory:
 
     def pairs(self, memory: str | int, inputs: Inputs) -> int:
         """Number of (query, positive) pairs that fit into memory at a time."""
-        refuse_less(memory, self.least, inputs)
-        return (parse_memory(memory) - self.rows) // self.pair
+        return (refuse_less(memory, self.least, inputs) - self.rows) // self.pair
 
 
 def check_copies(memory: str | int, inputs: Inputs, metrics: Sequence[str], *, clusters: int, threads: int) -> None:
@@ -84,14 +83,15 @@ def check_copies(memory: str | int, inputs: Inputs, metrics: Sequence[str], *, c
     refuse_less(memory, FIXED + THREAD * (threads - 1) + needed, inputs, remedy)
 
 
-def refuse_less(memory: str | int, needed: int, inputs: Inputs, remedy: str = "") -> None:
-    """Raise an error with the minimum if it exceeds the limit."""
-    if parse_memory(memory) < needed:
+def refuse_less(memory: str | int, needed: int, inputs: Inputs, remedy: str = "") -> int:
+    """The limit in bytes; raises an error with the minimum if that exceeds it."""
+    if (limit := parse_memory(memory)) < needed:
         raise BadSpecification(
             f"memory={memory!r} is too little for {len(inputs.query)} queries and "
             f"{len(inputs.gallery)} gallery rows with {inputs.query.shape[1]} columns: "
             f"the minimum is '{-(-needed // 10**6)}MB'.{remedy}"
         )
+    return limit
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ def divide(
         shared += inputs.query.nbytes  # a sample: read from the file and kept
     fixed = FIXED + THREAD * (threads - 1) + gallery * PER_ROW_OF_A_WORKER
     least_block = TILE * row + pair * int(positives.max(initial=0))
-    refuse_less(memory, shared + workers * (fixed + row * LEAST_GALLERY + least_block), inputs)
-    free = (parse_memory(memory) - shared) // workers - fixed
+    limit = refuse_less(memory, shared + workers * (fixed + row * LEAST_GALLERY + least_block), inputs)
+    free = (limit - shared) // workers - fixed
     at_once = int(np.clip((free - least_block) // 2 // row // TILE * TILE, LEAST_GALLERY, MOST_GALLERY))
     free -= at_once * row
     even = -(-queries // workers)
     even = -(-even // BLOCKS_EACH) if workers > 1 and even >= BLOCKS_EACH * WORTH else even
     typical = row + pair * max(int(positives.mean()) if queries else 0, 1)
     block = int(np.clip(in_tiles(min(free // typical, even)), TILE, QUERIES))
-    return Division(parse_memory(memory), block, max((free - block * row) // pair, 1), at_once, workers)
+    return Division(limit, block, max((free - block * row) // pair, 1), at_once, workers)

@@ -123,7 +123,7 @@ def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]
     return groups
 
 
-def told_apart(ranking: Ranking) -> list[tuple[str, Sequence[str]]]:
+def worse_methods(ranking: Ranking) -> list[tuple[str, Sequence[str]]]:
     """For each method, best first, the methods that Nemenyi's test finds worse."""
     return [
         (method, below)

@@ -100,12 +100,7 @@ class Design:
         return asked * (1 + 1e-9)
 
     def _solved(
-        self,
-        difference: Floats,
-        solve: Callable[[Floats], Floats],
-        *,
-        seeds: bool = False,
-        classes: bool = False,
+        self, difference: Floats, solve: Callable[[Floats], Floats], *, seeds: bool = False, classes: bool = False
     ) -> Floats:
         factor = np.ones_like(difference)
         one = np.ones_like(difference)

@@ -24,11 +24,7 @@ Decision = dict[str, Any]
 
 
 def choose(
-    run: Path,
-    model: Model | Ensemble | OnnxModel,
-    *,
-    choose_on: str = "validation",
-    progress: Progress = SILENT,
+    run: Path, model: Model | Ensemble | OnnxModel, *, choose_on: str = "validation", progress: Progress = SILENT
 ) -> tuple[Decision, str]:
     """The decision for an index of photos, and a sentence if something is not known. model: the one loaded from `run`.
 
