@@ -78,7 +78,7 @@ def _photos_study(overrides: list[str], source: Source, trial_share: float, back
     content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
     if not is_quiet():
         for change in changes:
-            console.print(f"- {change}", highlight=False)
+            console.print(f"- {change}")
     return parse_study(content, overrides, origin=_FOR_PHOTOS)
 
 

@@ -9,12 +9,11 @@ from levelfield.cli.console import bar, warnings_as_notes
 from levelfield.cli.measure_options import (
     EmbeddingOptions,
     MetricOptions,
-    ModelOptions,
     OutputOptions,
     numbers,
     option,
 )
-from levelfield.cli.option_groups import with_groups
+from levelfield.cli.option_groups import ModelOptions, with_groups
 from levelfield.errors import BadInput
 
 

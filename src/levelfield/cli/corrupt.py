@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from levelfield.cli.console import bar
-from levelfield.cli.measure_options import MetricOptions, ModelOptions, OutputOptions, option
-from levelfield.cli.option_groups import with_groups
+from levelfield.cli.measure_options import MetricOptions, OutputOptions, option
+from levelfield.cli.option_groups import ModelOptions, with_groups
 from levelfield.cli.options import RunArgument
 from levelfield.trust import trust
 

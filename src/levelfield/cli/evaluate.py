@@ -13,13 +13,12 @@ from levelfield.cli.console import bar, say, warnings_as_notes
 from levelfield.cli.measure_options import (
     EmbeddingOptions,
     MetricOptions,
-    ModelOptions,
     OutputOptions,
     numbers,
     option,
     words,
 )
-from levelfield.cli.option_groups import with_groups
+from levelfield.cli.option_groups import ModelOptions, with_groups
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:

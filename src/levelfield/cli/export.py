@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, console, say
-from levelfield.cli.options import DeviceOption, ForceOption, ImagesOption, RunArgument, TrustOption, WorkersOption
+from levelfield.cli.option_groups import ModelOptions, with_groups
+from levelfield.cli.options import ForceOption, RunArgument
 from levelfield.errors import unknown
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FORMATS = ("onnx", "torchscript", "safetensors")  # those of levelfield.shipping.formats, known without torch
 
 
+@with_groups
 def export(
     run: RunArgument,
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
@@ -30,10 +32,8 @@ def export(
         bool, typer.Option("--measure/--no-measure", help="Measure the exported model on the run's test images.")
     ] = True,
     force: ForceOption = False,
-    workers: WorkersOption = None,
-    root: ImagesOption = None,
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
+    *,
+    model: ModelOptions,
 ) -> None:
     """Write a run's model for other programs; measure it again."""
     if to not in FORMATS:
@@ -43,8 +43,8 @@ def export(
     from levelfield.shipping import export as export_run
     from levelfield.studies.specification.locations import images_in
 
-    usable(device)
-    with bar("measuring") as progress, images_in(root):
+    usable(model.device)
+    with bar("measuring") as progress, images_in(model.root):
         done = export_run(run, out, to=to, int8=int8, measured=measured, force=force, progress=progress)
     if done.measured is None:
         console.print("Not measured: the figures of the exported model are not known.")

@@ -10,16 +10,8 @@ import typer
 
 from levelfield.cli.console import bar, note, say
 from levelfield.cli.embed import readable
-from levelfield.cli.options import (
-    DeviceOption,
-    ForceOption,
-    ImagesOption,
-    JsonOption,
-    ModelArgument,
-    SkipOption,
-    TrustOption,
-    WorkersOption,
-)
+from levelfield.cli.option_groups import ModelOptions, with_groups
+from levelfield.cli.options import ForceOption, JsonOption, ModelArgument, SkipOption
 from levelfield.cli.search import tell_missing
 from levelfield.errors import BadInput, UnreadableImage, unknown
 from levelfield.wording import plural
@@ -33,6 +25,7 @@ LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approxima
 PARTS = ("validation", "training")  # those of levelfield.studies.runs.finished, known without torch
 
 
+@with_groups
 def index(
     run: ModelArgument,
     folders: Annotated[
@@ -50,12 +43,10 @@ def index(
         str, typer.Option("--choose-on", help="Classes that choose the threshold: validation or training.")
     ] = "validation",
     skip_unreadable: SkipOption = False,
-    workers: WorkersOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
-    root: ImagesOption = None,
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
+    *,
+    model: ModelOptions,
 ) -> None:
     """Embed folders of photos once, for `levelfield search`."""
     if approximate is not None and approximate not in LIBRARIES:
@@ -75,7 +66,7 @@ def index(
         raise BadInput(f"{run} is an index. Add photos to it with --add FOLDER, or give a run to make a new index.")
     if not folders or out is None:
         raise BadInput("Give folders of photos, and the folder of the index with --out.")
-    _build(run, folders, out, approximate, choose_on, skip_unreadable, force, as_json, root)
+    _build(run, folders, out, approximate, choose_on, skip_unreadable, force, as_json, model.root)
 
 
 def _build(

@@ -44,9 +44,9 @@ def init(
         raise BadInput(f"{target} already exists: choose another name, or replace it with --force.")
     write_text(target, text)
     for change in changes:
-        console.print(f"- {change}", highlight=False)
+        console.print(f"- {change}")
     command = f"levelfield compare {shlex.quote(str(target))}"
-    console.print(f"Written: {target}. Review it, then run: {command}", highlight=False, soft_wrap=True)
+    console.print(f"Written: {target}. Review it, then run: {command}", soft_wrap=True)
 
 
 def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str, str, list[str]]:

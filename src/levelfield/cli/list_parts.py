@@ -68,7 +68,6 @@ def list_names(
         console.print(
             f"{len(names):,} backbones; weights that install with pip: {', '.join(room.installable())}. "
             "`levelfield list backbones NAME` shows one backbone and its stages.",
-            highlight=False,
         )
         console.print("  ".join(names))
         return

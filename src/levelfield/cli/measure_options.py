@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from levelfield.cli.console import console
-from levelfield.cli.options import DeviceOption, ImagesOption, MaybeRunArgument, TrustOption, WorkersOption
+from levelfield.cli.options import MaybeRunArgument
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 from levelfield.trust import trust
@@ -97,16 +97,6 @@ class MetricOptions:
         lone = {} if self.lone is None else {"lone": self.lone}
         fixed = {"average": self.average, "ties": self.ties, "seed": self.seed, "memory": self.memory}
         return {**metrics, **lone, **fixed, "k": numbers("k", self.k)}
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """Where the model of a run computes, and where its images are."""
-
-    workers: WorkersOption = None
-    root: ImagesOption = None
-    device: DeviceOption = "auto"
-    trust_files: TrustOption = None
 
 
 class Results(Protocol):

@@ -15,6 +15,7 @@ from levelfield.cli.options import (
     CompactOption,
     DeviceOption,
     FullOption,
+    ImagesOption,
     OutOption,
     RootOption,
     SkipOption,
@@ -118,6 +119,16 @@ class Search:
         list[str] | None,
         typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
     ] = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Where the model of a run computes, and where its images are."""
+
+    workers: WorkersOption = None
+    root: ImagesOption = None
+    device: DeviceOption = "auto"
+    trust_files: TrustOption = None
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:

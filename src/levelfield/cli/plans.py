@@ -36,14 +36,14 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
         title = f"{study.name}: {len(runs)} runs"
         Table(["method", *columns, "deviations (conditions)"], rows, title).show(console)
     _print_left_out(study)
-    console.print(cost.text, highlight=False)
+    console.print(cost.text)
     trained = {run.row for run in runs if methods.trains(run.spec.method.name)}
     searched = [row for row in cost.rows if row.label in trained]
     if trials > 1 and searched:
         seconds = trials * sum(row.seconds for row in searched) / cost.jobs
         search = f"{trials} trials of {plural(len(searched), 'method', 'methods')}"
-        console.print(f"Before it, {search}: at most about {duration(seconds)}.", highlight=False)
-    console.print(prospect, highlight=False)
+        console.print(f"Before it, {search}: at most about {duration(seconds)}.")
+    console.print(prospect)
 
 
 def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
@@ -67,7 +67,7 @@ def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
     Table(["method", *numbers("runs", "seconds each"), "searched"], rows, title).show(console)
     if outline.common:
         spans = ", ".join(f"{key} {span.text}" for key, span in outline.common.items())
-        console.print(f"Before it, once for all methods: {spans}.", highlight=False)
+        console.print(f"Before it, once for all methods: {spans}.")
         seconds += outline.trials("", shared) * shared
     if how.prune:
         console.print(f"Weak trials stop early: {BRACKET} settings share the time of three. Not counted here.")
@@ -76,7 +76,6 @@ def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
         console.print(
             f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for {runs_told} "
             f"({duration(known.features)} for features).",
-            highlight=False,
         )
 
 
@@ -95,19 +94,18 @@ def print_counted(study: Study, reason: str) -> None:
     Table(["method", *columns, "dev"], rows, f"{study.name}: {len(runs)} runs").show(console)
     _print_left_out(study)
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
-    console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.", highlight=False)
+    console.print(f"Deviations from the conditions (the common value in brackets): {notes or 'none'}.")
     console.print(
         "Images: seen in training. Passes: images through the trunk, for training, selection and monitoring "
         "(if no run ends early) and the test. FLOPs: multiplications and additions. Computed from the official "
         "numbers of images. Hours: unknown, since nothing was measured on this device.\n"
         f"Counted, not measured, because: {reasons}",
-        highlight=False,
     )
 
 
 def _print_left_out(study: Study) -> None:
     if rows := left_out(study):
-        console.print(f"Left out, since a batch is too small to compare anything: {', '.join(rows)}.", highlight=False)
+        console.print(f"Left out, since a batch is too small to compare anything: {', '.join(rows)}.")
 
 
 def _in_short(count: int) -> str:

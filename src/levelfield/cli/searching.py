@@ -54,7 +54,7 @@ def print_outline(study: Study, search: Search, place: Place, parallel: Parallel
             known = cost(searched, options=options, progress=progress)
     except MissingData as error:
         print_search(searched, None, jobs)
-        console.print(f"Time unknown: {error}", highlight=False)
+        console.print(f"Time unknown: {error}")
         return
     print_search(searched, known, jobs)
 

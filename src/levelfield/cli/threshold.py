@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.measure_options import EmbeddingOptions, ModelOptions, OutputOptions, option
-from levelfield.cli.option_groups import with_groups
+from levelfield.cli.measure_options import EmbeddingOptions, OutputOptions, option
+from levelfield.cli.option_groups import ModelOptions, with_groups
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:

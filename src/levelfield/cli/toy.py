@@ -67,7 +67,6 @@ def toy(
     console.print(
         "rho: spectral decay of the training rows (0: both directions used equally). arc: the angle that the test rows "
         "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",
-        highlight=False,
     )
     say(f"\nWritten: {draw_toy(drawn, out)}")
 

@@ -83,7 +83,7 @@ def train(
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
     trained = runs[-1].folder(folder)  # the runs that it needs come first
     where = " on every class" if all_classes else ""
-    console.print(f"Trained '{chosen.label}'{where}: {trained}", highlight=False)
+    console.print(f"Trained '{chosen.label}'{where}: {trained}")
     console.print(f"  levelfield embed {quoted(trained)} FOLDER --out embeddings.npy", soft_wrap=True)
     if outcome.unmeasured:
         reason = next(iter(outcome.unmeasured.values()))
