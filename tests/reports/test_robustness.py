@@ -22,7 +22,7 @@ def measured(folder: Path, **values: float) -> None:
     (folder / "corrupted").mkdir()
     for name, value in values.items():
         np.save(folder / "corrupted" / f"{name}.npy", np.zeros((1, 1)))
-        note = {"corruption": corruptions.create(name).key, "values": {"recall@1": value}}
+        note = {"corruption": corruptions.create(name).key, "values": {"recall@1": value}, "checksum": "unread"}
         write_json(folder / "corrupted" / f"{name}.json", note)
 
 
