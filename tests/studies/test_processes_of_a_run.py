@@ -20,10 +20,10 @@ from levelfield.distributed.ranks import Ranks
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
 from levelfield.files.writing import is_alive
 from levelfield.studies import resolve
-from levelfield.studies.execution.under_torchrun import leading
 from levelfield.studies.runs import several_processes
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.several_processes import leading
 from levelfield.training import Pace
 
 OWN = """

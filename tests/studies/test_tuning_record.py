@@ -35,7 +35,6 @@ def test_a_record_as_the_search_writes_it_is_read() -> None:
         ({"settings": [{}, {"margin": "wide"}, {}]}, "'margin' of trial 1 is 'wide', outside 0.1 to 1"),
         ({"settings": [{}, {"margin": -3}, {}]}, "'margin' of trial 1 is -3"),
         ({"settings": [{}, {"squared": "maybe"}, {}]}, "'squared' of trial 1"),
-        ({"values": [0.5] * 20_000, "ranges": {}}, "at most 10,000"),
     ],
 )
 def test_a_record_that_does_not_fit_together_is_refused(change: dict[str, Any], told: str) -> None:

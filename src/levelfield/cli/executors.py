@@ -71,13 +71,13 @@ def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> Iterator[Exec
 def follow(device: str) -> None:
     """Take part in the runs of torchrun's first process."""
     from levelfield.embedder.devices import usable
-    from levelfield.studies.execution.under_torchrun import following
+    from levelfield.studies.runs.several_processes import following
 
     following(usable(device))
 
 
 def lead(runs: list[PlannedRun], device: str) -> AbstractContextManager[None]:
     """Context in which runs are executed together with the other processes of torchrun."""
-    from levelfield.studies.execution.under_torchrun import leading
+    from levelfield.studies.runs.several_processes import leading
 
     return leading(runs, device)

@@ -13,19 +13,21 @@ import signal
 import tempfile
 import time
 import traceback
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from levelfield.distributed import processes
 from levelfield.distributed.processes import torchrun_rank
-from levelfield.distributed.ranks import Ranks, current, joined
+from levelfield.distributed.ranks import current, joined
 from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadSpecification, CommandEnded, LostProcess
 from levelfield.files.folders import scratch_folder
 from levelfield.files.writing import locked, write_text
 from levelfield.progress import Progress
+from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.folder.files import FAILED
 from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.own_process import (
@@ -36,6 +38,7 @@ from levelfield.studies.runs.own_process import (
     train_and_answer,
     trained_apart,
 )
+from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.training import Task, Trained, TrainedHere, take_part, train_here
 from levelfield.trust import as_trusted
 
@@ -72,18 +75,33 @@ def send(task: Task | None) -> None:
     distributed.broadcast_object_list([task], src=0)
 
 
-def follow(ranks: Ranks) -> None:
+@contextmanager
+def leading(runs: list[PlannedRun], device: str) -> Iterator[None]:
+    """Context in which this process, torchrun's first, executes runs together with the others."""
+    for run in runs:
+        if names_custom_code(run.spec) or data_is_custom_code(run.spec):
+            raise BadSpecification(
+                f"'{run.label}' uses code of your own, which trains in processes of its own: use "
+                f"--processes {run.spec.conditions.processes} instead of torchrun."
+            )
+    with joined(device):
+        yield
+        send(None)
+
+
+def following(device: str) -> None:
     """Take part in the runs that the first process of torchrun sends, until there is no more."""
     from torch import distributed
 
-    while True:
-        received: list[Task | None] = [None]
-        distributed.broadcast_object_list(received, src=0)
-        if received[0] is None:
-            return
-        task = received[0]
-        with as_trusted(task.options.trust):
-            take_part(task, inputs_of(task), ranks)
+    with joined(device) as ranks:
+        while True:
+            received: list[Task | None] = [None]
+            distributed.broadcast_object_list(received, src=0)
+            task = received[0]
+            if task is None:
+                return
+            with as_trusted(task.options.trust):
+                take_part(task, inputs_of(task), ranks)
 
 
 def _watch(pipe: Connection, task: Task, tested: bool) -> None:

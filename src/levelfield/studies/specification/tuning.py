@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from levelfield.errors import LevelfieldError
 from levelfield.ranges import Range
 
-_MOST = 10_000  # trials of one method; `levelfield tune` makes at most a tenth of that
-
 
 class TunedMethod(BaseModel):
     """The search for one method's settings. All scores are on validation classes."""
@@ -41,8 +39,6 @@ class TunedMethod(BaseModel):
     def _trials_agree(self) -> TunedMethod:
         """A record may come from a stranger or from an editor: what reports rely on is checked here."""
         count = len(self.values)
-        if count > _MOST:
-            raise ValueError(f"{count:,} trials; at most {_MOST:,} are possible")
         if not all(value is None or math.isfinite(value) for value in self.values) or not math.isfinite(self.seconds):
             raise ValueError("a value is not a finite number")
         if self.ranges and len(self.settings) != count:
