@@ -18,7 +18,7 @@ from levelfield.data.checks.benchmark import verify
 from levelfield.data.checks.leaks import Leaks, Pair, find_leaks, hash_bits, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress
-from levelfield.reports.image_pairs import pair_sheet
+from levelfield.reports.split_leaks import pair_sheet
 
 
 def scene(seed, size):

@@ -111,7 +111,7 @@ def leaks(
     else:
         say(str(crossings))
     if out is not None and crossings.pairs:
-        from levelfield.reports.image_pairs import pair_sheet
+        from levelfield.reports.split_leaks import pair_sheet
 
         drawn = pair_sheet(crossings.pairs, out)
         if not as_json:

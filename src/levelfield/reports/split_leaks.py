@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from levelfield.data.checks.leaks import RADIUS, Leaks, find_leaks
-from levelfield.errors import Damaged, LevelfieldError
+from PIL import Image, ImageDraw
+
+from levelfield.data import read_image
+from levelfield.data.checks.leaks import RADIUS, Leaks, Pair, find_leaks
+from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.reading import MEGABYTE, read_json
-from levelfield.files.writing import write_json
+from levelfield.files.writing import write_json, write_whole
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.image_pairs import pair_sheet
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
@@ -25,6 +27,9 @@ FILE = "leaks.json"
 _FORMAT = 1
 _PICTURE = r"^leaks(-[0-9]{1,6})?\.png$"  # allowed names of sheets in leaks.json
 _SIZE = 50 * MEGABYTE  # maximum bytes of leaks.json
+_SIDE, _GAP, _TEXT = 128, 8, 16  # pixels of a sheet: an image, the space around it, a line of text
+_ACROSS = 4  # pairs in a line
+_LETTERS = 44  # characters that fit under a pair
 
 
 @dataclass(frozen=True)
@@ -174,3 +179,29 @@ def _stored(folder: Path) -> dict[str, Crossing]:
         return {}
     # a sheet is in this folder, and removed with it
     return {one.test_set: one for one in sets if one.picture is None or re.search(_PICTURE, str(one.picture))}
+
+
+def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
+    """Write the first `most` pairs as a PNG, training image left, test image right. Returns their number."""
+    shown = list(pairs[:most])
+    if not shown:
+        raise BadInput("No pairs to draw.")
+    if path.suffix.lower() != ".png":
+        raise BadInput(f"Cannot write the sheet to '{path.name}': the file name must end with .png.")
+    wide, high = 2 * _SIDE + 3 * _GAP, _SIDE + _TEXT * 2 + _GAP
+    across = min(_ACROSS, len(shown))
+    sheet = Image.new("RGB", (across * wide, -(-len(shown) // across) * high), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, pair in enumerate(shown):
+        left, top = number % across * wide + _GAP, number // across * high + _GAP
+        for place, image in enumerate((pair.train, pair.test)):
+            small = read_image(image)
+            small.thumbnail((_SIDE, _SIDE))
+            sheet.paste(
+                small, (left + place * (_SIDE + _GAP) + (_SIDE - small.width) // 2, top + (_SIDE - small.height) // 2)
+            )
+        for line, text in enumerate(pair.caption.split("; ", 1)):
+            short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 3]}..."
+            draw.text((left, top + _SIDE + line * (_TEXT - 3)), short, fill="black")
+    write_whole(path, lambda file: sheet.save(file, format="PNG"))
+    return len(shown)
