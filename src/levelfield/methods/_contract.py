@@ -199,7 +199,7 @@ class Method(nn.Module):
         objective: Any = self.objective
         if not isinstance(objective, Objective):
             return {"loss": objective(rows, batch.labels)}
-        loss = objective(rows, batch.labels, roles=self.told(batch), generator=generator)
+        loss = objective(rows, batch.labels, roles=self.used_roles(batch.roles) or None, generator=generator)
         self.shown = objective.shown
         return {"loss": loss}
 
@@ -207,11 +207,7 @@ class Method(nn.Module):
         """Receive the teacher outputs that it `wants`: one row per training image, indexed by `Batch.indices`."""
         raise BadSpecification(f"{type(self).__name__} does not learn from a teacher.")
 
-    def told(self, batch: Batch) -> dict[str, np.ndarray] | None:
-        """The roles of the batch that the objective uses."""
-        return self.known(batch.roles) or None
-
-    def known(self, roles: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+    def used_roles(self, roles: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
         """The subset of `roles` that the objective uses."""
         asked = getattr(getattr(self.objective, "facts", None), "roles", ())
         return {name: rows for name, rows in (roles or {}).items() if name in asked}

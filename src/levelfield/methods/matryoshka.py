@@ -62,7 +62,7 @@ class Matryoshka(Method):
         for k, objective in self._each():
             part, more = rows[:, :k], {}
             if isinstance(objective, Objective):
-                more = {"roles": self.told(batch), "generator": generator}
+                more = {"roles": self.used_roles(batch.roles) or None, "generator": generator}
             found[f"first {k}"] = objective(part, batch.labels, **more) / len(self._sizes)
         return found
 

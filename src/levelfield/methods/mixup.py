@@ -162,7 +162,7 @@ class Mixed(Method):
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
         self.mixup.depths(trunk)
-        if roles := self.known(batching.roles):
+        if roles := self.used_roles(batching.roles):
             raise BadSpecification(
                 f"'mixup' mixes classes, but this objective needs the roles that batching '{batching.name}' gives "
                 f"to images of a class ({', '.join(roles)})."
