@@ -86,20 +86,20 @@ def reference() -> dict[str, str]:
 
 
 def public(file: Path) -> list[str]:
-    """What a module exports: the names of `__all__`, and the classes that it offers to type checkers.
+    """What a module exports: the names of `__all__`, and those that it offers to type checkers (`X as X`).
 
-    A module without `__all__` exports the functions and classes that it defines.
+    A module without either exports the functions and classes that it defines.
     """
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    found = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
-    if not found:
-        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-        return [name for name in defined if not name.startswith("_")]
-    names = list(ast.literal_eval(found[0].value))
+    listed = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    names = list(ast.literal_eval(listed[0].value)) if listed else []
     checked = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     for block in checked:
         for node in block.body:
             names += [one.asname for one in getattr(node, "names", []) if one.asname and one.asname not in names]
+    if not names:
+        defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        return [name for name in defined if not name.startswith("_")]
     return [name for name in names if not _is_module(file, name)]
 
 
