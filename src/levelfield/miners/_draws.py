@@ -76,9 +76,9 @@ def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:
     return negative_at(table, uniforms(len(table.others), table.others, generator))
 
 
-def all_known(found: Tensor) -> bool:
+def all_known(known: Tensor) -> bool:
     """Whether no row needs a fallback. Checked only on the CPU: elsewhere it would synchronise with the device."""
-    return found.device.type == "cpu" and bool(found.all())
+    return known.device.type == "cpu" and bool(known.all())
 
 
 def draw_negative_between(
@@ -90,7 +90,7 @@ def draw_negative_between(
     """
     uniform = uniforms(len(matrix), matrix, generator)
     chosen = torch.empty(len(matrix), dtype=torch.int64, device=matrix.device)
-    found = torch.empty(len(matrix), dtype=torch.bool, device=matrix.device)
+    some_inside = torch.empty(len(matrix), dtype=torch.bool, device=matrix.device)
     for rows in row_blocks(matrix):
         # write comparisons as 0 and 1 into a float matrix: five times as fast as booleans
         block, inside = matrix[rows], torch.ones_like(matrix[rows])
@@ -102,8 +102,8 @@ def draw_negative_between(
         some = running[:, -1].to(uniform.dtype)
         wanted = (uniform[rows] * some).floor_().minimum(some - 1).add_(1)
         torch.searchsorted(running, wanted.to(running.dtype)[:, None], out=chosen[rows, None])
-        torch.gt(some, 0, out=found[rows])
-    return chosen if all_known(found) else torch.where(found, chosen, negative_at(table, uniform))
+        torch.gt(some, 0, out=some_inside[rows])
+    return chosen if all_known(some_inside) else torch.where(some_inside, chosen, negative_at(table, uniform))
 
 
 def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:

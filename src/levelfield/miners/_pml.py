@@ -28,13 +28,13 @@ PARTS = {
 
 def pml_settings(kind: type) -> dict[str, Any]:
     """Every setting that a PML class takes, including those it passes to its parents, with defaults."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for parent in kind.__mro__:
         if parent.__module__.startswith("pytorch_metric_learning") and "__init__" in vars(parent):
             for name, parameter in inspect.signature(parent).parameters.items():
                 if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                    found.setdefault(name, parameter.default)
-    return found
+                    settings.setdefault(name, parameter.default)
+    return settings
 
 
 def make_pml(reference: str, room: str, settings: Mapping[str, Any]) -> Any:
@@ -83,10 +83,10 @@ class PMLMiner(BaseMiner):
                 f"The miner '{self.reference}' only compares a batch with itself and does not support a memory."
             )
         with drawn_from(generator), torch.no_grad():
-            found = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
-        if len(found) == 3:
-            return torch.stack(found, 1)
-        first, positive, second, negative = found
+            indices = [part.detach() for part in self._miner(geometry.rows.detach(), labels)]
+        if len(indices) == 3:
+            return torch.stack(indices, 1)
+        first, positive, second, negative = indices
         return torch.stack((first, positive), 1), torch.stack((second, negative), 1)
 
 

@@ -49,9 +49,9 @@ class BatchHard(BaseMiner):
         """`positive`, `negative`: (n, n), 1 at the triplet of the anchor."""
         geometry = self.geometry_of(embeddings, labels)
         anchor, positive, negative = self.mine(geometry, labels, self._own_generator).T
-        found = {}
+        probabilities = {}
         for name, chosen in (("positive", positive), ("negative", negative)):
             law = torch.zeros(len(geometry.rows), len(labels), dtype=geometry.rows.dtype, device=labels.device)
             law[anchor] = functional.one_hot(chosen, len(labels)).to(law.dtype)
-            found[name] = law
-        return found
+            probabilities[name] = law
+        return probabilities

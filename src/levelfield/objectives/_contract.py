@@ -217,17 +217,17 @@ class Objective(nn.Module):
             return given.tuples
         if self.miner is None:
             return None
-        found = self.miner(geometry.detached(), given.labels, generator=given.generator)
-        if isinstance(self.miner, Switched) and isinstance(found, Tensor):
-            self.switched = switched_share(found)
-        return found
+        tuples = self.miner(geometry.detached(), given.labels, generator=given.generator)
+        if isinstance(self.miner, Switched) and isinstance(tuples, Tensor):
+            self.switched = switched_share(tuples)
+        return tuples
 
     def chosen_triplets(self, geometry: Geometry, given: Given) -> Tensor | None:
         """Like `chosen`, for objectives that only support triplets (t, 3)."""
-        found = self.chosen(geometry, given)
-        if found is None or (isinstance(found, Tensor) and found.dim() == 2 and found.shape[1] == 3):
-            return found
-        got = f"a tensor of shape {tuple(found.shape)}" if isinstance(found, Tensor) else "pairs"
+        triplets = self.chosen(geometry, given)
+        if triplets is None or (isinstance(triplets, Tensor) and triplets.dim() == 2 and triplets.shape[1] == 3):
+            return triplets
+        got = f"a tensor of shape {tuple(triplets.shape)}" if isinstance(triplets, Tensor) else "pairs"
         raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), but got {got}.")
 
     def get_extra_state(self) -> Tensor:

@@ -127,9 +127,9 @@ class Plain(Objective):
                 more[name] = getattr(given, name)
             elif name != "generator" and getattr(given, name) is not None:
                 raise BadInput(f"{type(self.module).__name__} takes no {name}: its forward has no such argument.")
-        found = self.module(given.embeddings, given.labels, **more)
+        loss = self.module(given.embeddings, given.labels, **more)
         self.active = getattr(self.module, "active", None)
-        return found if isinstance(found, dict) else {"loss": found}
+        return loss if isinstance(loss, dict) else {"loss": loss}
 
     def lr_multipliers(self) -> dict[str, float]:
         own: dict[str, float] = getattr(self.module, "lr_multipliers", dict)()
@@ -145,8 +145,8 @@ class Plain(Objective):
     @property
     def class_vectors(self) -> nn.Parameter | None:
         """The module's parameter `proxies`, if it has one."""
-        found = getattr(self.module, "proxies", None)
-        return found if isinstance(found, nn.Parameter) else None
+        proxies = getattr(self.module, "proxies", None)
+        return proxies if isinstance(proxies, nn.Parameter) else None
 
     @property
     def learned_buffers(self) -> int:

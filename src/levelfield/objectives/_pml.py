@@ -38,8 +38,8 @@ class PMLLoss(Objective):
 
     @property
     def class_vectors(self) -> nn.Parameter | None:
-        found = getattr(self.loss, "proxies", None)
-        return found if isinstance(found, nn.Parameter) else None
+        proxies = getattr(self.loss, "proxies", None)
+        return proxies if isinstance(proxies, nn.Parameter) else None
 
     @property
     def _label(self) -> str:

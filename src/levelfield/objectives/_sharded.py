@@ -96,8 +96,8 @@ class ShardedClasses(Objective):
     @property
     def proxies(self) -> nn.Parameter:
         """(own classes, dim)."""
-        found: nn.Parameter = self._objective.proxies  # type: ignore[assignment]
-        return found
+        proxies: nn.Parameter = self._objective.proxies  # type: ignore[assignment]
+        return proxies
 
     @property
     def class_vectors(self) -> nn.Parameter:
@@ -161,14 +161,14 @@ def sharded(name: str, option: Any, settings: dict[str, Any], ranks: Ranks) -> S
             f"The method '{name}' has no 'sharded': only {', '.join(SHARDED)} can divide their classes among processes."
         )
 
-    def made(*, sample: float = 1.0) -> ShardedClasses:
+    def make_objective(*, sample: float = 1.0) -> ShardedClasses:
         return ShardedClasses(name, ranks=ranks, sample=sample, **settings)
 
     if option is not True and not isinstance(option, Mapping):
         raise BadSpecification(f"sharded: {option!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
     chosen = {} if option is True else option
-    check_settings("setting 'sharded'", chosen, made)
-    return made(**chosen)
+    check_settings("setting 'sharded'", chosen, make_objective)
+    return make_objective(**chosen)
 
 
 def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> Tensor:

@@ -102,15 +102,15 @@ class Angular(Objective):
         raw = Geometry(given.embeddings, normalize=False)
         pairs = chosen_pairs(self, raw, given, self.form)
         angular, self.active = self._angular(Geometry(given.embeddings, normalize=self.normalize), pairs, given)
-        found = {}
+        parts = {}
         if self.npair_weight:
             loss, active = n_pair_loss(raw, pairs, given, form=self.form, symmetric=self.symmetric)
-            found["n_pair"] = self.npair_weight * loss
+            parts["n_pair"] = self.npair_weight * loss
             self.active = self.active + active
-        found["angular"] = self.angular_weight * angular
+        parts["angular"] = self.angular_weight * angular
         if self.nu:
-            found["norm"] = self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)
-        return found
+            parts["norm"] = self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)
+        return parts
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
         weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights

@@ -70,8 +70,8 @@ class GeneralizedLifted(Objective):
         norm = norms(geometry.rows, self.nu_power)
         if given.weights is not None:
             terms, norm = terms * given.weights, norm * given.weights
-        found = {"lifted": terms.sum() / valid}
-        return found | {"norm": self.nu * norm.sum() / max(1, len(norm))} if self.nu else found
+        parts = {"lifted": terms.sum() / valid}
+        return parts | {"norm": self.nu * norm.sum() / max(1, len(norm))} if self.nu else parts
 
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or not len(given.labels):

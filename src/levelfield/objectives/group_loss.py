@@ -183,7 +183,7 @@ class GroupLoss(Objective):
 
     def parts(self, given: Given) -> dict[str, Tensor]:
         rows = given.embeddings.to(torch.promote_types(given.embeddings.dtype, self.weight.dtype))
-        found = group_loss_terms(
+        losses = group_loss_terms(
             rows,
             rows @ self.weight.to(rows.dtype).T,
             given.labels,
@@ -193,8 +193,8 @@ class GroupLoss(Objective):
             zero_diagonal=self.zero_diagonal,
             eps=self.eps,
         )
-        weights = torch.ones_like(found.group) if given.weights is None else given.weights
-        group, cross_entropy = ((terms * weights).sum() / max(1, len(terms)) for terms in found[2:])
+        weights = torch.ones_like(losses.group) if given.weights is None else given.weights
+        group, cross_entropy = ((terms * weights).sum() / max(1, len(terms)) for terms in losses[2:])
         return {"group": self.group_weight * group, "cross_entropy": self.cross_entropy_weight * cross_entropy}
 
     def _anchors(self, given: Given) -> Tensor:

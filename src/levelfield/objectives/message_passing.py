@@ -166,14 +166,14 @@ class MessagePassing(Objective):
         return self.network is None and not self.masked  # a classifier and nothing else
 
     def parts(self, given: Given) -> dict[str, Tensor]:
-        rows, found = self._working(given.embeddings), {}
+        rows, parts = self._working(given.embeddings), {}
         if self.head_weight is not None and self.head_scale is not None:
             refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, given.generator))
             normed = standardised(refined, self.head_scale.to(rows.dtype))
-            found["messages"] = self.message_weight * self._entropy(given, normed, self.head_weight, None)
+            parts["messages"] = self.message_weight * self._entropy(given, normed, self.head_weight, None)
         if self.aux_weight is not None:
-            found["auxiliary"] = self.auxiliary_weight * self._entropy(given, rows, self.aux_weight, self.aux_bias)
-        return found
+            parts["auxiliary"] = self.auxiliary_weight * self._entropy(given, rows, self.aux_weight, self.aux_bias)
+        return parts
 
     @torch.no_grad()
     def refine(self, embeddings: Tensor, kept: Sequence[int] | None = None) -> Tensor:

@@ -110,10 +110,10 @@ class NPair(Objective):
             symmetric=self.symmetric,
             soft_target=self.equal_class == "soft_target",
         )
-        found = {"n_pair": terms}
+        parts = {"n_pair": terms}
         if self.nu:
-            found["norm"] = self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)
-        return found
+            parts["norm"] = self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)
+        return parts
 
     def quick(self, given: Given) -> Tensor | None:
         if given.weights is not None or not len(given.labels):
@@ -147,12 +147,12 @@ class NPair(Objective):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
-            found = torch.cat((slope @ positives, slope.T @ anchors))
+            gradient = torch.cat((slope @ positives, slope.T @ anchors))
             if self.nu and not self.normalize:
-                add_norms_slope_(found, geometry.rows, self.nu_power, self.nu / count)
+                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / count)
             if geometry.lengths is not None:
-                found = through_unit(found, geometry.rows, geometry.lengths)
-            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, found.mul_(upstream))]
+                gradient = through_unit(gradient, geometry.rows, geometry.lengths)
+            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
         return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
 
@@ -187,12 +187,12 @@ def n_pair_loss(
 
 def norm_term(rows: Tensor, pairs: Tensor | None, given: Given, form: Form, power: int) -> Tensor:
     """mean_i |x_i|^power; in the form `pairs` the mean of |a|^power + |p|^power over the pairs."""
-    found = norms(rows, power)
+    lengths = norms(rows, power)
     if given.weights is not None:
-        found = found * given.weights
+        lengths = lengths * given.weights
     if form == "pairs" and pairs is not None:
-        return found[pairs].sum() / max(1, len(pairs))
-    return found.sum() / max(1, len(found))
+        return lengths[pairs].sum() / max(1, len(pairs))
+    return lengths.sum() / max(1, len(lengths))
 
 
 def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -101,9 +101,9 @@ class ProxyAnchor(ProxyObjective):
 
         classes, present: divisors of the terms, the number of proxies and of classes in the batch (None: counted).
         """
-        found = Gradients(scores, 1.0) if slope else None
-        terms = self._sweep(scores, found, classes, present)
-        kept = [found]  # used by the first backward; a second one recomputes it
+        gradients = Gradients(scores, 1.0) if slope else None
+        terms = self._sweep(scores, gradients, classes, present)
+        kept = [gradients]  # used by the first backward; a second one recomputes it
 
         def back(gradient: Tensor) -> Gradients:
             first = kept.pop() if kept else None
@@ -114,9 +114,9 @@ class ProxyAnchor(ProxyObjective):
         return terms, back
 
     def _sweep(
-        self, scores: ClassScores, found: Gradients | None, classes: int, present: int | None
+        self, scores: ClassScores, gradients: Gradients | None, classes: int, present: int | None
     ) -> dict[str, Tensor]:
-        """The terms, proxy by proxy because they are independent; gradients are added to `found`."""
+        """The terms, proxy by proxy because they are independent; gradients are added to `gradients`."""
         factor = self.alpha * LOG2_E
         labels = scores.here_labels
         own = (scores.rows[scores.here] * unit(scores.vectors[labels])).sum(1)
@@ -133,10 +133,10 @@ class ProxyAnchor(ProxyObjective):
             weights.add_(factor * self.delta - top).exp2_()
             sums = weights.sum(1, keepdim=True) + (-top).exp2_()
             push += (top + sums.log2()).sum()
-            if found is not None:
+            if gradients is not None:
                 weights.mul_(self.alpha / classes / sums)
                 weights[chunk.own] = pull_slope[chunk.own[1]]
-                found.add(chunk, cosine, weights)
+                gradients.add(chunk, cosine, weights)
         return {"positive": pull, "negative": push / (LOG2_E * classes)}
 
     def _pull(self, own: Tensor, labels: Tensor, present: int | None) -> tuple[Tensor, Tensor]:

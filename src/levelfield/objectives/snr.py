@@ -145,11 +145,11 @@ class SNR(Objective):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
-            found = back_to_rows(signals.geometry, slope, "squared_distance")  # has mean 0, like the rows
-            found = found.addcmul_(energy_slope[:, None], signals.rows, value=2)
-            found += (sums.sign() * shares)[:, None]
-            found *= upstream
-            return [found if geometry.lengths is None else through_unit(found, geometry.rows, geometry.lengths)]
+            gradient = back_to_rows(signals.geometry, slope, "squared_distance")  # has mean 0, like the rows
+            gradient = gradient.addcmul_(energy_slope[:, None], signals.rows, value=2)
+            gradient += (sums.sign() * shares)[:, None]
+            gradient *= upstream
+            return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
 
         return attached(value, [given.embeddings], slopes, self.definition(given))
 
@@ -221,10 +221,10 @@ class SNR(Objective):
         table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
             return self._quick_all_pairs(ratio, usable, table)
-        found = all_hinges(ratio, table, margin=self.margin)
-        self.active = found.active
-        divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
-        return {"triplet": found.total / divisor}, found.slope.div_(divisor)
+        hinges = all_hinges(ratio, table, margin=self.margin)
+        self.active = hinges.active
+        divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
+        return {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor)
 
     def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: ClassTable) -> tuple[dict[str, Tensor], Tensor]:
         pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()

@@ -149,7 +149,7 @@ class SoftTriple(Objective):
         value = self.total(terms)
 
         def back(gradient: Tensor) -> Gradients:
-            found = Gradients(scores, gradient)
+            gradients = Gradients(scores, gradient)
             for chunk in scores.chunks:
                 cosine = scores.matrix[chunk.vectors]
                 pooled, power, total = self._pooled(cosine, powers, scratch)
@@ -159,12 +159,12 @@ class SoftTriple(Objective):
                 lift.add_((1 - pooled / self.gamma)[:, None])
                 weights = lift.mul_(power).mul_(slope[:, None]).view_as(cosine)
                 if spread is None:
-                    found.add(chunk, cosine, weights)
+                    gradients.add(chunk, cosine, weights)
                 else:
                     among = self.tau * spread.slope(chunk)
-                    moved = found.add(chunk, cosine, weights, spread.inward(chunk, among))
+                    moved = gradients.add(chunk, cosine, weights, spread.inward(chunk, among))
                     spread.pull_(moved, chunk, among * gradient)
-            return found
+            return gradients
 
         return differentiable(value, given, self.centers, back, self.definition(given))
 

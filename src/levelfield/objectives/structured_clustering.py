@@ -53,7 +53,7 @@ def choose_medoids(
     within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
     true = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
     chosen, violating, own = (
-        to_device(torch.from_numpy(found), labels.device) for found in (medoids, medoids[owner], true)
+        to_device(torch.from_numpy(indices), labels.device) for indices in (medoids, medoids[owner], true)
     )
     return Choice(chosen, violating, own, delta)
 

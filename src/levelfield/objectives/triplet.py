@@ -99,10 +99,10 @@ class Triplet(Objective):
             return None
         geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        found = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
-        self.active = found.active
-        divisor = (found.listed if self.reduction == "mean" else found.active).clamp_min(1)
-        value, slope = found.total / divisor, found.slope.div_(divisor)
+        hinges = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
+        self.active = hinges.active
+        divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
+        value, slope = hinges.total / divisor, hinges.slope.div_(divisor)
         return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
 
     def _is_band(self, miner: Miner | None) -> bool:

@@ -37,7 +37,7 @@ class Finding(NamedTuple):
     where: str
 
 
-def findings(found: list[Verdict]) -> list[Finding]:
+def findings(all_verdicts: list[Verdict]) -> list[Finding]:
     """Distinct faults: an error at one line of the loss may break many laws.
 
     >>> [broken] = findings([Verdict("a", False, "KeyError: 1", "mine.py, line 2"), Verdict("b", True),
@@ -46,7 +46,7 @@ def findings(found: list[Verdict]) -> list[Finding]:
     Finding(laws=['a', 'c'], seen='KeyError: 1', where='mine.py, line 2')
     """
     groups: dict[str, Finding] = {}
-    for law, holds, seen, where in found:
+    for law, holds, seen, where in all_verdicts:
         if holds is False:
             message = first_line(seen)
             groups.setdefault(where or message, Finding([], message, where)).laws.append(law)

@@ -15,7 +15,7 @@ PIECES = 5  # of 12 rows: not all equal
 def a_divided_batch_has_the_gradients_of_the_whole(factory: Factory) -> None:
     """Embedded in pieces, in two passes: loss, and gradients of the network and of the objective's own parameters."""
     images, labels = ordinary(dtype=torch.float64)
-    found = []
+    results = []
     for pieces in (1, PIECES):
         objective, network = make(factory, torch.float64), _network(images.shape[1])
         divided = Divided(network, pieces=pieces)
@@ -24,8 +24,8 @@ def a_divided_batch_has_the_gradients_of_the_whole(factory: Factory) -> None:
         loss.backward() if pieces == 1 else divided.backward(loss)
         own = {f"'{name}' of the objective": parameter for name, parameter in objective.named_parameters()}
         named = {f"'{name}' of the network": parameter for name, parameter in network.named_parameters()} | own
-        found.append({"loss": loss.detach()} | {name: _gradient(parameter) for name, parameter in named.items()})
-    whole, in_pieces = found
+        results.append({"loss": loss.detach()} | {name: _gradient(parameter) for name, parameter in named.items()})
+    whole, in_pieces = results
     for name, value in whole.items():
         what = name if name == "loss" else f"gradient of {name}"
         close(in_pieces[name], value, f"the {what} differs if the batch is embedded in pieces")

@@ -84,15 +84,15 @@ def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float64)
     objective = make(factory, torch.float64)
     rows.requires_grad_()
-    found = []
+    derivatives = []
     for loss in (
         objective(rows, labels, generator=stream(0, "law")),
         sum(objective.terms(rows, labels, generator=stream(0, "law")).values()),
     ):
         assert isinstance(loss, Tensor)
         (first,) = torch.autograd.grad(loss, rows, create_graph=True)
-        found.append(torch.autograd.grad(first.square().sum(), rows)[0])
-    close(found[0], found[1], "second derivatives differ")
+        derivatives.append(torch.autograd.grad(first.square().sum(), rows)[0])
+    close(derivatives[0], derivatives[1], "second derivatives differ")
 
 
 def gradient_is_the_derivative(factory: Factory) -> None:
@@ -147,7 +147,7 @@ def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
 
 
 def degenerate_batches_are_finite(factory: Factory) -> None:
-    found: dict[str, list[str]] = {}
+    faults: dict[str, list[str]] = {}
     first: BaseException | None = None
     for name, (rows, labels) in degenerate().items():
         for dtype in (torch.float32, torch.bfloat16):
@@ -156,9 +156,9 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
             except (Exception, SystemExit) as error:  # check the other batches too
                 first = first or error
                 message = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-                found.setdefault(message.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
-    if found:
-        summary = "; ".join(f"batch {', '.join(batches)}: {message}" for message, batches in found.items())
+                faults.setdefault(message.strip().partition("\n")[0], []).append(f"'{name}' ({dtype})")
+    if faults:
+        summary = "; ".join(f"batch {', '.join(batches)}: {message}" for message, batches in faults.items())
         raise AssertionError(summary) from first
 
 

@@ -109,11 +109,11 @@ class ClassScores:
     def back(self, weights: Weights, gradient: Tensor) -> Gradients:
         """Gradients of a loss from its derivative by the scores, given chunk by chunk, times the upstream
         `gradient`."""
-        found, buffer = Gradients(self, gradient), self.buffer()
+        gradients, buffer = Gradients(self, gradient), self.buffer()
         for chunk in self.chunks:
             scores = self.block(chunk)
-            found.add(chunk, scores, weights(chunk, scores, buffer[: len(scores)]))
-        return found
+            gradients.add(chunk, scores, weights(chunk, scores, buffer[: len(scores)]))
+        return gradients
 
 
 class Gradients:
@@ -207,7 +207,7 @@ def differentiable(
         return value
 
     def slopes(gradient: Tensor) -> list[Tensor | None]:
-        found = back(gradient)
-        return [found.rows if inputs[0].requires_grad else None, found.vectors]
+        gradients = back(gradient)
+        return [gradients.rows if inputs[0].requires_grad else None, gradients.vectors]
 
     return attached(value, inputs, slopes, plain)

@@ -81,10 +81,10 @@ class _Attached(torch.autograd.Function):
             slopes = torch.autograd.grad(
                 ctx.plain(), [inputs[k] for k in asked], gradient, create_graph=True, allow_unused=True
             )
-        found: list[Tensor | None] = [None] * len(inputs)
+        gradients_of_inputs: list[Tensor | None] = [None] * len(inputs)
         for k, slope in zip(asked, slopes, strict=True):
-            found[k] = slope
-        return None, None, None, *found
+            gradients_of_inputs[k] = slope
+        return None, None, None, *gradients_of_inputs
 
 
 def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Callable[[], Tensor]) -> Tensor:

@@ -167,11 +167,11 @@ def _exact(batch: _Batch) -> list[int]:
             f"Exact inference would try {subsets} sets of {batch.count} medoids among {batch.samples} samples; "
             f"the limit is {MOST_SUBSETS}. Inference 'greedy_pam' has no limit."
         )
-    found, scores = [], []
+    subsets_of_medoids, scores = [], []
     for first in combinations(range(batch.samples), batch.count - 1):
         last = np.arange(first[-1] + 1 if first else 0, batch.samples)
         if len(last):
             facility, delta = batch.with_one_more(last, len(first), list(first))
-            found += [[*first, int(medoid)] for medoid in last]
+            subsets_of_medoids += [[*first, int(medoid)] for medoid in last]
             scores.append(facility + batch.gamma * delta)
-    return found[_first_best(np.concatenate(scores))]
+    return subsets_of_medoids[_first_best(np.concatenate(scores))]

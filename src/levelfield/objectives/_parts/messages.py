@@ -153,15 +153,15 @@ class Network(nn.Module):
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """Linear layer with torch's initialisation, drawn from `generator`: uniform within 1 / sqrt(inputs)."""
-    made: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
-    for parameter in made.parameters():
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
-    return made
+    return layer
 
 
 def attending(dim: int, generator: torch.Generator) -> nn.Linear:
     """Linear layer of the attention: Xavier initialisation, bias 0 (authors' code)."""
-    made: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
-    nn.init.xavier_uniform_(made.weight, generator=generator)
-    nn.init.zeros_(made.bias)
-    return made
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, dim, dim)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer

@@ -28,10 +28,10 @@ def chosen_pairs(objective: Objective, geometry: Geometry, given: Given, form: F
         return pairs_of_roles(given, objective.facts.name)
     if form == "pairs" and given.tuples is None:
         return first_pairs(given.labels)
-    found: Tuples | None = objective.chosen(geometry, given)
-    if found is None:
+    tuples: Tuples | None = objective.chosen(geometry, given)
+    if tuples is None:
         return positive_pairs(given.labels)
-    pairs = found if isinstance(found, Tensor) else found[0]
+    pairs = tuples if isinstance(tuples, Tensor) else tuples[0]
     if not pairs.numel():
         return pairs.new_empty(0, 2)
     if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
@@ -65,6 +65,6 @@ def first_pairs(labels: Tensor) -> Tensor:
     ordered, order = on_host(labels).sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]
-    found = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
-    pairs = torch.stack((order[found], order[found + 1]), 1)
+    starts = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
+    pairs = torch.stack((order[starts], order[starts + 1]), 1)
     return to_device(pairs[pairs[:, 0].argsort()], labels.device)

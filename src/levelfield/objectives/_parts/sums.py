@@ -60,8 +60,8 @@ class _SumOverBlocks(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,), (matrix, slope) = gradients, ctx.saved_tensors
         if torch.is_grad_enabled():  # second derivatives need the whole graph
-            (found,) = torch.autograd.grad(ctx.function(matrix, ctx.items), matrix, gradient, create_graph=True)
-            return found, None, None
+            (slope,) = torch.autograd.grad(ctx.function(matrix, ctx.items), matrix, gradient, create_graph=True)
+            return slope, None, None
         return slope * gradient, None, None
 
 

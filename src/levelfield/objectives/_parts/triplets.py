@@ -30,8 +30,8 @@ def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool =
 
     >>> from levelfield.labels import class_table
     >>> distances = torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]])
-    >>> found = all_hinges(distances, class_table(torch.tensor([0, 0, 1])), margin=0.5)
-    >>> found.total, found.active, found.listed
+    >>> hinges = all_hinges(distances, class_table(torch.tensor([0, 0, 1])), margin=0.5)
+    >>> hinges.total, hinges.active, hinges.listed
     (tensor(0.5000), tensor(1), tensor(2))
     """
     n = len(matrix)
@@ -67,20 +67,20 @@ def count_below(
     >>> count_below(torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[2.0, 3.0]]))
     (tensor([[2., 1., 0.]]), tensor([[1., 2.]]))
     """
-    found = torch.empty_like(entries) if out is None else out
+    above = torch.empty_like(entries) if out is None else out
     if limits.shape[1] > LOOPED:
         ordered, order = limits.sort(1)
         passed = torch.searchsorted(ordered, entries, right=not closed)  # limits not above the entry
-        found.copy_(limits.shape[1] - passed)
+        above.copy_(limits.shape[1] - passed)
         met = torch.zeros(len(limits), limits.shape[1] + 1, dtype=entries.dtype, device=entries.device)
         met.scatter_add_(1, passed, torch.ones_like(entries))
-        return found, torch.empty_like(limits).scatter_(1, order, met.cumsum(1)[:, :-1])
+        return above, torch.empty_like(limits).scatter_(1, order, met.cumsum(1)[:, :-1])
     compare = torch.le if closed else torch.lt
     buffer = torch.empty_like(entries)
     below = torch.empty_like(limits)
-    found.zero_()
+    above.zero_()
     for k, limit in enumerate(limits.T):
         compare(entries, limit[:, None], out=buffer)
         below[:, k] = buffer.sum(1)
-        found += buffer
-    return found, below
+        above += buffer
+    return above, below
