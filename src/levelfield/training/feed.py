@@ -14,16 +14,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.batching import Batching, report
 from levelfield.batching._decks import occurrences
 from levelfield.data.loader import Key, Loader
 from levelfield.distributed.ranks import ALONE, Ranks
+from levelfield.errors import BadInput
 from levelfield.labels import on_device, to_device
 from levelfield.methods import Batch, Inputs
+from levelfield.objectives import Objective
 from levelfield.randomness import numpy_stream
-from levelfield.training.rows import Filler
 
 
 class PlannedBatch(NamedTuple):
@@ -46,6 +48,8 @@ class Feed:
 
     ranks: the processes that share the run. Every process plans the same batches and gets the inputs of its own share
     of each; labels, indices and roles are those of the whole batch.
+    embed: raw rows of all training images in the order of the data, in evaluation mode and under the test view, for a
+    batching with a memory. unit_rows: whether that memory stores rows of length 1 (see `sees_unit_rows`).
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class Feed:
         self.device = torch.device(device)
         self._names = names
         self._ranks = ranks
-        self._filler = Filler(batching, embed, unit=unit_rows)
+        self._embed, self._unit_rows = embed, unit_rows
         self.planning = 0.0  # seconds, including filling a memory
         self._planned: np.ndarray | None = None
 
@@ -99,9 +103,17 @@ class Feed:
         summary = report(self.batching.labels, plan).summary()
         return summary | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
 
-    def observe(self, batch: Batch, embeddings: Tensor | None) -> None:
+    def observe(self, batch: Batch, rows: Tensor | None) -> None:
         """Pass the embeddings of a step to a batching with a memory."""
-        self._filler.observe(batch, embeddings)
+        if not self.batching.needs_memory:
+            return
+        if rows is None or len(rows) != len(batch.indices):
+            came = "no embedding" if rows is None else f"{len(rows)} embeddings"
+            raise BadInput(
+                f"Batching '{self.batching.name}' needs an embedding of each of the {len(batch.indices)} "
+                f"images of a batch, but the method's step returned {came}."
+            )
+        self.batching.observe(batch.indices, self._memory_rows(rows))
 
     def state_dict(self) -> dict[str, Any]:
         return self.batching.state_dict()
@@ -124,13 +136,26 @@ class Feed:
         """The rest of an epoch from `step`; planned when its first batch is requested."""
         epoch, offset = divmod(step, len(self.batching))
         began = time.perf_counter()
-        self._filler.fill_if_due(epoch)
+        if self.batching.is_due(epoch):
+            self._fill_memory()
         plan = self.batching.plan(epoch)
         self._planned = plan
         before = occurrences(plan.ravel()).reshape(plan.shape)
         self.planning += time.perf_counter() - began
         for number, (positions, seen) in enumerate(zip(plan[offset:], before[offset:], strict=True)):
             yield PlannedBatch(epoch, step + number, positions, seen)
+
+    def _fill_memory(self) -> None:
+        """Embed all images for a batching whose next plan needs it."""
+        if self._embed is None:
+            raise BadInput(
+                f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
+                "compute them."
+            )
+        self.batching.fill(self._memory_rows(torch.from_numpy(self._embed())))
+
+    def _memory_rows(self, rows: Tensor) -> np.ndarray:
+        return (functional.normalize(rows.float(), dim=1) if self._unit_rows else rows.float()).cpu().numpy()
 
 
 class StoredRows:
@@ -174,6 +199,17 @@ class Images:
             return [(position, (self._seed, "view", planned.epoch, position, seen)) for position, seen in pairs]
         numbers = view_numbers(self._seed, planned, self._views, len(self._loader)).tolist()
         return [(k, cached_view(number, self._identities[k])) for k, number in zip(positions, numbers, strict=True)]
+
+
+def sees_unit_rows(objective: nn.Module | None) -> bool:
+    """Whether an objective uses rows of length 1. A user's own loss gets the raw embeddings.
+
+    >>> from levelfield import objectives
+    >>> names = ("margin", "n_pair", "proxy_anchor", "softmax")
+    >>> [sees_unit_rows(objectives.create(name, num_classes=3, dim=4)) for name in names]
+    [True, False, True, False]
+    """
+    return bool(getattr(objective, "normalize", isinstance(objective, Objective)))
 
 
 def cached_view(number: int, identity: str) -> tuple[int, str, int, str]:

@@ -36,19 +36,6 @@ class Log:
         self._file.close()
 
 
-class SilentLog(Log):
-    """The log of a process that writes no files: another one of the same run does."""
-
-    def __init__(self) -> None:
-        pass
-
-    def write(self, **entry: Any) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
     """Flatten the numbers of an entry to names with slashes, for TensorBoard.
 

@@ -17,10 +17,9 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
 from levelfield.training.optimisers import clip, factor, freeze_trunk, set_averaging, set_rates
-from levelfield.training.passes import passes_for
+from levelfield.training.passes import latest_rows, passes_for
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
-from levelfield.training.rows import latest_rows
 from levelfield.training.shards import Shards
 from levelfield.training.state import TrainingState
 
@@ -44,7 +43,7 @@ def train(
     ranks: the processes that train together; all of them call this function, and the first one writes the files.
     """
     check_division(method, conditions, embedder.trunk)
-    pace, observer, audit = pace or Pace(), observer or Observer(), audit or Audit(embedder, optimisers)
+    pace, observer, audit = pace or Pace(), observer or Observer(), audit or Audit(embedder)
     shards = Shards(method, ranks)
     passes = passes_for(embedder, method, conditions, optimisers, ranks, shards)
     precision = Precision(conditions.precision, feed.device)
@@ -52,7 +51,7 @@ def train(
         embedder, method, feed, optimisers, conditions, audit, precision,
         folder=folder, pace=pace, observer=observer, ranks=ranks,
     )  # fmt: skip
-    state, generator, rests = recorder.state, torch.Generator(), None
+    state, generator, frozen = recorder.state, torch.Generator(), None
     batches = feed.batches(state.step)
     with (
         forbid_other_optimisers(optimisers),
@@ -62,16 +61,16 @@ def train(
     ):
         recorder.begin()
         while not recorder.is_over:
+            # batch
             step = recorder.next_step(batches)
-            if rests != (state.step < conditions.trunk_warmup) or not embedder.training:  # in eval mode after scoring
-                rests = state.step < conditions.trunk_warmup
-                freeze_trunk(embedder, optimisers, rests)
-            set_rates(optimisers, factor(state.step, conditions, drops=state.drops))
-            set_averaging(optimisers, conditions, step.batch.epoch)
+            if frozen != (state.step < conditions.trunk_warmup) or not embedder.training:  # in eval mode after scoring
+                frozen = state.step < conditions.trunk_warmup
+                freeze_trunk(embedder, optimisers, frozen)
             reseed(generator, seed, "step", state.step)
             seed_globals(seed, "global", state.step)  # for dropout and third-party modules
             rows: list[torch.Tensor] = []
             for part in passes.parts(step.batch):
+                # forward and objective
                 terms = method.step(passes.embedder, part, generator)
                 rows += latest
                 latest.clear()
@@ -84,15 +83,20 @@ def train(
                     if step.loss is None:
                         audit.check_gradients()
                 step.add(loss, terms if len(terms) > 1 else method.shown, method.active(), parts=passes.count)
+                # backward
                 if loss.requires_grad:  # a user's loss may be constant if a batch has no pair
                     passes.backward(precision.scaled(loss))
             recorder.keep_loss(step)
             passes.finish()
+            # step
+            set_rates(optimisers, factor(state.step, conditions, drops=state.drops))
+            set_averaging(optimisers, conditions, step.batch.epoch)
             precision.unscale_(optimisers)
             norm = clip(optimisers, conditions, shards)
             precision.step(optimisers)
             for optimiser in optimisers:
                 optimiser.zero_grad(set_to_none=True)
+            # record
             recorder.record(step, torch.cat(rows) if rows else None, norm)
     check_trained(state)
     recorder.close()

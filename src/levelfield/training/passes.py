@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
@@ -105,3 +107,14 @@ class TwoPasses:
 
     def finish(self) -> None:
         self._divided.sum_gradients()
+
+
+@contextmanager
+def latest_rows(embedder: nn.Module) -> Iterator[deque[Tensor]]:
+    """Context whose list holds the last output of the embedder; the reader may clear it."""
+    latest: deque[Tensor] = deque(maxlen=1)
+    hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
+    try:
+        yield latest
+    finally:
+        hook.remove()

@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from torch.optim import Optimizer
 
 from levelfield.distributed.ranks import Ranks
 from levelfield.embedder import Embedder
 from levelfield.errors import RunFailed
+from levelfield.evaluation import spectral_decay
 from levelfield.labels import to_device
 from levelfield.methods import Batch, Method
 from levelfield.progress import SILENT, Progress
@@ -28,13 +30,13 @@ from levelfield.training.audit import Audit
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.log import Log, SilentLog, numbers
+from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import factor
 from levelfield.training.peak import Peak
 from levelfield.training.precision import Precision
-from levelfield.training.rows import COLLAPSE, decay_of, spread_of
 from levelfield.training.state import Checkpointer
 
+COLLAPSE = 1e-4  # a spread below this means that all rows point in the same direction or are zero; the maximum is 1
 RHO_EVERY = 5  # one log line in this many has the spectral decay of its batch (roth2020: rho)
 
 
@@ -116,7 +118,7 @@ class Recorder:
         self._checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks, precision=precision)
         self.state, planned = self._checkpointer.resume(folder / CHECKPOINT)
         feed.load_state_dict(planned)
-        self._log = Log.resume(folder / "log.jsonl", self.state.step) if ranks.first else SilentLog()
+        self._log = Log.resume(folder / "log.jsonl", self.state.step) if ranks.first else None
         self._stage = observer.progress.stage("training", conditions.steps)
         self._peak = Peak(feed.device)
         self._unread: list[StepRecord] = []
@@ -190,7 +192,8 @@ class Recorder:
 
     def close(self) -> None:
         """End the log and restore the weights that validated best."""
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
         self._checkpointer.restore_best()
         self._audit.check()
         self._embedder.eval()
@@ -254,7 +257,29 @@ class Recorder:
         entry |= self._method.counts()
         if step.terms:
             entry["terms"] = {name: float(term) for name, term in step.terms.items()}
-        self._log.write(**entry)
+        if self._log is not None:
+            self._log.write(**entry)
         if self._tensorboard is not None:
             for name, value in numbers(entry).items():
                 self._tensorboard(name, value, number)
+
+
+def spread_of(rows: Tensor | None) -> float:
+    """Mean squared distance of the unit rows to their centre: 0 if all point in the same direction or are zero."""
+    if rows is None:
+        return 1.0
+    unit = functional.normalize(rows.float(), dim=1)
+    return (unit.square().sum(1).mean() - unit.mean(0).square().sum()).item()
+
+
+def decay_of(rows: Tensor | None) -> float | None:
+    """Spectral decay rho of one batch's unit rows (roth2020); None without rows or if infinite.
+
+    >>> import torch
+    >>> decay_of(torch.eye(3) * 7)
+    0.0
+    """
+    if rows is None:
+        return None
+    decay = spectral_decay(functional.normalize(rows.float(), dim=1))
+    return decay if math.isfinite(decay) else None

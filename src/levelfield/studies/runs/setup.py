@@ -70,7 +70,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     groups = _groups(embedder, method, conditions) if method.trains else []
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
-    audit = Audit(embedder, optimisers)
+    audit = Audit(embedder)
     layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not taken from the method's code

@@ -34,10 +34,9 @@ from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up, se
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
-from levelfield.training.feed import Feed, Source
+from levelfield.training.feed import Feed, Source, sees_unit_rows
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.precision import numerics
-from levelfield.training.rows import sees_unit_rows
 from levelfield.training.shards import Shards
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient", "class_sample")
