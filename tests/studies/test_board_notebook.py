@@ -30,7 +30,8 @@ def test_the_line_says_who_is_first(board: Leaderboard) -> None:
 
 
 def test_the_table_has_the_rows_and_every_text_is_escaped(board: Leaderboard) -> None:
-    assert board._repr_html_() == (
+    without_alignment = board._repr_html_().replace(' style="text-align: right"', "")
+    assert without_alignment == (
         "<table><caption>made: best first by recall@1</caption><thead><tr><th>#</th><th>method</th><th>recall@1</th>"
         "<th>95 % interval</th><th>sd</th><th>nmi</th><th>sec</th><th>deviations</th></tr></thead><tbody>"
         "<tr><td>1</td><td>margin &lt;script&gt;</td><td>0.750</td><td>0.700-0.800</td><td>0.013</td><td>0.500</td>"
