@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from typing import Any
 
@@ -76,33 +75,11 @@ class InAListAndGroups(InAList):
         return []
 
 
-class InAClosure(Plain):
-    """A small network of its own between rows and loss, kept in a function."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        layer = nn.Linear(8, 8)
-        self.change = lambda rows: layer(rows)
-
-    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
-        changed: Tensor = self.change(super().embed(embedder, inputs))
-        return changed
-
-
 class Twice(Plain):
     """Sends every batch through the trunk twice."""
 
     def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
         return (super().embed(embedder, inputs) + super().embed(embedder, inputs)) / 2
-
-
-class TwiceWithoutGradient(Plain):
-    """A second look through the trunk that leaves no trace in the loss's graph."""
-
-    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
-        with torch.no_grad():
-            embedder.features(inputs)  # type: ignore[operator]
-        return super().embed(embedder, inputs)
 
 
 class TwiceDeclared(Twice):
@@ -216,23 +193,9 @@ class RefinesInSilence(Plain):
         return embeddings - embeddings.mean(0)
 
 
-class RefinesInDouble(Plain):
-    def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
-        return embeddings.astype(np.float64)
-
-
 class RefinesDeclared(RefinesInSilence):
     def deviations(self, setting: Setting) -> list[Deviation]:
         return [Deviation("refined", None, "yes")]
-
-
-class TwiceThroughACopy(Plain):
-    """A second look through a copy of the network."""
-
-    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
-        with torch.no_grad():
-            copy.deepcopy(embedder)(inputs)
-        return super().embed(embedder, inputs)
 
 
 class TrainsItsHead(Plain):

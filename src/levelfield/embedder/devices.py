@@ -102,11 +102,11 @@ def hardware(device: str | torch.device) -> dict[str, str]:
     """
     import torch
 
-    place = torch.device(device)
-    if place.type == "cuda":
+    kind = torch.device(device)
+    if kind.type == "cuda":
         cudnn = str(torch.backends.cudnn.version() or "none")
-        return {"gpu": torch.cuda.get_device_name(place), "cuda": str(torch.version.cuda), "cudnn": cudnn}
-    return {} if place.type == "cpu" else {"gpu": place.type}
+        return {"gpu": torch.cuda.get_device_name(kind), "cuda": str(torch.version.cuda), "cudnn": cudnn}
+    return {} if kind.type == "cpu" else {"gpu": kind.type}
 
 
 def description(device: str) -> str:
@@ -130,10 +130,10 @@ def key_of(device: str | torch.device) -> str:
     """
     import torch
 
-    place = torch.device(device)
-    if place.type != "cuda":
-        return place.type
-    facts = " ".join(f"{name}={value}" for name, value in hardware(place).items())
+    kind = torch.device(device)
+    if kind.type != "cuda":
+        return kind.type
+    facts = " ".join(f"{name}={value}" for name, value in hardware(kind).items())
     deterministic = " deterministic" if torch.are_deterministic_algorithms_enabled() else ""
     return f"cuda {facts} precision=float32{deterministic}"
 

@@ -43,7 +43,7 @@ def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any
     Weights are hard links to the members' files where the file system supports them, so that they take no space. The
     last file completes the model. `about`: any other facts that YAML can hold.
     """
-    names = [f"{MEMBERS}/{place}" for place in range(len(folders))]
+    names = [f"{MEMBERS}/{index}" for index in range(len(folders))]
     for name, source in zip(names, folders, strict=True):
         copy_model(Path(source), folder / name, put=link_whole)
     write_model(folder, {MEMBERS: names, "about": dict(about)})
@@ -53,8 +53,8 @@ def copy_model(source: Path, target: Path, *, put: Callable[[Path, Path], None] 
     """Copy the files of a model, which may be an ensemble, into another folder. put: makes a file of another."""
     facts = read_description(source)
     if MEMBERS in facts:
-        for place in member_folders(source, facts):
-            copy_model(place, target / place.relative_to(source), put=put)
+        for member in member_folders(source, facts):
+            copy_model(member, target / member.relative_to(source), put=put)
     else:
         put(source / WEIGHTS, target / WEIGHTS)
     put(source / DESCRIPTION, target / DESCRIPTION)
@@ -62,7 +62,7 @@ def copy_model(source: Path, target: Path, *, put: Callable[[Path, Path], None] 
 
 def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:
     """The ensemble in `home` with the content `facts` of its model.yaml."""
-    members = tuple(load(place, device=device, head=copy.deepcopy(head)) for place in member_folders(home, facts))
+    members = tuple(load(member, device=device, head=copy.deepcopy(head)) for member in member_folders(home, facts))
     return Ensemble(members, facts.get("about", {}))
 
 
@@ -154,17 +154,17 @@ class Ensemble:
     @cached_property
     def shared_below(self) -> list[tuple[int, int]]:
         """For each model the index of its view, and the first model with the same network below the cut."""
-        found: list[tuple[int, int]] = []
-        for place, model in enumerate(self.models):
+        shared: list[tuple[int, int]] = []
+        for index, model in enumerate(self.models):
             view = [each.key for each in self._views].index(model.view.key)
             trunk = model.embedder.trunk
             same = (
                 first
-                for first, (other_view, owner) in enumerate(found)
+                for first, (other_view, owner) in enumerate(shared)
                 if owner == first and other_view == view and _same_below(self.models[first].embedder.trunk, trunk)
             )
-            found.append((view, next(same, place)))
-        return found
+            shared.append((view, next(same, index)))
+        return shared
 
     def _block(self, *views: Tensor) -> tuple[Tensor, ...]:
         """The raw rows of every model for one block of images, given once per view."""

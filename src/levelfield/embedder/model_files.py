@@ -78,10 +78,10 @@ def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
 
 def within(home: Path, name: str) -> Path:
     """The file or folder `name` in a folder; a link that points outside is refused."""
-    place = home / name
-    if place.resolve() != home.resolve() / name:
-        raise BadInput(f"{place} is a link to {place.resolve()}. All files of a run must be inside its folder.")
-    return place
+    path = home / name
+    if path.resolve() != home.resolve() / name:
+        raise BadInput(f"{path} is a link to {path.resolve()}. All files of a run must be inside its folder.")
+    return path
 
 
 def _missing(home: Path, name: str) -> BadInput:
@@ -90,8 +90,8 @@ def _missing(home: Path, name: str) -> BadInput:
 
 def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
     weights = None if MEMBERS in facts else home / WEIGHTS
-    found = _CHECKSUM.search(text)
-    if found is None or found[1] != _checksum(text[: found.start()], weights):
+    line = _CHECKSUM.search(text)
+    if line is None or line[1] != _checksum(text[: line.start()], weights):
         parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
         raise Damaged(
             f"The model in {home} is damaged: the checksum of {parts} does not match. Copy "

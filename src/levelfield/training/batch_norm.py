@@ -59,8 +59,8 @@ class _CommonStatistics(TorchFunctionMode):
             unbiased = var * (count / (count - 1).clamp(min=1))
             running_var.lerp_(unbiased.to(running_var), momentum)
         apply: Any = _Normalised.apply
-        found: Tensor = apply(input, weight, bias, mean, var, count, eps, self._ranks)
-        return found
+        normalised: Tensor = apply(input, weight, bias, mean, var, count, eps, self._ranks)
+        return normalised
 
 
 def _statistics(rows: Tensor, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:

@@ -55,10 +55,10 @@ class Divided(nn.Module):
     >>> network, images = nn.Linear(3, 2), torch.randn(6, 3)
     >>> divided = Divided(network, pieces=3)
     >>> divided.backward(divided(images).square().sum())
-    >>> found = network.weight.grad.clone()
+    >>> gradient = network.weight.grad.clone()
     >>> network.zero_grad()
     >>> network(images).square().sum().backward()
-    >>> torch.allclose(found, network.weight.grad, rtol=1e-4, atol=1e-5)
+    >>> torch.allclose(gradient, network.weight.grad, rtol=1e-4, atol=1e-5)
     True
     """
 
@@ -80,13 +80,13 @@ class Divided(nn.Module):
 
     @property
     def trunk(self) -> nn.Module:
-        found: nn.Module = self._embedder.trunk  # type: ignore[assignment]
-        return found
+        trunk: nn.Module = self._embedder.trunk  # type: ignore[assignment]
+        return trunk
 
     @property
     def head(self) -> nn.Module:
-        found: nn.Module = self._embedder.head  # type: ignore[assignment]
-        return found
+        head: nn.Module = self._embedder.head  # type: ignore[assignment]
+        return head
 
     def taken(self) -> Any:
         """Intermediate results of the head in the last call (see `RelationHead.taken`), of the whole batch."""
@@ -163,13 +163,13 @@ class Divided(nn.Module):
                     outputs = self._outputs(piece, call.number, k, call.how)
             else:
                 outputs = call.graph
-            found = {
+            gradients = {
                 output: leaf.grad[start:stop]
                 for output, leaf in zip(outputs, call.leaves, strict=True)
                 if leaf.grad is not None and output.requires_grad
             }
-            if found:
-                torch.autograd.backward(list(found), list(found.values()))
+            if gradients:
+                torch.autograd.backward(list(gradients), list(gradients.values()))
             start = stop
 
     def _outputs(self, inputs: Inputs, number: int, piece: int, how: dict[str, Any]) -> Outputs:

@@ -42,13 +42,13 @@ def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
     >>> numbers({"loss": 3, "terms": {"pull": 1.0, "push": 2.0}})
     {'loss': 3.0, 'terms/pull': 1.0, 'terms/push': 2.0}
     """
-    found: dict[str, float] = {}
+    flat: dict[str, float] = {}
     for name, value in entry.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}/{inner}": number for inner, number in numbers(value).items()}
+            flat |= {f"{name}/{inner}": number for inner, number in numbers(value).items()}
         else:
-            found[name] = float(value)
-    return found
+            flat[name] = float(value)
+    return flat
 
 
 def _step_of(line: str) -> float:

@@ -37,10 +37,10 @@ def whitened_components(
         raise BadInput(f"A PCA needs at least 2 training images, got {rows}.")
     features = np.asarray(features, dtype=np.float32)
     mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    found = min(dim, rows - 1)
+    count = min(dim, rows - 1)
     state = int(numpy_stream(seed, "pca").integers(2**31))
     with threadpool_limits(1, user_api="blas"):
-        lengths, components = _leading_components(features - mean, found, state)
+        lengths, components = _leading_components(features - mean, count, state)
         real = int((lengths > 1e-5 * lengths[0]).sum())  # in float32, missing components have lengths of about 1e-7
         if real == 0:
             raise BadInput("All training images have the same features, so a PCA is not defined.")

@@ -79,8 +79,8 @@ class Branches(nn.Module):
     def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
         """(branches, batch)."""
         targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
-        found = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
-        return (found - targets).square().mean(-1)
+        decoded = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
+        return (decoded - targets).square().mean(-1)
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
         """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without computing A_a(x_a)."""
@@ -158,14 +158,14 @@ class RelationHead(nn.Module):
         the nodes have a counterpart in the common head. The integrator starts as the identity, so the first embeddings
         are the components of the blocks, each block at unit length.
         """
-        found: dict[str, np.ndarray] = {}
+        start_weights: dict[str, np.ndarray] = {}
         for number, (part, start) in enumerate(zip(self.parts, self._ends(), strict=False)):
             size = part.node_weight.shape[2]
             blocks = np.split(features[:, start : start + part.count * part.width], part.count, axis=1)
             solved = [whitened_components(block, size, whiten=whiten) for block in blocks]
-            found[f"parts.{number}.node_weight"] = np.stack([weight.T for weight, _ in solved])
-            found[f"parts.{number}.node_bias"] = np.stack([bias[None] for _, bias in solved])
-        return found
+            start_weights[f"parts.{number}.node_weight"] = np.stack([weight.T for weight, _ in solved])
+            start_weights[f"parts.{number}.node_bias"] = np.stack([bias[None] for _, bias in solved])
+        return start_weights
 
     def _ends(self) -> list[int]:
         """The boundaries of the parts' features."""

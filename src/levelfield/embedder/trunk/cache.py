@@ -102,11 +102,11 @@ class FeatureCache:
         for wait in (False, True):  # first the free buckets, then those that other processes were computing
             held = []
             for bucket in pending:
-                found = _filled(home, bucket, wanted[bucket], computed, wait, stage)
-                if found is None:
+                filled = _filled(home, bucket, wanted[bucket], computed, wait, stage)
+                if filled is None:
                     held.append(bucket)
                 else:
-                    chunks += found
+                    chunks += filled
             pending = held
         return Rows(digests, chunks, in_memory=_bytes(home) < IN_MEMORY)
 
