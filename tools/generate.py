@@ -11,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -76,9 +77,9 @@ def starts() -> str:
     return _table(("objective", "parameters", "start", "published rate"), dict.fromkeys(rows))
 
 
-def scale() -> str:
-    """What `benchmarks/scale.py` measured last."""
-    path = DOCS.parent / "benchmarks" / "results" / "scale.json"
+def benchmark(name: str) -> str:
+    """What `benchmarks/NAME.py` measured last."""
+    path = DOCS.parent / "benchmarks" / "results" / f"{name}.json"
     rows = []
     for one in json.loads(path.read_text(encoding="utf-8"))["figures"]:
         shown = "{:.0f}" if one["unit"] == "losses" else "{:.2f} x"
@@ -526,7 +527,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metric_facts,
     "protocols": protocol_facts,
     "figures": figure_facts,
-    "scale": scale,
+    "scale": partial(benchmark, "scale"),
+    "feeding": partial(benchmark, "feeding"),
     "closed_forms": closed_forms,
     "beyond_memory": beyond_memory,
     "laws": laws,
