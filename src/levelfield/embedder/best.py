@@ -22,8 +22,8 @@ def write_best(study_folder: Path, run: Path) -> None:
         write_text(study_folder / BEST, f"{run.relative_to(study_folder).as_posix()}\n")
 
 
-def run_folder(place: Path | str) -> Path:
-    """The run folder that `place` refers to: itself, the target of a file `best`, or the best run of a study.
+def run_folder(folder: Path | str) -> Path:
+    """The run folder that `folder` refers to: itself, the target of a file `best`, or the best run of a study.
 
     >>> import tempfile
     >>> study = Path(tempfile.mkdtemp())
@@ -32,16 +32,16 @@ def run_folder(place: Path | str) -> Path:
     >>> run_folder(study / "best").relative_to(study).as_posix()
     'margin/seed0-1a2b3c'
     """
-    place = Path(place)
-    if not place.is_dir():
-        return _followed(place) if place.name == BEST and place.is_file() else place
-    if any((place / name).is_file() for name in _RUN) or not (place / _STUDY).is_file():
-        return place
-    if not (place / BEST).is_file():
+    folder = Path(folder)
+    if not folder.is_dir():
+        return _followed(folder) if folder.name == BEST and folder.is_file() else folder
+    if any((folder / name).is_file() for name in _RUN) or not (folder / _STUDY).is_file():
+        return folder
+    if not (folder / BEST).is_file():
         raise BadInput(
-            f"{place} is a study without a best run: finish it with `levelfield compare`, or pass one of its runs."
+            f"{folder} is a study without a best run: finish it with `levelfield compare`, or pass one of its runs."
         )
-    return _followed(place / BEST)
+    return _followed(folder / BEST)
 
 
 def _followed(pointer: Path) -> Path:

@@ -69,8 +69,8 @@ def _statistics(rows: Tensor, ranks: Ranks) -> tuple[Tensor, Tensor, Tensor]:
     channels, count = rows.shape[1], rows.numel() // rows.shape[1]
     zeros = rows.new_zeros(channels)
     var, mean = torch.var_mean(rows, _axes(rows), correction=0) if count else (zeros, zeros)
-    own = torch.cat([mean, var, mean.new_full((1,), count)])
-    means, variances, counts = ranks.gathered(own[None], [1] * ranks.size).split([channels, channels, 1], dim=1)
+    local = torch.cat([mean, var, mean.new_full((1,), count)])
+    means, variances, counts = ranks.gathered(local[None], [1] * ranks.size).split([channels, channels, 1], dim=1)
     total = counts.sum()
     shares = counts / total
     mean = (shares * means).sum(0)  # sums in the order of the ranks: the same bits on all of them

@@ -190,8 +190,8 @@ class Divided(nn.Module):
                 "A method that changes hidden states of the whole batch, such as mixup, cannot embed it in pieces. "
                 "Set accumulate: 1."
             )
-        start, own = sum(sizes[: self._ranks.rank]), sizes[self._ranks.rank]
-        return lambda hidden: change(exchange(hidden, self._ranks, sizes)).narrow(0, start, own)
+        start, count = sum(sizes[: self._ranks.rank]), sizes[self._ranks.rank]
+        return lambda hidden: change(exchange(hidden, self._ranks, sizes)).narrow(0, start, count)
 
     def _uncounted(self) -> AbstractContextManager[None]:
         trunk: Any = getattr(self._embedder, "trunk", None)

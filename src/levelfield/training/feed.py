@@ -94,8 +94,8 @@ class Feed:
         """The images of a batch that this process embeds."""
         if self._ranks.size == 1:
             return planned
-        own = self._ranks.share(len(planned.positions))
-        return planned._replace(positions=planned.positions[own], occurrences=planned.occurrences[own])
+        share = self._ranks.share(len(planned.positions))
+        return planned._replace(positions=planned.positions[share], occurrences=planned.occurrences[share])
 
     def epoch_facts(self, step: int) -> dict[str, float]:
         """Statistics (classes, coverage) of the last planned epoch, or of the epoch of `step` if none was planned."""

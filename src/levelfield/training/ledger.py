@@ -133,8 +133,8 @@ def measure_setup(
     measured.extra_parameters = max(0, everywhere - reference_parameters)
     for optimiser in optimisers:
         for group in optimiser.param_groups:
-            own = method.lr if method.lr is not None else conditions.lr
-            usual = {"trunk": conditions.trunk_lr, "head": conditions.lr}.get(group["name"], own)
+            method_lr = method.lr if method.lr is not None else conditions.lr
+            usual = {"trunk": conditions.trunk_lr, "head": conditions.lr}.get(group["name"], method_lr)
             measured.rates[group["name"]] = group["base_lr"] / usual
             measured.decays[group["name"]] = group["weight_decay"]
             measured.optimisers[group["name"]] = names.get(type(optimiser).__name__, type(optimiser).__name__)
@@ -144,10 +144,10 @@ def measure_setup(
 @contextmanager
 def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
     """Context that refuses the first step of any other optimiser."""
-    own = {id(optimiser) for optimiser in optimisers}
+    known = {id(optimiser) for optimiser in optimisers}
 
     def refuse(optimiser: Optimizer, args: Any, kwargs: Any) -> None:
-        if id(optimiser) not in own:
+        if id(optimiser) not in known:
             raise Unfair(
                 f"The method runs its own optimiser ({type(optimiser).__name__}). The loop trains all parameters: "
                 "return them from `groups()`."

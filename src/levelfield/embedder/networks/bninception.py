@@ -158,13 +158,13 @@ def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
     Of a batch norm, the first releases of the file have (1, channels) where PyTorch has (channels,).
     """
-    places = ((r"^(conv[12]_)", r"entrance.\1"), (r"^(inception_\d[a-e])_", r"\1."))
-    found = {}
+    patterns = ((r"^(conv[12]_)", r"entrance.\1"), (r"^(inception_\d[a-e])_", r"\1."))
+    tensors_here = {}
     for name, tensor in tensors.items():
-        for pattern, place in places:
-            name = re.sub(pattern, place, name)
-        found[name] = tensor.flatten() if "_bn." in name and tensor.ndim else tensor
-    return found
+        for pattern, replacement in patterns:
+            name = re.sub(pattern, replacement, name)
+        tensors_here[name] = tensor.flatten() if "_bn." in name and tensor.ndim else tensor
+    return tensors_here
 
 
 @register("bninception", Weights(file="bn_inception-52deb4733.pth", renamed=renamed))

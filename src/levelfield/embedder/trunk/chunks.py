@@ -89,8 +89,8 @@ class Rows:
     """
 
     def __init__(self, digests: Sequence[str], chunks: Sequence[Chunk], *, in_memory: bool) -> None:
-        place = {digest: (c, r) for c, chunk in enumerate(chunks) for r, digest in enumerate(chunk.digests)}
-        self._places = np.array([place[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
+        positions = {digest: (c, r) for c, chunk in enumerate(chunks) for r, digest in enumerate(chunk.digests)}
+        self._positions = np.array([positions[digest] for digest in digests], dtype=np.int64).reshape(-1, 2)
         self._chunks = list(chunks)
         self._checked = np.full(len(digests), in_memory)
         self._arrays = self._gathered(np.arange(len(digests))) if in_memory and chunks else None
@@ -98,7 +98,7 @@ class Rows:
             self._chunks = []  # release them: they also contain rows of other images
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __getitem__(self, indices: Sequence[int] | np.ndarray | Tensor) -> tuple[Tensor, ...]:
         chosen = np.asarray(indices, dtype=np.int64)
@@ -121,22 +121,22 @@ class Rows:
         return _as_tensors(self._arrays or ())
 
     def _gathered(self, chosen: np.ndarray) -> tuple[np.ndarray, ...]:
-        places = self._places[chosen]
+        positions = self._positions[chosen]
         first = self._chunks[0].arrays if self._chunks else ()
         gathered = [np.empty((len(chosen), *array.shape[1:]), dtype=array.dtype) for array in first]
-        for number in np.unique(places[:, 0]):
-            to = np.flatnonzero(places[:, 0] == number)
+        for number in np.unique(positions[:, 0]):
+            to = np.flatnonzero(positions[:, 0] == number)
             for target, array in zip(gathered, self._chunks[number].arrays, strict=True):
-                target[to] = array[places[to, 1]]
+                target[to] = array[positions[to, 1]]
         self._check(chosen, gathered)
         return tuple(gathered)
 
     def _check(self, chosen: np.ndarray, gathered: Sequence[np.ndarray]) -> None:
         """Refuse damaged rows, and remove their file so that they are computed again."""
         for row in np.flatnonzero(~self._checked[chosen]):
-            number, place = self._places[chosen[row]]
+            number, position = self._positions[chosen[row]]
             chunk = self._chunks[number]
-            if chunk.checksums is not None and chunk.checksums[place] != _row_checksum(gathered, int(row)):
+            if chunk.checksums is not None and chunk.checksums[position] != _row_checksum(gathered, int(row)):
                 chunk.path.unlink(missing_ok=True)
                 raise BadInput(
                     f"The cache file {chunk.path} was damaged and has been removed: run the command again "

@@ -120,7 +120,7 @@ def _check_recipe(path: Path, name: str) -> None:
 
 def _instead(path: Path, name: str) -> str:
     """The network that the file is called after, and where the weights of `name` are."""
-    by_file = {public_file(one): one for one in networks.names() if public_file(one)}
+    by_file = {public_file(network): network for network in networks.names() if public_file(network)}
     called = by_file.get(path.name, re.split(r"[.-]", path.stem)[0])
     if called != name.split(".")[0] and (called in networks or timm.is_model(called)):
         other = recipe(path, called) or called

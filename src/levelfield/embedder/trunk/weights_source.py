@@ -82,7 +82,8 @@ def recipe(file: Path, name: str) -> str | None:
     named = {file.stem, *(part.removeprefix("models--timm--") for part in file.parent.parts)}  # or in the hub's cache
     known = timm.list_pretrained(f"{name.split('.')[0]}.*")
     return next(
-        (one for one in known if one in named or file.name == public_file(one) or _FORMER.get(file.name) == one), None
+        (each for each in known if each in named or file.name == public_file(each) or _FORMER.get(file.name) == each),
+        None,
     )
 
 
