@@ -99,7 +99,7 @@ def test_workers_are_kept_between_two_calls_and_end_with_the_loader(paths):
     before = children()
     with decoders.decoding(2):
         loader = Loader(paths, TEST)
-        assert children() == before  # none until they are needed
+        assert children() <= before  # none until they are needed; processes of other tests may end meanwhile
         for _ in range(2):
             endless = loader.batches([(k % 40, ())] for k in iter(int, 1))
             assert next(endless)[0].shape == (1, 3, 16, 16)
@@ -108,7 +108,7 @@ def test_workers_are_kept_between_two_calls_and_end_with_the_loader(paths):
             endless.close()
         assert children() - before == started
     del loader
-    assert children() == before
+    assert children() <= before
 
 
 def test_a_worker_that_is_killed_is_one_clear_error(paths):

@@ -125,6 +125,7 @@ def describe(name: str) -> Facts:
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """A hash of the contents of a state dict.
 
+    >>> import torch
     >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.zeros(2)}) != digest({"a": torch.ones(2)})
     True
     """
