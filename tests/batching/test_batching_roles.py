@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import batching
-from levelfield.batching.episodes import places, with_replacement
+from levelfield.batching.episodes import divide_decks, with_replacement
 from levelfield.errors import BadInput, BadSpecification
 
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
@@ -91,9 +91,9 @@ def test_episodes_of_a_batch_may_share_classes():
 
 
 def test_small_classes_are_divided_in_proportion():
-    assert places(np.array([6]), 5, 5)[0].tolist() == [0, 1, 2, 0, 1, 3, 4, 5, 3, 4]
-    assert places(np.array([2]), 4, 1)[0].tolist() == [0, 0, 0, 0, 1]
-    assert places(np.array([4]), 1, 4)[0].tolist() == [0, 1, 2, 3, 1]
+    assert divide_decks(np.array([6]), 5, 5)[0].tolist() == [0, 1, 2, 0, 1, 3, 4, 5, 3, 4]
+    assert divide_decks(np.array([2]), 4, 1)[0].tolist() == [0, 0, 0, 0, 1]
+    assert divide_decks(np.array([4]), 1, 4)[0].tolist() == [0, 1, 2, 3, 1]
 
 
 def test_with_replacement_an_image_may_come_twice():

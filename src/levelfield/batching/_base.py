@@ -28,12 +28,12 @@ def as_labels(labels: Labels) -> np.ndarray:
     levelfield.errors.BadInput: Labels must be a non-empty list of integers, not <U3 of shape (2,).
     """
     try:
-        found = np.asarray(labels)
+        array = np.asarray(labels)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors on other devices
         raise BadInput(f"Labels must be a non-empty list of integers: {error}.") from error
-    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
-        raise BadInput(f"Labels must be a non-empty list of integers, not {found.dtype} of shape {found.shape}.")
-    return found
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise BadInput(f"Labels must be a non-empty list of integers, not {array.dtype} of shape {array.shape}.")
+    return array
 
 
 class Common(TypedDict, total=False):

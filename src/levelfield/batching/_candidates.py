@@ -79,6 +79,6 @@ class BestOfCandidates(Remembering):
                 classes, images = draw_groups(self._groups, groups, stream)
                 score = self._scorer(rows[images.ravel()].astype(np.float64), reference)
             hands = draw_candidates(classes, count=self.candidates, hand=self.classes_per_batch, stream=stream)
-            places = (hands[:, :, None] * self.group + np.arange(self.group)).reshape(self.candidates, -1)
-            plan[number] = images.ravel()[places[np.argmin(score(places))]]
+            positions = (hands[:, :, None] * self.group + np.arange(self.group)).reshape(self.candidates, -1)
+            plan[number] = images.ravel()[positions[np.argmin(score(positions))]]
         return plan

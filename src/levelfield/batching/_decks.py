@@ -34,13 +34,13 @@ def deal_until(worth: np.ndarray, *, need: int, hands: int, stream: np.random.Ge
     >>> [len(hand) for hand in deal_until(np.array([2, 2, 2, 2]), need=3, hands=2, stream=np.random.default_rng(0))]
     [2, 2]
     """
-    found = []
+    dealt = []
     left = stream.permutation(len(worth))
-    total = np.cumsum(worth[left])  # cumulative worth; the pass continues at `place`
-    place = before = 0
+    total = np.cumsum(worth[left])  # cumulative worth; the pass continues at `begin`
+    begin = before = 0
     for _ in range(hands):
         end = int(np.searchsorted(total, before + need)) + 1
-        hand = left[place:end]
+        hand = left[begin:end]
         if end > len(left):  # too few cards left: complete the hand from a new deck
             left = stream.permutation(len(worth))
             free = left[~np.isin(left, hand)]
@@ -48,9 +48,9 @@ def deal_until(worth: np.ndarray, *, need: int, hands: int, stream: np.random.Ge
             left = np.concatenate([more, left[~np.isin(left, more)]])
             total, end = np.cumsum(worth[left]), len(more)
             hand = np.concatenate([hand, more])
-        found.append(hand)
-        place, before = end, int(total[end - 1])
-    return found
+        dealt.append(hand)
+        begin, before = end, int(total[end - 1])
+    return dealt
 
 
 def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.random.Generator) -> np.ndarray:
@@ -66,7 +66,7 @@ def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.ran
     needs = np.repeat(np.where(sizes < hand, 1, hands) * hand, pieces)
     sizes = np.repeat(sizes, pieces)
     starts = np.cumsum(sizes) - sizes  # where a deck's cards begin among all cards
-    places = np.cumsum(needs) - needs  # where a deck's hands begin in the result
+    offsets = np.cumsum(needs) - needs  # where a deck's hands begin in the result
     result = np.empty(int(needs.sum()), dtype=np.int64)
     position = np.zeros(int(sizes.sum()), dtype=np.int64)  # of each card in the last pass of its deck
     done = 0
@@ -90,7 +90,7 @@ def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.ran
         position[where] = within
         target = done * size[deck] + within
         wanted = target < needs[active][deck]
-        result[(places[active][deck] + target)[wanted]] = card[wanted]
+        result[(offsets[active][deck] + target)[wanted]] = card[wanted]
         done += 1
     return result.reshape(-1, hand)
 
@@ -110,11 +110,11 @@ def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarr
         keys[np.arange(widest) >= sizes[:, None]] = 2.0  # after all real cards
         return np.argsort(keys, axis=1)[:, :count]
     hand = np.empty((len(sizes), count), dtype=np.int64)
-    for place in range(count):
-        card = stream.integers(np.maximum(sizes - place, 1))  # rank among the remaining cards
-        for taken in np.sort(hand[:, :place], axis=1).T:
+    for column in range(count):
+        card = stream.integers(np.maximum(sizes - column, 1))  # rank among the remaining cards
+        for taken in np.sort(hand[:, :column], axis=1).T:
             card += card >= taken
-        hand[:, place] = card
+        hand[:, column] = card
     return hand
 
 
@@ -129,13 +129,13 @@ def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Gener
     emptied = int(np.searchsorted(np.cumsum(np.sort(sizes)), count, side="right"))  # decks a row can use up at most
     if 2 * emptied > len(sizes):
         return np.stack([_race(sizes, count, stream) for _ in range(rows)])
-    found = stream.integers(len(sizes), size=rows * count)
+    decks = stream.integers(len(sizes), size=rows * count)
     row = np.repeat(np.arange(rows), count) * len(sizes)
     # Repeat draws from an empty deck. A deck that is empty before a draw stays empty if earlier draws are repeated, so
     # all draws can be checked together.
-    while len(vain := np.flatnonzero(occurrences(row + found) >= sizes[found])):
-        found[vain] = stream.integers(len(sizes), size=len(vain))
-    return found.reshape(rows, count)
+    while len(vain := np.flatnonzero(occurrences(row + decks) >= sizes[decks])):
+        decks[vain] = stream.integers(len(sizes), size=len(vain))
+    return decks.reshape(rows, count)
 
 
 def _race(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:

@@ -81,28 +81,28 @@ def fits(batching: Batching, objective: Any) -> Fit:
 
 def check_fit(batching: Batching, objective: Any) -> None:
     """Refuse a batching that never meets the needs of the objective, and name batchings that do."""
-    found = fits(batching, objective)
-    if found.verdict == "no":
+    fit = fits(batching, objective)
+    if fit.verdict == "no":
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
         others = fitting(batching, objective)
         hint = f" These fit with their defaults: {', '.join(others)}." if others else " No batching of this size fits."
         raise BadSpecification(
             f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
-            f"'{who}': {found.reason}.{hint}"
+            f"'{who}': {fit.reason}.{hint}"
         )
 
 
 def fitting(batching: Batching, objective: Any) -> list[str]:
     """Names of the batchings that always fit, for the same labels and batch size."""
-    found = []
+    suitable = []
     for name in names():
         try:
             other = create(name, batching.labels, batch_size=batching.batch_size, batches_per_epoch=batching.batches)
         except LevelfieldError:  # not possible for these labels or this size
             continue
         if fits(other, objective).verdict == "yes":
-            found.append(name)
-    return found
+            suitable.append(name)
+    return suitable
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,14 +141,14 @@ def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
     labels, plan = np.asarray(labels), np.asarray(plan, dtype=np.int64)
     dense = np.unique(labels, return_inverse=True)[1]
     uses = np.bincount(plan.ravel(), minlength=len(labels))
-    batch, places, images = _classes_of_batches(dense[plan], plan)
+    batch, entries, images = _classes_of_batches(dense[plan], plan)
     first = np.flatnonzero(np.r_[True, np.diff(batch) != 0])  # where a batch begins
     return PlanReport(
-        classes=np.add.reduceat(np.ones_like(places), first),
+        classes=np.add.reduceat(np.ones_like(entries), first),
         repeats=plan.shape[1] - np.add.reduceat(images, first),
-        max_per_class=np.maximum.reduceat(places, first),
-        min_per_class=np.minimum.reduceat(places, first),
-        anchors_with_positive=np.add.reduceat(np.where(images > 1, places, 0), first),
+        max_per_class=np.maximum.reduceat(entries, first),
+        min_per_class=np.minimum.reduceat(entries, first),
+        anchors_with_positive=np.add.reduceat(np.where(images > 1, entries, 0), first),
         coverage=float(np.count_nonzero(uses) / len(labels)),
         max_uses=int(uses.max()),
         classes_seen=len(np.unique(dense[plan])),

@@ -120,8 +120,8 @@ class Groups:
         length = np.minimum(self.sizes[classes], self.n)
         images = groups[np.arange(self.n) < length[:, None]]
         batch = np.repeat(np.repeat(np.arange(len(hands)), [len(hand) for hand in hands]), length)
-        place = np.arange(len(batch)) - np.searchsorted(batch, batch)
-        batches: np.ndarray = images[place < batch_size].reshape(len(hands), batch_size)
+        position = np.arange(len(batch)) - np.searchsorted(batch, batch)
+        batches: np.ndarray = images[position < batch_size].reshape(len(hands), batch_size)
         return batches
 
 

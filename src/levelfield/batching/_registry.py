@@ -38,11 +38,11 @@ def describe(name: str) -> About:
     >>> describe("spc").settings
     {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
     """
-    made = registry.get(name)
-    text = "\n\n".join([_paragraphs(made)[0], *_about_settings(made)])
+    batching = registry.get(name)
+    text = "\n\n".join([_paragraphs(batching)[0], *_about_settings(batching)])
     common = {"labels", "batch_size", *Common.__annotations__}
-    own = {key: default for key, default in (accepted(made) or {}).items() if key not in common}
-    return About(registry.facts(name), text, own, dict(getattr(made, "search", {})))
+    own = {key: default for key, default in (accepted(batching) or {}).items() if key not in common}
+    return About(registry.facts(name), text, own, dict(getattr(batching, "search", {})))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -56,9 +56,9 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
     return enter
 
 
-def _about_settings(made: Any) -> list[str]:
+def _about_settings(batching: Any) -> list[str]:
     """Documentation of settings from a class and its parents: paragraphs that begin with names of settings."""
-    inherited = [paragraph for kind in made.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
+    inherited = [paragraph for kind in batching.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
     return [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
 
 

@@ -103,17 +103,17 @@ class Balanced(Batching):
             raise BadSpecification("redraw_shape cannot be combined with small='refill': choose repeat, skip or error.")
         size = self.batch_size
         sizes = np.unique(self.labels, return_counts=True)[1]
-        found = []
+        counts = []
         for count in (count for count in range(2, size // 2 + 1) if size % count == 0):
             enough = sizes >= size // count
             there = enough.sum() if self.small == "skip" else len(sizes) * (enough.all() or self.small == "repeat")
-            found += [count] if there >= count else []
-        if not found:
+            counts += [count] if there >= count else []
+        if not counts:
             raise BadInput(
                 f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
                 f"these {len(sizes)} classes can fill: choose another batch size."
             )
-        return found
+        return counts
 
 
 def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
@@ -123,13 +123,13 @@ def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.nda
     1
     """
     left = chunks.astype(np.float64)
-    found = []
+    batches = []
     while np.count_nonzero(left) >= count:
         order = left + stream.random(len(left))  # a random fraction breaks ties
         taken = np.argpartition(order, len(left) - count)[len(left) - count :]
         left[taken] -= 1
-        found.append(taken)
-    return np.stack(found)
+        batches.append(taken)
+    return np.stack(batches)
 
 
 def _until(worth: np.ndarray, order: np.ndarray, need: int) -> np.ndarray:

@@ -50,13 +50,13 @@ def _root(covariance: np.ndarray, tiny: float, *, surely_singular: bool) -> np.n
     shift = tiny * np.eye(len(covariance))
     if not surely_singular and _cholesky(covariance - shift) is not None:  # every eigenvalue is above `tiny`
         return _cholesky(covariance)  # type: ignore[return-value]
-    found = _cholesky(covariance + shift)
-    if found is None:  # rounding of the largest eigenvalue exceeds `tiny`: correct the smallest one by one
+    root = _cholesky(covariance + shift)
+    if root is None:  # rounding of the largest eigenvalue exceeds `tiny`: correct the smallest one by one
         values, vectors = np.linalg.eigh(covariance)
         scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
         upper: np.ndarray = np.linalg.qr(scaled.T)[1]
-        found = upper.T * np.sign(upper.diagonal())
-    return found
+        root = upper.T * np.sign(upper.diagonal())
+    return root
 
 
 def _cholesky(matrix: np.ndarray) -> np.ndarray | None:
@@ -109,11 +109,11 @@ class Sums:
 
     def add(self, chosen: int) -> np.ndarray:
         """The sums after this choice."""
-        found = self.rows @ self.rows[chosen]
-        found *= -2
-        found += self.squares
-        found += self.squares[chosen]
-        self.total = self.total + found.clip(min=0)
+        distances = self.rows @ self.rows[chosen]
+        distances *= -2
+        distances += self.squares
+        distances += self.squares[chosen]
+        self.total = self.total + distances.clip(min=0)
         return self.total
 
 

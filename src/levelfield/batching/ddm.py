@@ -23,8 +23,8 @@ BLOCK = 256  # rows whose distances are computed at a time
 class Distances:
     """The reference distribution: pairwise distances of `rows`.
 
-    >>> found = Distances.of(np.array([[0.0], [1.0], [3.0]]), bins=2)
-    >>> found.low, found.high, found.shares.round(2).tolist()
+    >>> distances = Distances.of(np.array([[0.0], [1.0], [3.0]]), bins=2)
+    >>> distances.low, distances.high, distances.shares.round(2).tolist()
     (1.0, 3.0, [0.33, 0.67])
     """
 
@@ -102,9 +102,9 @@ def pairwise(rows: np.ndarray) -> np.ndarray:
 def span(distances: np.ndarray) -> tuple[float, float]:
     """Smallest and largest distance of a pair, without the diagonal."""
     np.fill_diagonal(distances, distances[0, 1])
-    found = float(distances.min()), float(distances.max())
+    ends = float(distances.min()), float(distances.max())
     np.fill_diagonal(distances, 0)
-    return found
+    return ends
 
 
 def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:
@@ -115,9 +115,9 @@ def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarr
     """
     if high <= low:
         return np.zeros(distances.shape, dtype=np.uint8)
-    found = distances - low
-    found /= (high - low) / bins
-    return found.clip(0, bins - 1, out=found).astype(np.min_scalar_type(bins))
+    scaled = distances - low
+    scaled /= (high - low) / bins
+    return scaled.clip(0, bins - 1, out=scaled).astype(np.min_scalar_type(bins))
 
 
 def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
@@ -126,12 +126,12 @@ def _blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
     squares = np.einsum("nd,nd->n", rows, rows)
     for start in range(0, len(rows), BLOCK):
         stop = min(start + BLOCK, len(rows))
-        found = rows[start:stop] @ rows[start:].T
-        found *= -2
-        found += squares[start:]
-        found += squares[start:stop, None]
-        np.sqrt(np.maximum(found, 0, out=found), out=found)
-        among, others = found[:, : stop - start], found[:, stop - start :]
+        distances = rows[start:stop] @ rows[start:].T
+        distances *= -2
+        distances += squares[start:]
+        distances += squares[start:stop, None]
+        np.sqrt(np.maximum(distances, 0, out=distances), out=distances)
+        among, others = distances[:, : stop - start], distances[:, stop - start :]
         if stop - start > 1:
             yield among[np.triu_indices(stop - start, 1)]
         if stop < len(rows):
@@ -186,8 +186,8 @@ class DistanceScorer:
         """(candidates, bins): share of a batch's pairs in each bin."""
         count, size = candidates.shape
         counts = np.empty((count, self.bins))
-        for found, rows in zip(counts, candidates, strict=True):
-            found[:] = np.bincount(self._codes[rows].take(rows, axis=1).ravel(), minlength=self.bins)
+        for histogram, rows in zip(counts, candidates, strict=True):
+            histogram[:] = np.bincount(self._codes[rows].take(rows, axis=1).ravel(), minlength=self.bins)
         counts[:, 0] -= size  # the diagonal: distance 0 is in the first bin
         shares: np.ndarray = counts / (size * (size - 1))
         return shares

@@ -88,14 +88,14 @@ class Episodes(Batching):
             cards = with_replacement(sizes, self.support, self.query, stream)
         else:
             deck = draw(sizes, self._groups.n, stream)
-            cards = np.take_along_axis(deck, places(sizes, self.support, self.query), axis=1)
+            cards = np.take_along_axis(deck, divide_decks(sizes, self.support, self.query), axis=1)
         return self._groups.at(classes, cards).reshape(self.batches, self.batch_size)
 
 
-def places(sizes: np.ndarray, support: int, query: int) -> np.ndarray:
-    """[classes, support + query]: card of a shuffled deck for each place; small decks are divided, then repeated.
+def divide_decks(sizes: np.ndarray, support: int, query: int) -> np.ndarray:
+    """[classes, support + query]: card of a shuffled deck for each entry; small decks are divided, then repeated.
 
-    >>> places(np.array([4, 3, 1]), 2, 2).tolist()
+    >>> divide_decks(np.array([4, 3, 1]), 2, 2).tolist()
     [[0, 1, 2, 3], [0, 1, 2, 2], [0, 0, 0, 0]]
     """
     sizes = np.minimum(sizes, support + query)
@@ -120,6 +120,6 @@ def with_replacement(sizes: np.ndarray, support: int, query: int, stream: np.ran
     first += spare[:, None] & (first >= kept[:, None])
     second = stream.integers(sizes[:, None], size=(len(sizes), query))
     while len(taken := np.argwhere((second[:, :, None] == first[:, None, :]).any(2) & (sizes[:, None] > 1))):
-        row, place = taken.T
-        second[row, place] = stream.integers(sizes[row])
+        row, column = taken.T
+        second[row, column] = stream.integers(sizes[row])
     return np.concatenate([first, second], axis=1)

@@ -38,28 +38,28 @@ class FarthestFirst:
         classes: (pool,); rows of a chosen class are excluded. soft: draw from `stream`, uniformly among the free rows
         at or above this quantile of their distances.
         """
-        nearest, found = np.full(len(self.rows), np.inf), np.empty(len(self.rows))
+        nearest, squared = np.full(len(self.rows), np.inf), np.empty(len(self.rows))
         barred = np.zeros(len(self.rows))
         selected, radius = np.empty(count, dtype=np.int64), np.empty(count)
         pick = start
         for turn in range(count):
             selected[turn] = pick
-            np.dot(self.rows, self.rows[pick] * -2, out=found)  # |x - c|^2 = |x|^2 - 2 x c + |c|^2
-            found += self.squares
-            found += self.squares[pick]
-            np.minimum(nearest, found, out=nearest)
+            np.dot(self.rows, self.rows[pick] * -2, out=squared)  # |x - c|^2 = |x|^2 - 2 x c + |c|^2
+            squared += self.squares
+            squared += self.squares[pick]
+            np.minimum(nearest, squared, out=nearest)
             np.maximum(nearest, 0, out=nearest)
             radius[turn] = nearest.max()
             barred[pick if classes is None else classes == classes[pick]] = -np.inf
-            np.add(nearest, barred, out=found)
-            pick = int(found.argmax()) if not soft or turn + 1 == count else _softly(found, soft, stream)
+            np.add(nearest, barred, out=squared)
+            pick = int(squared.argmax()) if not soft or turn + 1 == count else _softly(squared, soft, stream)
         return selected, np.sqrt(radius)
 
 
-def _softly(found: np.ndarray, soft: float, stream: np.random.Generator | None) -> int:
+def _softly(squared: np.ndarray, soft: float, stream: np.random.Generator | None) -> int:
     assert stream is not None
-    free = np.flatnonzero(np.isfinite(found))
-    distances = np.sqrt(found[free])
+    free = np.flatnonzero(np.isfinite(squared))
+    distances = np.sqrt(squared[free])
     return int(stream.choice(free[distances >= np.quantile(distances, soft)]))
 
 

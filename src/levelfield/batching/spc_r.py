@@ -55,8 +55,10 @@ class RandomWithPair(Batching):
     def promise(self) -> Promise:
         if self.replace:
             return super().promise()  # the last image may be its own partner
-        found = Promise.of_images(self._groups.sizes, self.batch_size)
-        return found._replace(together=max(2, found.together), most_classes=min(self.batch_size - 1, len(self._groups)))
+        promise = Promise.of_images(self._groups.sizes, self.batch_size)
+        return promise._replace(
+            together=max(2, promise.together), most_classes=min(self.batch_size - 1, len(self._groups))
+        )
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         """Draw classes first: given the classes, the images of each are equally likely in both ways of drawing."""
