@@ -247,8 +247,8 @@ class Method(nn.Module):
     @property
     def proxies(self) -> nn.Parameter | None:
         """Class vectors of the objective: one row per class, or several centres per class; None without."""
-        found: nn.Parameter | None = getattr(self.objective, "class_vectors", None)
-        return found
+        vectors: nn.Parameter | None = getattr(self.objective, "class_vectors", None)
+        return vectors
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
@@ -325,9 +325,9 @@ def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:
         return None
     from levelfield.methods.refine.choice import Refinement  # imports clusterings only if needed
 
-    found = Refinement.of(setting)
-    found.check(objective)
-    return found
+    refinement = Refinement.of(setting)
+    refinement.check(objective)
+    return refinement
 
 
 @dataclass(frozen=True)

@@ -159,17 +159,17 @@ def published_rates(objective: str, settings: Mapping[str, Any]) -> dict[str, Pu
     if objective not in objectives.names():
         return {}
     facts, preset = objectives.describe(objective), settings.get("preset")
-    given = {} if preset is None else preset_settings(objective, preset)
+    preset_values = {} if preset is None else preset_settings(objective, preset)
     preset_rate = None if preset is None else preset_lr(objective, preset)
-    found = {}
+    rates = {}
     for name, usual in facts.defaults.items():
         if not name.endswith("_lr_multiplier") or name in settings:
             continue
-        of_preset = name in given and (preset_rate is not None or given[name] == 1)
-        multiplier, lr = (given[name], preset_rate) if of_preset else (usual, facts.published_lr)
+        of_preset = name in preset_values and (preset_rate is not None or preset_values[name] == 1)
+        multiplier, lr = (preset_values[name], preset_rate) if of_preset else (usual, facts.published_lr)
         if lr is not None and multiplier != 1:
-            found[name] = PublishedRate(float(multiplier), lr)
-    return found
+            rates[name] = PublishedRate(float(multiplier), lr)
+    return rates
 
 
 def multipliers(objective: str, settings: Mapping[str, Any], lr: float) -> dict[str, float]:

@@ -253,10 +253,10 @@ def point_of(what: str) -> Point:
 
 def done_by(measured: _Measured, conditions: _Conditions, *, declared: bool) -> dict[str, Any]:
     """Values that a run used, by name: of the points that a method must declare, or of those that are not declared."""
-    found: dict[str, Any] = {}
+    used_values: dict[str, Any] = {}
     for point in POINTS:
         if (point.declared != "never") is declared:
             value = point.done(measured, conditions)
             values = {f"_{group}": one for group, one in value.items()} if isinstance(value, Mapping) else {"": value}
-            found |= {point.name + group: one for group, one in values.items() if one is not None}
-    return found
+            used_values |= {point.name + group: one for group, one in values.items() if one is not None}
+    return used_values

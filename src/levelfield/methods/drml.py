@@ -92,11 +92,11 @@ class Drml(Method):
         common, own = _mapping("settings", settings), _mapping("final_settings", final_settings)
 
         def wrapped(size: int, chosen: Mapping[str, Any], *, normal: bool) -> Objective:
-            made = objectives.create(objective, num_classes=num_classes, dim=size, generator=generator, **chosen)
-            _check_wrapped(objective, made)
+            inner = objectives.create(objective, num_classes=num_classes, dim=size, generator=generator, **chosen)
+            _check_wrapped(objective, inner)
             if "proxy_init" not in chosen:
-                _start(made, normal=normal, generator=generator)
-            return made
+                _start(inner, normal=normal, generator=generator)
+            return inner
 
         parts = [wrapped(dim // branches, common, normal=True) for _ in range(branches)]
         super().__init__(
@@ -149,16 +149,16 @@ class Drml(Method):
 
     def branch_losses(self, steps: Steps, labels: Tensor, generator: torch.Generator) -> list[Tensor]:
         """The unweighted wrapped loss of each branch on the nodes of its images."""
-        found = []
+        losses = []
         for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
             fewest = 1 if objective.facts.least == (1, 1) else 2
             if len(classes) < fewest:
-                found.append(_zero(objective, nodes))
+                losses.append(_zero(objective, nodes))
             elif _few(nodes, objective.class_vectors):
-                found.append(sum_of(objective.terms(nodes, classes, generator=generator)))
+                losses.append(sum_of(objective.terms(nodes, classes, generator=generator)))
             else:
-                found.append(objective(nodes, classes, generator=generator))
-        return found
+                losses.append(objective(nodes, classes, generator=generator))
+        return losses
 
     def groups(self) -> list[Group]:
         """Parameter groups of the final loss, and those of the branches by kind."""

@@ -26,13 +26,13 @@ def nested_dims(setting: Any, dim: int) -> tuple[int, ...]:
     numbers = setting if isinstance(setting, list | tuple) else None
     if not numbers or not all(isinstance(k, int) and not isinstance(k, bool) and k >= 1 for k in numbers):
         raise BadSpecification(f"matryoshka: {setting!r}; expected a list of sizes such as [16, 32, {max(dim, 33)}].")
-    found = tuple(sorted(set(numbers)))
-    if found[-1] != dim:
+    dims = tuple(sorted(set(numbers)))
+    if dims[-1] != dim:
         raise BadSpecification(
-            f"matryoshka: the largest size is {found[-1]}, but embeddings have {dim} numbers: the largest must be {dim}"
-            + (", since no loss would train the numbers after it." if found[-1] < dim else ".")
+            f"matryoshka: the largest size is {dims[-1]}, but embeddings have {dim} numbers: the largest must be {dim}"
+            + (", since no loss would train the numbers after it." if dims[-1] < dim else ".")
         )
-    return found
+    return dims
 
 
 class Matryoshka(Method):
@@ -58,20 +58,20 @@ class Matryoshka(Method):
 
     def losses(self, rows: Tensor, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The losses by size, each divided by the number of sizes: their sum is the mean."""
-        found = {}
+        losses = {}
         for k, objective in self._each():
             part, more = rows[:, :k], {}
             if isinstance(objective, Objective):
                 more = {"roles": self.used_roles(batch.roles) or None, "generator": generator}
-            found[f"first {k}"] = objective(part, batch.labels, **more) / len(self._sizes)
-        return found
+            losses[f"first {k}"] = objective(part, batch.labels, **more) / len(self._sizes)
+        return losses
 
     def groups(self) -> list[Group]:
         """Own parameters of the whole rows under their usual names, those of smaller sizes with their size."""
-        found = super().groups()
+        groups = super().groups()
         for k, objective in zip(self._sizes, self.smaller, strict=False):
-            found += [replace(group, name=f"{group.name}_first_{k}") for group in own_groups(objective)]
-        return found
+            groups += [replace(group, name=f"{group.name}_first_{k}") for group in own_groups(objective)]
+        return groups
 
     def start_from(self, start: StartRows) -> None:
         super().start_from(start)

@@ -132,12 +132,12 @@ class Mixup:
 
     def draw(self, count: int, depths: Sequence[str], generator: torch.Generator) -> tuple[float, Tensor, str]:
         """Draw the share, the partner of each of `count` rows, and the layer, once for the whole batch."""
-        uniform, place = torch.rand(2, generator=generator, dtype=torch.float64, device=generator.device).tolist()
+        uniform, fraction = torch.rand(2, generator=generator, dtype=torch.float64, device=generator.device).tolist()
         partner = torch.randperm(count, generator=generator, device=generator.device)
         from scipy.special import betaincinv
 
         share = float(betaincinv(self.alpha, self.alpha, uniform))
-        return share, partner, depths[int(place * len(depths))]
+        return share, partner, depths[int(fraction * len(depths))]
 
 
 class Mixed(Method):
@@ -185,16 +185,16 @@ class Mixed(Method):
     ) -> dict[str, Tensor]:
         """The loss of mixed rows (b, d): `own` classes, and those of their `partners`."""
         objective: Any = self.objective
-        found: dict[str, Tensor] = {}
+        terms: dict[str, Tensor] = {}
         self._active = []
         both = entries(on_host(labels), on_host(others), share)
         for name, classes, entry in zip(("own", "partners"), (labels, others), both, strict=True):
             if name == "partners" and not entry.weights.any():
                 break  # no row is mixed with another class: the plain loss
             weights = None if (entry.weights == 1).all() else to_device(entry.weights, labels.device)
-            found[name] = objective(rows, classes, weights=weights, generator=generator)
+            terms[name] = objective(rows, classes, weights=weights, generator=generator)
             self._active.append(super().active())
-        return found
+        return terms
 
     def active(self) -> Tensor | int | None:
         return total_of(self._active)

@@ -41,8 +41,8 @@ def feature_huber(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Te
     >>> feature_huber(torch.tensor([[0.0, 0.0]]), torch.tensor([[1.0, 3.0]]))
     tensor(1.5000)
     """
-    found = functional.huber_loss(working(student), working(teacher.detach()), reduction="sum", delta=delta)
-    return found / max(1, student.numel())
+    total = functional.huber_loss(working(student), working(teacher.detach()), reduction="sum", delta=delta)
+    return total / max(1, student.numel())
 
 
 def rkd_distance(student: Tensor, teacher: Tensor, *, delta: float = 1.0) -> Tensor:
@@ -113,13 +113,13 @@ class Lesson:
                 f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
             )
         check_settings("setting 'student'", setting, cls)
-        found = cls(str(setting["teacher"]), **{key: value for key, value in setting.items() if key != "teacher"})
+        lesson = cls(str(setting["teacher"]), **{key: value for key, value in setting.items() if key != "teacher"})
         for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
-            if name in setting and found.form not in forms:
+            if name in setting and lesson.form not in forms:
                 raise BadSpecification(
-                    f"'{name}' of 'student' does not apply to form '{found.form}', only to '{forms[0]}'."
+                    f"'{name}' of 'student' does not apply to form '{lesson.form}', only to '{forms[0]}'."
                 )
-        return found
+        return lesson
 
     @property
     def wants(self) -> str:
@@ -215,10 +215,10 @@ def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:
     >>> class_logits(objectives.create("softmax", num_classes=3, dim=4), torch.zeros(2, 4)).shape
     torch.Size([2, 3])
     """
-    found = objective.logits(rows) if isinstance(objective, Objective) else None
-    if found is None:
+    logits = objective.logits(rows) if isinstance(objective, Objective) else None
+    if logits is None:
         raise BadSpecification(
             f"'distill' needs class logits, but {type(objective).__name__} has none. Use softmax, normalized_softmax, "
             "cosface, arcface or message_passing with its auxiliary loss; or use form 'imitate' or 'relational'."
         )
-    return found
+    return logits

@@ -35,8 +35,8 @@ def kth(allowed: Tensor, rank: Tensor) -> Tensor:
     tensor([2, 1])
     """
     running = allowed.cumsum(1, dtype=torch.int32)
-    place = torch.searchsorted(running, (rank + 1).to(torch.int32)[:, None]).squeeze(1)
-    return place.clamp_max(allowed.shape[1] - 1)
+    column = torch.searchsorted(running, (rank + 1).to(torch.int32)[:, None]).squeeze(1)
+    return column.clamp_max(allowed.shape[1] - 1)
 
 
 def draw_uniform(allowed: Tensor, generator: torch.Generator) -> Tensor:
@@ -66,9 +66,9 @@ def negative_at(table: ClassTable, uniform: Tensor) -> Tensor:
     tensor([1, 0, 3, 2])
     """
     class_size = table.counts + 1
-    place = (uniform * (len(table.order) - class_size)).long()
-    place += class_size * (place >= table.start)
-    return table.order.index_select(0, place.clamp_max_(len(table.order) - 1))
+    position = (uniform * (len(table.order) - class_size)).long()
+    position += class_size * (position >= table.start)
+    return table.order.index_select(0, position.clamp_max_(len(table.order) - 1))
 
 
 def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:

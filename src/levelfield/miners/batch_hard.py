@@ -40,8 +40,8 @@ class BatchHard(BaseMiner):
             return no_triplets(labels)
         table, distance = class_table(labels, len(geometry.rows)), geometry.distance.detach()
         # argmax and argmin return the first of ties, and a NaN distance wins, so that it shows in the loss
-        place = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
-        farthest_positive = table.others.gather(1, place[:, None]).squeeze(1)
+        column = torch.where(table.valid, distance.gather(1, table.others), -torch.inf).argmax(1)
+        farthest_positive = table.others.gather(1, column[:, None]).squeeze(1)
         nearest_negative = hide_(distance.clone(), table, torch.inf).argmin(1)
         return one_each(table, farthest_positive, nearest_negative)
 

@@ -88,7 +88,7 @@ def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator)
 
 def _first_occurrences(numbers: Tensor) -> Tensor:
     """`numbers` without repeats, in the order of their first occurrence."""
-    ordered, place = numbers.sort(stable=True)
+    ordered, order = numbers.sort(stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]
-    return numbers[place[first].sort().values]
+    return numbers[order[first].sort().values]

@@ -129,8 +129,8 @@ def _closest(distance: Tensor, labels: Tensor) -> Tensor:
     last = ordered.gather(1, (count - 1).clamp_min(0))
     farthest = torch.searchsorted(ordered, last)
     beyond = torch.searchsorted(ordered, distance.contiguous(), right=True)
-    place = torch.where(beyond < count, beyond, farthest)
+    rank = torch.where(beyond < count, beyond, farthest)
     on_cpu = class_masks(on_host(labels), len(distance))
     pairs = to_device((on_cpu[0] & on_cpu[1].any(1, keepdim=True)).nonzero(), labels.device)
     anchor, other = pairs.T
-    return torch.column_stack((pairs, index[anchor, place[anchor, other]]))
+    return torch.column_stack((pairs, index[anchor, rank[anchor, other]]))

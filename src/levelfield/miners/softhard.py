@@ -40,8 +40,8 @@ class Softhard(BaseMiner):
         farthest_positive = torch.where(table.valid, near, -torch.inf).amax(1, keepdim=True)
         nearest_negative = hide_(distance.clone(), table, torch.inf).amin(1, keepdim=True)
         hard = table.valid & (near > nearest_negative)
-        place = draw_uniform(torch.where(hard.any(1, keepdim=True), hard, table.valid), generator)
-        chosen_p = table.others.gather(1, place[:, None]).squeeze(1)
+        column = draw_uniform(torch.where(hard.any(1, keepdim=True), hard, table.valid), generator)
+        chosen_p = table.others.gather(1, column[:, None]).squeeze(1)
         return one_each(table, chosen_p, draw_negative_between(distance, table, None, farthest_positive, generator))
 
     def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:

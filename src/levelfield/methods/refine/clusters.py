@@ -27,8 +27,8 @@ def ward(rows: Array, *, clusters: Count = _CLUSTERS, seed: int = 0) -> Array:
     """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; deterministic."""
     from sklearn.cluster import AgglomerativeClustering
 
-    found: Array = AgglomerativeClustering(_at_most(clusters, rows), linkage="ward").fit_predict(rows)
-    return found
+    labels: Array = AgglomerativeClustering(_at_most(clusters, rows), linkage="ward").fit_predict(rows)
+    return labels
 
 
 @checked
@@ -39,7 +39,7 @@ def spectral(rows: Array, *, clusters: Count = _CLUSTERS, neighbours: Count = 10
     near, count = min(neighbours, len(rows)), _at_most(clusters, rows)
     if count == len(rows):  # one cluster per row, which the eigensolver does not support
         return np.arange(count)
-    made = SpectralClustering(
+    clustering = SpectralClustering(
         count,
         affinity="nearest_neighbors",
         n_neighbors=near,
@@ -48,8 +48,8 @@ def spectral(rows: Array, *, clusters: Count = _CLUSTERS, neighbours: Count = 10
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Graph is not fully connected")  # its components are clusters too
-        found: Array = made.fit_predict(rows)
-    return found
+        labels: Array = clustering.fit_predict(rows)
+    return labels
 
 
 @checked
@@ -57,11 +57,11 @@ def birch(rows: Array, *, clusters: Count = _CLUSTERS, threshold: Positive = 0.5
     """BIRCH; with a larger `threshold` (default: scikit-learn's) there may be fewer clusters than requested."""
     from sklearn.cluster import Birch
 
-    made = Birch(n_clusters=_at_most(clusters, rows), threshold=threshold)
+    clustering = Birch(n_clusters=_at_most(clusters, rows), threshold=threshold)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Number of subclusters found")  # see the docstring
-        found: Array = made.fit_predict(rows)
-    return found
+        labels: Array = clustering.fit_predict(rows)
+    return labels
 
 
 @checked
@@ -71,8 +71,8 @@ def dbscan(
     """DBSCAN. `noise`: rows without a cluster form one cluster, as in the released code, or one each."""
     from sklearn.cluster import DBSCAN
 
-    made = DBSCAN(eps=eps, min_samples=min_samples)
-    return without_noise(made.fit_predict(rows), noise)
+    clustering = DBSCAN(eps=eps, min_samples=min_samples)
+    return without_noise(clustering.fit_predict(rows), noise)
 
 
 @checked
@@ -83,10 +83,10 @@ def optics(
     from sklearn.cluster import OPTICS
 
     least = min(max(2, min_samples), len(rows))
-    made = OPTICS(min_samples=least, max_eps=eps, eps=eps, cluster_method="dbscan")
+    clustering = OPTICS(min_samples=least, max_eps=eps, eps=eps, cluster_method="dbscan")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="All reachability values are inf")  # all rows are noise
-        return without_noise(made.fit_predict(rows), noise)
+        return without_noise(clustering.fit_predict(rows), noise)
 
 
 @checked

@@ -49,13 +49,13 @@ def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
     >>> nearest_lists(np.array([[0.0], [1.0], [2.0]]), 1).ravel()
     array([1, 0, 1])
     """
-    found = np.empty((len(rows), k), np.int64)
+    lists = np.empty((len(rows), k), np.int64)
     inputs = searched(rows, gallery)
     for queries, values in similarity_blocks(inputs, distance="euclidean") if k else ():
         if gallery is None:
             values[torch.arange(len(queries)), torch.from_numpy(queries)] = -torch.inf
-        found[queries] = largest(values, k).numpy()
-    return found
+        lists[queries] = largest(values, k).numpy()
+    return lists
 
 
 def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
@@ -66,12 +66,12 @@ def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
     ((3, 2), [0, 1, 2, 3])
     """
     drawn = numpy_stream(seed, "refine", "chunks")
-    found = []
+    chunks = []
     for label in np.unique(labels):
         members = drawn.permutation(np.flatnonzero(labels == label))
         again = drawn.choice(members, -len(members) % size)
-        found.append(np.concatenate((members, again)).reshape(-1, size))
-    return np.concatenate(found)
+        chunks.append(np.concatenate((members, again)).reshape(-1, size))
+    return np.concatenate(chunks)
 
 
 def dealt(chunks: Array, at_once: int, *, seed: int) -> Array:
@@ -121,8 +121,8 @@ def reciprocal_groups(
     nearest queries of g, and expansions stay within the gallery. The first column of `members` then indexes queries,
     the others gallery rows. Memory: O(n k) and a few rows of the distance matrix.
 
-    >>> found = reciprocal_groups(np.array([[0.0], [1.0], [1.5], [9.0]]), k=1, size=2)
-    >>> found.members.tolist(), found.reciprocal_size.tolist()
+    >>> reciprocal = reciprocal_groups(np.array([[0.0], [1.0], [1.5], [9.0]]), k=1, size=2)
+    >>> reciprocal.members.tolist(), reciprocal.reciprocal_size.tolist()
     ([[0, 1], [1, 2], [2, 1], [3, 2]], [1, 2, 2, 1])
     """
     there = len(rows) if gallery is None else len(gallery) + 1
@@ -157,13 +157,13 @@ def _with_itself(rows: Array, k: int) -> Array:
 
 def _mutual(lists: Array, back: Array) -> Tensor:
     """For every entry g of the list of q, whether q is in back[g]."""
-    found = np.empty(lists.shape, dtype=bool)
+    mask = np.empty(lists.shape, dtype=bool)
     step = max(1, _ENTRIES // (lists.shape[1] * back.shape[1]))
     for start in range(0, len(lists), step):
         part = slice(start, start + step)
         asked = np.arange(start, start + len(lists[part]))
-        found[part] = (back[lists[part]] == asked[:, None, None]).any(axis=2)
-    return torch.from_numpy(found)
+        mask[part] = (back[lists[part]] == asked[:, None, None]).any(axis=2)
+    return torch.from_numpy(mask)
 
 
 def _expanded(
@@ -178,8 +178,8 @@ def _expanded(
     shared = (inside.gather(1, offered.flatten(1)).view_as(offered) & valid).sum(2)
     needed = alpha * valid.sum(2).double()
     joins = stays & (shared > needed if strict else shared >= needed)
-    query, place, half = (valid & joins[:, :, None]).nonzero(as_tuple=True)
-    inside[query, offered[query, place, half]] = True
+    query, entry, half = (valid & joins[:, :, None]).nonzero(as_tuple=True)
+    inside[query, offered[query, entry, half]] = True
     return inside
 
 

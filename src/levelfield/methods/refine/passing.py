@@ -106,8 +106,8 @@ def refine(
         )
     others = finite_rows(gallery, "gallery", None)
     check_refinement(by, settings)
-    found = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
-    return refined_rows(objective, rows, others, found.groups, progress=progress)
+    reciprocal = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
+    return refined_rows(objective, rows, others, reciprocal.groups, progress=progress)
 
 
 def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
@@ -142,23 +142,23 @@ def refined_rows(
     Memory: the result and a few groups at a time.
     """
     device = next(objective.parameters()).device
-    places = groups.members[:, groups.kept]
-    _, first = np.unique(places, return_index=True)
+    kept_rows = groups.members[:, groups.kept]
+    _, first = np.unique(kept_rows, return_index=True)
     if len(first) != len(rows):
         raise BadInput(f"The groups contain {len(first)} of {len(rows)} rows; each row must be in at least one group.")
-    wanted = np.isin(np.arange(places.size), first).reshape(places.shape)
+    wanted = np.isin(np.arange(kept_rows.size), first).reshape(kept_rows.shape)
     result: Array | None = None
-    stage = progress.stage("refining", len(places))
-    for some in np.array_split(np.arange(len(places)), max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)):
+    stage = progress.stage("refining", len(kept_rows))
+    for some in np.array_split(np.arange(len(kept_rows)), max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)):
         members = groups.members[some]
         if gallery is None:
-            given = rows[members]
+            inputs = rows[members]
         else:  # the first member is a query, the others are gallery rows
-            given = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
-        found = objective.refine(torch.from_numpy(given).to(device), groups.kept).cpu().numpy()
+            inputs = np.concatenate((rows[members[:, :1]], gallery[members[:, 1:]]), axis=1)
+        refined = objective.refine(torch.from_numpy(inputs).to(device), groups.kept).cpu().numpy()
         if result is None:
-            result = np.empty((len(rows), found.shape[2]), found.dtype)
-        result[places[some][wanted[some]]] = found[wanted[some]]
+            result = np.empty((len(rows), refined.shape[2]), refined.dtype)
+        result[kept_rows[some][wanted[some]]] = refined[wanted[some]]
         stage.advance(len(some))
     assert result is not None
     return result
