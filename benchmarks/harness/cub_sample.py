@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.sources.cub import FACTS
 
 TRAINING = (10, 10, *(2,) * 10)  # photographs of each class
@@ -15,11 +15,11 @@ _FIRST_TEST_CLASS = 101
 
 def draw_sample(root: Path, folder: Path) -> Path:
     """The first photographs of the first classes of either half, below `folder`; the new root."""
-    place, to = Place("cub", FACTS, root), folder / "CUB_200_2011"
+    dataset, to = DatasetFolder("cub", FACTS, root), folder / "CUB_200_2011"
     if to.exists():
         return to
-    lists = {name: _rows(place.need(name)) for name in ("images.txt", "image_class_labels.txt", "classes.txt")}
-    images, kept, labels = place.need("images"), _kept(lists["image_class_labels.txt"]), set[str]()
+    lists = {name: _rows(dataset.need(name)) for name in ("images.txt", "image_class_labels.txt", "classes.txt")}
+    images, kept, labels = dataset.need("images"), _kept(lists["image_class_labels.txt"]), set[str]()
     to.mkdir(parents=True)
     for number, path in lists["images.txt"]:
         if number in kept:

@@ -15,7 +15,7 @@ from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.files.images import is_image_name, names_below
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.errors import BadInput, unknown
 from levelfield.wording import first_few, plural
 
@@ -58,10 +58,10 @@ class Reading:
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
     annotations: tuple[Path, ...]
-    place: Place
+    dataset: DatasetFolder
 
 
-Reader = Callable[[Place], Listing]
+Reader = Callable[[DatasetFolder], Listing]
 _READERS: dict[str, Reader] = {}
 
 
@@ -94,28 +94,28 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
     """Read `name` below `root` and compare it with `facts` (by default the official counts)."""
     if name not in names():
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
-    place = Place(name, facts or describe(name), root)
-    listing = _READERS[name](place)
+    dataset = DatasetFolder(name, facts or describe(name), root)
+    listing = _READERS[name](dataset)
     there = {file for folder in listing.folders for file in names_below(folder) if is_image_name(file)}
     listed = [str(row.file) for row in listing.rows]
     rows = [row for row, file in zip(listing.rows, listed, strict=True) if file in there]
     missing = [file for file in listed if file not in there]
     if not rows:
-        where = " or ".join(map(str, listing.folders)) or str(place.root)
-        raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {place.source}")
-    catalog = _catalog(place, listing, rows)
+        where = " or ".join(map(str, listing.folders)) or str(dataset.root)
+        raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {dataset.source}")
+    catalog = _catalog(dataset, listing, rows)
     strange = sorted(there.difference(listed))
     remarks = [*listing.notes, *lone_note(catalog)]
     if strange:
         remarks.append(
             f"{plural(len(strange), 'image file is', 'image files are')} not in any list: {first_few(strange)}."
         )
-    problems = _differences(place.facts, listing, rows)
+    problems = _differences(dataset.facts, listing, rows)
     if missing:
         problems.append(
             f"{plural(len(missing), 'listed image has', 'listed images have')} no file: {first_few(missing)}"
         )
-    return Reading(catalog, tuple(problems), tuple(remarks), listing.annotations, place)
+    return Reading(catalog, tuple(problems), tuple(remarks), listing.annotations, dataset)
 
 
 def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
@@ -123,44 +123,44 @@ def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
     if reading.problems and not allow_incomplete:
         details = "\n".join(f"  {problem}" for problem in reading.problems)
         raise BadInput(
-            f"The dataset '{reading.place.name}' in {reading.place.root} is not the official one:\n{details}\n"
+            f"The dataset '{reading.dataset.name}' in {reading.dataset.root} is not the official one:\n{details}\n"
             "To continue with the images that are there, set allow_incomplete: true (on the command line: "
-            f"data.allow_incomplete=true). {reading.place.source}"
+            f"data.allow_incomplete=true). {reading.dataset.source}"
         )
     return reading.catalog.with_notes(
         *(f"Not the official dataset: {problem}." for problem in reading.problems), *reading.remarks
     )
 
 
-def _catalog(place: Place, listing: Listing, rows: list[Row]) -> Catalog:
+def _catalog(dataset: DatasetFolder, listing: Listing, rows: list[Row]) -> Catalog:
     used = {row.class_id for row in rows}
     ids = [class_id for class_id in listing.class_names if class_id in used]
     number = {class_id: position for position, class_id in enumerate(ids)}
     nameless = used.difference(number)
     if nameless:
         raise BadInput(
-            f"The class {min(nameless, key=str)} in the labels of '{place.name}' has no name: the files in "
-            f"{place.root} do not match each other. {place.source}"
+            f"The class {min(nameless, key=str)} in the labels of '{dataset.name}' has no name: the files in "
+            f"{dataset.root} do not match each other. {dataset.source}"
         )
     groups = None
     if listing.groups is not None:
         of_group: dict[str, int] = {}
         groups = np.array([of_group.setdefault(listing.groups[class_id], len(of_group)) for class_id in ids])
     return Catalog(
-        name=place.name,
+        name=dataset.name,
         paths=tuple(row.file for row in rows),
         labels=np.array([number[row.class_id] for row in rows]),
         class_names=tuple(listing.class_names[class_id] for class_id in ids),
         class_ids=tuple(ids),
         groups=groups,
-        roles=tuple(row.part for row in rows) if set(_ROLES) <= set(place.facts.parts) else None,
+        roles=tuple(row.part for row in rows) if set(_ROLES) <= set(dataset.facts.parts) else None,
         split=tuple("test" if row.part in _ROLES else row.part for row in rows),
     )
 
 
 def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list[str]:
-    """Expected and found counts: rows of the files, then images and classes of the parts."""
-    found = [
+    """Differences between expected and actual counts: rows of the files, then images and classes of the parts."""
+    differences = [
         _difference(file, facts.lines[file], lines, "rows")
         for file, lines in listing.lines.items()
         if file in facts.lines
@@ -168,10 +168,10 @@ def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list
     images = Counter(row.part for row in rows)
     classes = Counter(part for part, _ in {(row.part, row.class_id) for row in rows})
     for part, (expected_images, expected_classes) in facts.parts.items():
-        found.append(_difference(part, expected_images, images[part], "images"))
-        found.append(_difference(part, expected_classes, classes[part], "classes"))
-    return [text for text in found if text]
+        differences.append(_difference(part, expected_images, images[part], "images"))
+        differences.append(_difference(part, expected_classes, classes[part], "classes"))
+    return [text for text in differences if text]
 
 
-def _difference(where: str, expected: int, found: int, what: str) -> str:
-    return "" if expected == found else f"{where}: {expected:,} {what} expected, {found:,} found"
+def _difference(where: str, expected: int, actual: int, what: str) -> str:
+    return "" if expected == actual else f"{where}: {expected:,} {what} expected, {actual:,} found"

@@ -49,7 +49,7 @@ def verify(
 
 
 def _numbers(reading: official.Reading) -> list[Finding]:
-    facts = reading.place.facts
+    facts = reading.dataset.facts
     findings = [Finding("problem", f"{problem}.") for problem in reading.problems]
     if not findings:
         parts = "; ".join(

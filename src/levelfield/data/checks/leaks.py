@@ -84,15 +84,15 @@ class Leaks:
             first = "No class is in both parts."
         part = f"of {self.test:,} test images"
         equal = plural(len(self.identical), f"{part} is", f"{part} are")
-        found = [first, f"{equal} in the training part too, byte for byte."]
+        findings = [first, f"{equal} in the training part too, byte for byte."]
         if self.near is not None:
             alike = plural(
                 len(self.near),
                 f"{part} looks like a training image; please check it.",
                 f"{part} look like a training image; please check them.",
             )
-            found.append(alike)
-        return found
+            findings.append(alike)
+        return findings
 
     @property
     def _both(self) -> str:
@@ -114,8 +114,8 @@ class Leaks:
         sentences = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
         nothing = "No file is" if self.closed else "No class and no file is"
         one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
-        found = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
-        sentences.append(f"{found} on both sides of the split.")
+        subject = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
+        sentences.append(f"{subject} on both sides of the split.")
         if self.near is not None:
             alike = plural(len(self.near), "test image looks", "test images look")
             sentences.append(f"{alike if self.near else 'No test image looks'} like a training image.")
@@ -124,10 +124,10 @@ class Leaks:
     def as_data(self) -> dict[str, Any]:
         """Everything as plain data, paths as text."""
         pairs = {
-            name: found
-            if found is None
-            else [{**asdict(pair), "train": str(pair.train), "test": str(pair.test)} for pair in found]
-            for name, found in (("identical", self.identical), ("near", self.near))
+            name: crossings
+            if crossings is None
+            else [{**asdict(pair), "train": str(pair.train), "test": str(pair.test)} for pair in crossings]
+            for name, crossings in (("identical", self.identical), ("near", self.near))
         }
         return {
             "classes": list(self.classes),
@@ -246,21 +246,21 @@ def nearest_within(rows: np.ndarray, columns: np.ndarray, radius: int) -> tuple[
     Computed in blocks of products of -1 and 1: memory is 32 MB for any number of images.
 
     >>> a = np.zeros((2, 64), dtype=bool); b = a.copy(); b[1, :3] = True; a[1] = True
-    >>> [found.tolist() for found in nearest_within(a, b, 4)]
+    >>> [part.tolist() for part in nearest_within(a, b, 4)]
     [[0], [0], [0]]
     """
     signs = (2.0 * columns - 1.0).astype(np.float32)
     best = np.full(len(rows), BITS + 1)
-    place = np.zeros(len(rows), dtype=np.int64)
+    nearest = np.zeros(len(rows), dtype=np.int64)
     for top in range(0, len(rows), _ROWS):
         block = (2.0 * rows[top : top + _ROWS] - 1.0).astype(np.float32)
         inside = slice(top, top + len(block))
         for left in range(0, len(columns), _COLUMNS):
             products = block @ signs[left : left + _COLUMNS].T
-            found = products.argmax(axis=1)
-            distance = ((BITS - products[np.arange(len(block)), found]) / 2).round().astype(np.int64)
+            column = products.argmax(axis=1)
+            distance = ((BITS - products[np.arange(len(block)), column]) / 2).round().astype(np.int64)
             closer = distance < best[inside]
             best[inside] = np.where(closer, distance, best[inside])
-            place[inside] = np.where(closer, left + found, place[inside])
+            nearest[inside] = np.where(closer, left + column, nearest[inside])
     kept = np.flatnonzero(best <= radius)
-    return kept, place[kept], best[kept]
+    return kept, nearest[kept], best[kept]

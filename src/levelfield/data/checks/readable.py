@@ -82,8 +82,8 @@ def lone_note(catalog: Catalog) -> tuple[str, ...]:
     if catalog.roles is not None:
         roles = np.array(catalog.roles)
         alone = ~np.isin(catalog.labels, catalog.labels[roles == "gallery"]) & (roles == "query")
-        found = plural(int(alone.sum()), "query has", "queries have")
-        return (f"{found} no image of its class in the gallery: a miss.",) if alone.any() else ()
+        subject = plural(int(alone.sum()), "query has", "queries have")
+        return (f"{subject} no image of its class in the gallery: a miss.",) if alone.any() else ()
     lone = [catalog.class_names[c] for c in np.flatnonzero(catalog.class_sizes == 1)]
     if not lone:
         return ()
@@ -167,13 +167,13 @@ class _Memory:
     """Records of one catalog's files. As a context manager it saves regularly, and at the end even after an error."""
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
-        self._places = [os.path.abspath(path) for path in catalog.paths]
-        ends = min(self._places, default=""), max(self._places, default="")  # their common prefix is that of all
+        self._paths = [os.path.abspath(path) for path in catalog.paths]
+        ends = min(self._paths, default=""), max(self._paths, default="")  # their common prefix is that of all
         home = os.path.commonpath([os.path.dirname(end) for end in ends])
         self._shelf = (cache or default_cache_folder()) / "seen"
         self._file = self._shelf / _hash(home).hex()
         self._settled = time.time_ns() - SETTLED
-        self._keys = [_key(place) for place in self._places]
+        self._keys = [_key(path) for path in self._paths]
         self._new: list[bytes] = []
         self._saved = time.monotonic()
 
@@ -183,15 +183,15 @@ class _Memory:
         if not len(stored):
             return [None] * len(self._keys)
         wanted = _rows([key or bytes(16) for key in self._keys])
-        place = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
-        known = (stored[place, 0] == wanted) & np.array([key is not None for key in self._keys])
-        text = stored[place, 1].tobytes().hex()
+        index = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
+        known = (stored[index, 0] == wanted) & np.array([key is not None for key in self._keys])
+        text = stored[index, 1].tobytes().hex()
         return [text[32 * k : 32 * k + 32] if is_known else None for k, is_known in enumerate(known)]
 
     def add(self, position: int, digest: str) -> None:
         """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""
         key = self._keys[position]
-        if key is not None and key == _key(self._places[position], before=self._settled):
+        if key is not None and key == _key(self._paths[position], before=self._settled):
             self._new += [key, bytes.fromhex(digest)]
         if time.monotonic() - self._saved > PAUSE:
             self._save()
@@ -230,15 +230,15 @@ def _verified(path: Path) -> str | LevelfieldError:
         return error
 
 
-def _key(place: str, *, before: int | None = None) -> bytes | None:
+def _key(path: str, *, before: int | None = None) -> bytes | None:
     """16 bytes that identify this state of the file; None if it does not exist or changed too recently."""
     try:
-        state = os.stat(place)
+        state = os.stat(path)
     except OSError:  # the error is reported when the file is opened
         return None
     if before is not None and state.st_mtime_ns >= before:
         return None
-    return _hash(f"{place}\0{state.st_size}\0{state.st_mtime_ns}")
+    return _hash(f"{path}\0{state.st_size}\0{state.st_mtime_ns}")
 
 
 def _hash(text: str) -> bytes:

@@ -31,8 +31,8 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
     """
     factor = 3.3 if sigma < 3.0 else 2.9 if sigma < 5.0 else 2.6
     width = int(max(factor * sigma, 5))
-    places = np.arange(width + (width % 2 == 0), dtype=np.float64)
-    weights = np.exp(-0.5 * ((places - places.mean()) / sigma) ** 2)
+    positions = np.arange(width + (width % 2 == 0), dtype=np.float64)
+    weights = np.exp(-0.5 * ((positions - positions.mean()) / sigma) ** 2)
     kernel: np.ndarray = weights / weights.sum()
     return kernel
 

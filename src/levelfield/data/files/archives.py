@@ -123,20 +123,20 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     if size > free:
         raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
     with damage_told(archive):
-        for place, content in files_of(archive, allowance):
+        for path, content in files_of(archive, allowance):
             try:
-                (target / place).parent.mkdir(parents=True, exist_ok=True)
-                with (target / place).open("wb") as file:
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                with (target / path).open("wb") as file:
                     shutil.copyfileobj(content, file)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
-                raise BadInput(f"{archive.name} contains '{place}' twice, as a file and as a folder.") from error
+                raise BadInput(f"{archive.name} contains '{path}' twice, as a file and as a folder.") from error
 
 
 def _first_folder(archive: Path) -> str | None:
     """The top folder of the first member."""
     allowance = Allowance.of_size(archive.stat().st_size, archive.name)
     with damage_told(archive):
-        return next((place.parts[0] for place, _ in files_of(archive, allowance)), None)
+        return next((path.parts[0] for path, _ in files_of(archive, allowance)), None)
 
 
 def _identity(archive: Path) -> str:
@@ -216,9 +216,9 @@ def _is_zip(archive: Path) -> bool:
 def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
-            place = _place(archive, info.filename)
+            path = _member_path(archive, info.filename)
             allowance.take(max(_BLOCK, info.file_size))
-            if info.filename.endswith(("/", "\\")) or not _visible(place):
+            if info.filename.endswith(("/", "\\")) or not _visible(path):
                 continue
             if info.flag_bits & _ENCRYPTED:
                 raise BadInput(
@@ -228,7 +228,7 @@ def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _no_file(archive, info.filename, "a link")
             with opened.open(info) as content:
-                yield place, content
+                yield path, content
 
 
 def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
@@ -240,8 +240,8 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
         # sequentially: listing the names of a compressed tar first would read it twice
         opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
         for member in opened:
-            place = _place(archive, member.name)
-            if member.isdir() or not _visible(place):
+            path = _member_path(archive, member.name)
+            if member.isdir() or not _visible(path):
                 continue
             if not member.isfile():
                 raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
@@ -249,7 +249,7 @@ def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
                 allowance.take(member.size)  # sparse files: holes are not in the archive
             content = opened.extractfile(member)
             assert content is not None  # a regular file
-            yield place, content
+            yield path, content
 
 
 class _Counted:
@@ -265,17 +265,17 @@ class _Counted:
         return content
 
 
-def _visible(place: PurePosixPath) -> bool:
+def _visible(path: PurePosixPath) -> bool:
     """Whether a member is neither a dot file nor in macOS's own folder."""
-    return bool(place.parts) and not place.name.startswith(".") and "__MACOSX" not in place.parts
+    return bool(path.parts) and not path.name.startswith(".") and "__MACOSX" not in path.parts
 
 
-def _place(archive: Path, name: str) -> PurePosixPath:
+def _member_path(archive: Path, name: str) -> PurePosixPath:
     """The path of a member; Windows programs separate folders by backslashes."""
-    place = PurePosixPath(name.replace("\\", "/"))
-    if place.is_absolute() or ".." in place.parts:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
         raise BadInput(f"{archive} contains '{name}', which points outside the target folder; the archive is refused.")
-    return place
+    return path
 
 
 def _no_file(archive: Path, name: str, what: str) -> BadInput:

@@ -65,9 +65,9 @@ def is_image(path: Path) -> bool:
     return is_image_name(path.name) and "__MACOSX" not in path.parts
 
 
-def is_image_name(place: str) -> bool:
+def is_image_name(path: str) -> bool:
     """Like `is_image`, for the last part of a path given as text."""
-    name = os.path.basename(place)
+    name = os.path.basename(path)
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
@@ -269,14 +269,14 @@ def names_below(top: Path) -> Iterator[str]:
         raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
 
     seen: set[Path] = set()
-    for place, folders, files in os.walk(top, followlinks=True, onerror=stop):
-        real = Path(place).resolve()
+    for folder, folders, files in os.walk(top, followlinks=True, onerror=stop):
+        real = Path(folder).resolve()
         if real in seen:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = [name for name in folders if not hidden(name) and not leads_up(Path(place, name))]
-        yield from (os.path.join(place, name) for name in files)
+        folders[:] = [name for name in folders if not hidden(name) and not leads_up(Path(folder, name))]
+        yield from (os.path.join(folder, name) for name in files)
 
 
 def leads_up(folder: Path) -> bool:

@@ -17,7 +17,7 @@ HEIGHT = 2  # folders above it
 VARIABLE = "LEVELFIELD_DATA"
 
 
-class Place:
+class DatasetFolder:
     """Finds the files of a dataset in folders or archives. Archives are unpacked only when needed."""
 
     def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
@@ -87,11 +87,11 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
         )
     folder = expanded(shelf)
     known = [folder / entry for entry in (*facts.folders, *facts.archives)]
-    match = next((place for place in known if place.exists()), None)
+    match = next((candidate for candidate in known if candidate.exists()), None)
     if match is None:
         raise MissingData(
             f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for "
-            f"{', '.join(place.name for place in known)}. {_page(facts)}"
+            f"{', '.join(candidate.name for candidate in known)}. {_page(facts)}"
         )
     # with several archives in one folder, use that folder
     return folder if match.is_file() else match
@@ -126,11 +126,11 @@ def hint(root: Path, wanted: tuple[str, ...], folders: tuple[str, ...], others: 
         if any((above / name).exists() for name in names):
             return f" It is in a folder above: give {above} as the root."
     held: dict[str, str] = {}
-    for place, entries in _below(root):
+    for folder, entries in _below(root):
         for name in sorted(names.intersection(entries)):
-            if place.name in folders:
-                return f" It is in {place}: give that folder as the root."
-            return f" Found {place / name} instead: move it back."
+            if folder.name in folders:
+                return f" It is in {folder}: give that folder as the root."
+            return f" Found {folder / name} instead: move it back."
         for other, files in others.items():
             if other not in held and (there := files.intersection(entries)):
                 held[other] = min(there)
@@ -140,9 +140,9 @@ def hint(root: Path, wanted: tuple[str, ...], folders: tuple[str, ...], others: 
 
 def _below(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Folders below the root with the names of what they hold."""
-    for place, folders, files in os.walk(root):
+    for parent, folders, files in os.walk(root):
         folders[:] = sorted(folder for folder in folders if not folder.startswith("."))[:WIDTH]
         entries = [*files, *folders]
-        if len(Path(place).relative_to(root).parts) >= DEPTH:
+        if len(Path(parent).relative_to(root).parts) >= DEPTH:
             folders.clear()
-        yield Path(place), entries
+        yield Path(parent), entries

@@ -30,10 +30,10 @@ def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
         )
     if np.bincount(catalog.labels[test]).max() < 2:
         raise BadInput(f"No class of '{catalog.name}' has two test images, so no query has a positive.")
-    given = np.flatnonzero(parts == "validation")
-    if validation and len(given):
+    validation_images = np.flatnonzero(parts == "validation")
+    if validation and len(validation_images):
         raise BadSpecification(f"'{catalog.name}' already defines its validation images: remove `validation`.")
     if validation:
         held_back = late(catalog.labels[train], validation)
-        train, given = train[~held_back], train[held_back]
-    return [with_roles(catalog, Fold("closed", train, given, test, closed=True))]
+        train, validation_images = train[~held_back], train[held_back]
+    return [with_roles(catalog, Fold("closed", train, validation_images, test, closed=True))]

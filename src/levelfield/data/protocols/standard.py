@@ -15,7 +15,7 @@ from levelfield.errors import BadSpecification
 )
 def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     train, test = halves(catalog, "standard")
-    given = given_validation(catalog)
-    if given and validation:
+    validation_classes = given_validation(catalog)
+    if validation_classes and validation:
         raise BadSpecification(f"'{catalog.name}' already defines its validation classes: remove `validation`.")
-    return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, given))]
+    return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, validation_classes))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import matlab, matlab_texts
 from levelfield.errors import BadInput
@@ -34,30 +34,30 @@ FACTS = DatasetFacts(
 
 
 @official("cars", FACTS)
-def cars(place: Place) -> Listing:
+def cars(dataset: DatasetFolder) -> Listing:
     """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat)."""
-    if place.find("devkit/cars_train_annos.mat") is not None:
-        return _devkit(place)
-    if place.find("cars_annos.mat") is not None:
-        return _one_archive(place)
+    if dataset.find("devkit/cars_train_annos.mat") is not None:
+        return _devkit(dataset)
+    if dataset.find("cars_annos.mat") is not None:
+        return _one_archive(dataset)
     raise BadInput(
-        f"{place.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
-        f"of 'cars'. {place.source}"
+        f"{dataset.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
+        f"of 'cars'. {dataset.source}"
     )
 
 
-def _devkit(place: Place) -> Listing:
+def _devkit(dataset: DatasetFolder) -> Listing:
     """Both folders together, because each official half contains every class. File names repeat in the two folders."""
-    meta, training = place.need("devkit/cars_meta.mat"), place.need("devkit/cars_train_annos.mat")
-    testing = place.find(_LABELLED, f"devkit/{_LABELLED}")
+    meta, training = dataset.need("devkit/cars_meta.mat"), dataset.need("devkit/cars_train_annos.mat")
+    testing = dataset.find(_LABELLED, f"devkit/{_LABELLED}")
     if testing is None:
         raise BadInput(
-            f"{place.root} has no {_LABELLED} (beside the devkit or in it). cars_test_annos.mat has no "
-            f"classes, so the split by classes cannot be made without it. {place.source}"
+            f"{dataset.root} has no {_LABELLED} (beside the devkit or in it). cars_test_annos.mat has no "
+            f"classes, so the split by classes cannot be made without it. {dataset.source}"
         )
     names = _names(meta)
     rows, lines, folders = [], {meta.name: len(names)}, []
-    for file, images in ((training, place.need("cars_train")), (testing, place.need("cars_test"))):
+    for file, images in ((training, dataset.need("cars_train")), (testing, dataset.need("cars_test"))):
         entries = matlab(file, "annotations", ("fname", "class"))
         rows += [_row(file, images / str(entry["fname"]), entry, names) for entry in entries]
         lines[file.name] = len(entries)
@@ -65,9 +65,9 @@ def _devkit(place: Place) -> Listing:
     return Listing(rows, names, tuple(folders), (meta, training, testing), lines)
 
 
-def _one_archive(place: Place) -> Listing:
+def _one_archive(dataset: DatasetFolder) -> Listing:
     """Fields are read by name: `class` is the sixth here and the fifth in the devkit."""
-    file, images = place.need("cars_annos.mat"), place.need("car_ims")
+    file, images = dataset.need("cars_annos.mat"), dataset.need("car_ims")
     names = _names(file)
     entries = matlab(file, "annotations", ("relative_im_path", "class"))
     rows = [_row(file, images.parent / str(entry["relative_im_path"]), entry, names) for entry in entries]

@@ -114,10 +114,10 @@ def _row(source: Path, line: int, row: list[str], columns: dict[str, int]) -> _R
     split = values.get("split", "").lower()
     if split and split not in _SPLITS:
         raise BadInput(f"{source}, line {line}: unknown split '{split}'; valid values are train, validation, test.")
-    place = expanded(values["path"])
+    path = expanded(values["path"])
     return _Row(
         line,
-        place if place.is_absolute() else source.parent / place,
+        path if path.is_absolute() else source.parent / path,
         values["label"],
         _SPLITS.get(split, ""),
         role,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import text_rows, whole
 from levelfield.errors import BadInput
@@ -33,21 +33,21 @@ FACTS = DatasetFacts(
 
 
 @official("cub", FACTS)
-def cub(place: Place) -> Listing:
+def cub(dataset: DatasetFolder) -> Listing:
     """Images in the order of `images.txt`, which is not alphabetical within a class."""
-    _refuse_2010(place)
-    listed, labelled = place.need("images.txt"), place.need("image_class_labels.txt")
-    named, images = place.need("classes.txt"), place.need("images")
+    _refuse_2010(dataset)
+    listed, labelled = dataset.need("images.txt"), dataset.need("image_class_labels.txt")
+    named, images = dataset.need("classes.txt"), dataset.need("images")
     files = {whole(listed, number): path for number, path in text_rows(listed, 2, last_takes_rest=True)}
     if len(files) == _IMAGES_OF_2010:
-        raise _of_2010(place)
+        raise _of_2010(dataset)
     labels = {whole(labelled, number): whole(labelled, label) for number, label in text_rows(labelled, 2)}
     names: dict[ClassId, str] = {whole(named, number): name for number, name in text_rows(named, 2)}
     if files.keys() != labels.keys():
         odd = min(files.keys() ^ labels.keys())
         raise BadInput(
             f"{listed} has {len(files):,} images and {labelled} {len(labels):,}: the image {odd} is in only "
-            f"one of them. {place.source}"
+            f"one of them. {dataset.source}"
         )
     _compare_with_folders(labelled, files, labels, names)
     rows = [
@@ -72,13 +72,13 @@ def _compare_with_folders(
         )
 
 
-def _refuse_2010(place: Place) -> None:
-    if place.find("images.txt") is None and place.find("lists/files.txt", "annotations-mat") is not None:
-        raise _of_2010(place)
+def _refuse_2010(dataset: DatasetFolder) -> None:
+    if dataset.find("images.txt") is None and dataset.find("lists/files.txt", "annotations-mat") is not None:
+        raise _of_2010(dataset)
 
 
-def _of_2010(place: Place) -> BadInput:
+def _of_2010(dataset: DatasetFolder) -> BadInput:
     return BadInput(
-        f"{place.root} is the older CUB-200 of 2010 ({_IMAGES_OF_2010:,} images). CUB-200-2011 is needed "
-        f"({FACTS.images:,} images). {place.source}"
+        f"{dataset.root} is the older CUB-200 of 2010 ({_IMAGES_OF_2010:,} images). CUB-200-2011 is needed "
+        f"({FACTS.images:,} images). {dataset.source}"
     )

@@ -92,8 +92,8 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
         )
     if not by_class:
         others = [entry.name for entry in root.iterdir() if not hidden(entry.name)]
-        found = f"contains no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
-        raise BadInput(f"{root} {found}. {_LAYOUT}")
+        content = f"contains no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
+        raise BadInput(f"{root} {content}. {_LAYOUT}")
     if len(by_class) == 1:
         [(name, images)] = by_class.items()
         inner = Path(os.path.commonpath([image.parent for image in images]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.files.images import files_below, is_image
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import matlab, text_rows, whole
 from levelfield.errors import BadInput
@@ -31,20 +31,20 @@ FACTS = DatasetFacts(
 
 
 @official("imagenet", FACTS)
-def imagenet(place: Place) -> Listing:
+def imagenet(dataset: DatasetFolder) -> Listing:
     """`train/n01440764/...`, and `val` in such folders too, or flat with the devkit. Classes in order of synset.
 
     The devkit's numbers 1 to 1000 have a different order and are not used as labels.
     """
-    train = place.find("train") or place.archive("ILSVRC2012_img_train.tar") or place.need("train")
-    validation = place.find("val") or place.archive("ILSVRC2012_img_val.tar") or place.need("val")
+    train = dataset.find("train") or dataset.archive("ILSVRC2012_img_train.tar") or dataset.need("train")
+    validation = dataset.find("val") or dataset.archive("ILSVRC2012_img_val.tar") or dataset.need("val")
     rows = [Row(file, synset, "train") for synset, file in _by_folder(train)]
     flat = sorted(file for file in validation.iterdir() if file.is_file() and is_image(file))
     annotations: tuple[Path, ...] = ()
     lines: dict[str, int] = {}
     if flat:
-        truth = place.need(f"{_DEVKIT}/data/{_TRUTH}", f"data/{_TRUTH}", _TRUTH)
-        meta = place.need(f"{_DEVKIT}/data/meta.mat", "data/meta.mat", "meta.mat")
+        truth = dataset.need(f"{_DEVKIT}/data/{_TRUTH}", f"data/{_TRUTH}", _TRUTH)
+        meta = dataset.need(f"{_DEVKIT}/data/meta.mat", "data/meta.mat", "meta.mat")
         synsets = _synsets(meta)
         numbers = [whole(truth, row[0]) for row in text_rows(truth, 1)]
         rows += [Row(file, synsets[number], "test") for file, number in _with_numbers(flat, truth, numbers)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import text_lines, text_rows, whole
 from levelfield.errors import BadInput
@@ -29,11 +29,11 @@ FACTS = DatasetFacts(
 
 
 @official("inshop", FACTS)
-def inshop(place: Place) -> Listing:
+def inshop(dataset: DatasetFolder) -> Listing:
     """The class is the column `item_id`, in the order of its number; the path is not used."""
-    source = place.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
+    source = dataset.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
     entries = _entries(source)
-    images, notes = _images(place)
+    images, notes = _images(dataset)
     rows = []
     for number, (path, item, part) in enumerate(entries, start=3):
         if part not in _PARTS:
@@ -60,12 +60,12 @@ def _entries(source: Path) -> list[list[str]]:
     return entries
 
 
-def _images(place: Place) -> tuple[Path, tuple[str, ...]]:
+def _images(dataset: DatasetFolder) -> tuple[Path, tuple[str, ...]]:
     """The folder of the small images, as in the official results; the large ones if there are no others."""
-    small = place.find("Img/img", "img")
+    small = dataset.find("Img/img", "img")
     if small is not None:
         return small, ()
-    large = place.find("Img/img_highres", "img_highres")
+    large = dataset.find("Img/img_highres", "img_highres")
     if large is None:
-        raise BadInput(f"{place.root} has no Img/img (from img.zip) with the images of 'inshop'. {place.source}")
+        raise BadInput(f"{dataset.root} has no Img/img (from img.zip) with the images of 'inshop'. {dataset.source}")
     return large, ("Using the large images (img_highres); the official results are for img.zip.",)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.files.images import files_below, hidden, is_image
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.errors import BadInput
 
@@ -26,12 +26,12 @@ FACTS = DatasetFacts(
 
 
 @official("omniglot", FACTS)
-def omniglot(place: Place) -> Listing:
+def omniglot(dataset: DatasetFolder) -> Listing:
     """A class is alphabet + character; its official id is the leading number of its files. Alphabets are groups."""
     rows: list[Row] = []
     names: dict[ClassId, str] = {}
     groups: dict[ClassId, str] = {}
-    folders = tuple(place.need(part) for part in _PARTS)
+    folders = tuple(dataset.need(part) for part in _PARTS)
     for top in folders:
         for alphabet in _folders(top):
             for character in _folders(alphabet):
@@ -40,7 +40,7 @@ def omniglot(place: Place) -> Listing:
                     number, name = _number(character, files), f"{alphabet.name}/{character.name}"
                     if number in names:
                         raise BadInput(
-                            f"{names[number]} and {name} in {place.root} have the same number {number}: a "
+                            f"{names[number]} and {name} in {dataset.root} have the same number {number}: a "
                             "folder is duplicated."
                         )
                     names[number], groups[number] = name, alphabet.name
@@ -54,10 +54,10 @@ def _folders(top: Path) -> list[Path]:
 
 def _number(character: Path, files: list[Path]) -> int:
     """The number that all drawings of a character share: 0394_01.png."""
-    found = {file.name.partition("_")[0] for file in files}
-    if len(found) != 1 or not min(found).isdigit():
+    numbers = {file.name.partition("_")[0] for file in files}
+    if len(numbers) != 1 or not min(numbers).isdigit():
         raise BadInput(
             f"The drawings in {character} must share one number before the _, found "
-            f"{', '.join(sorted(found)[:5])}: they belong to different characters."
+            f"{', '.join(sorted(numbers)[:5])}: they belong to different characters."
         )
-    return int(min(found))
+    return int(min(numbers))

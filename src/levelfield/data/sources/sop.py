@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import Place
+from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.sources._tables import text_lines, text_rows, whole
 from levelfield.errors import BadInput
@@ -27,13 +27,13 @@ FACTS = DatasetFacts(
 
 
 @official("sop", FACTS)
-def sop(place: Place) -> Listing:
+def sop(dataset: DatasetFolder) -> Listing:
     """Lists beside the twelve category folders, or in `Info_Files` with the images in `images`."""
     rows: list[Row] = []
     lists, lines = [], {}
     names: dict[ClassId, str] = {}
     for part in ("train", "test"):
-        source = place.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
+        source = dataset.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
         base = _image_folder(source)
         entries = _entries(source)
         for class_id, path in entries:

@@ -176,11 +176,11 @@ def _parse(written: Written) -> Step:
         written = {written: {}}
     if not isinstance(written, Mapping) or len(written) != 1:
         raise BadSpecification(f"A step of a view must be a name or {{name: setting}}, not {written!r}.")
-    ((name, given),) = written.items()
+    ((name, setting),) = written.items()
     if name not in STEPS:
         raise unknown("step of a view", str(name), STEPS)
     main = _MAIN.get(name, "size")
-    settings = dict(given) if isinstance(given, Mapping) else {main: given}
+    settings = dict(setting) if isinstance(setting, Mapping) else {main: setting}
     check_settings(f"step '{name}'", settings, STEPS[name])
     if main == "size" and "size" not in settings:
         raise BadSpecification(f"The step '{name}' needs a size, e.g. {{{name}: 224}}.")
