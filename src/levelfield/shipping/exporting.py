@@ -77,7 +77,7 @@ def export(
     check_view(common_view(model))
     with temporary_folder(out) as folder:
         measured_again = _written(home, model, chosen, folder, images, int8=int8, progress=progress)
-        _place(folder, out)
+        _move_files(folder, out)
     files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if _is_ours(path, out)}
     return Exported(out, files, measured_again)
 
@@ -141,8 +141,8 @@ def _check_run(home: Path) -> None:
 def _refuse_custom_heads(home: Path, run: Path) -> None:
     facts = read_description(home)
     if MEMBERS in facts:
-        for place in member_folders(home, facts):
-            _refuse_custom_heads(place, run)
+        for member in member_folders(home, facts):
+            _refuse_custom_heads(member, run)
     elif "own" in (facts.get("head") or {}):
         raise BadInput(f"{run} cannot be exported: its head is code of your own ({facts['head']['own']}).")
 
@@ -161,7 +161,7 @@ def _check_out(out: Path, home: Path, *, force: bool) -> None:
         )
 
 
-def _place(folder: Path, out: Path) -> None:
+def _move_files(folder: Path, out: Path) -> None:
     """Move the files of `folder` to `out`, the description last: without it nothing else is read."""
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)

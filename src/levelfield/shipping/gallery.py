@@ -53,17 +53,17 @@ def _part(
     digests = [file_digest(path) for path in paths]
     key = f"embeddings of {model.checksum} {'cpu' if isinstance(model, OnnxModel) else key_of(model.device)}"
     absent = store.absent(key, digests)
-    new = {digest: place for place, digest in enumerate(digests) if digest in absent}
+    new = {digest: index for index, digest in enumerate(digests) if digest in absent}
     # all in one call: the store asks for a sixteenth at a time, and each call fills up a block
-    computed = model.embed([paths[place] for place in new.values()], exact=True, progress=progress) if new else None
+    computed = model.embed([paths[index] for index in new.values()], exact=True, progress=progress) if new else None
     known = {} if computed is None else dict(zip(new, computed, strict=True))
 
-    def compute(places: list[int]) -> tuple[np.ndarray, ...]:
-        gone = [place for place in places if digests[place] not in known]  # cleared by another process meanwhile
+    def compute(indices: list[int]) -> tuple[np.ndarray, ...]:
+        gone = [index for index in indices if digests[index] not in known]  # cleared by another process meanwhile
         if gone:
-            again = model.embed([paths[place] for place in gone], exact=True)
-            known.update(zip([digests[place] for place in gone], again, strict=True))
-        return (np.stack([known[digests[place]] for place in places]),)
+            again = model.embed([paths[index] for index in gone], exact=True)
+            known.update(zip([digests[index] for index in gone], again, strict=True))
+        return (np.stack([known[digests[index]] for index in indices]),)
 
     metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
     about = f"embeddings of galleries ({', '.join(metadata.values())})" if metadata else "embeddings of galleries"
@@ -80,5 +80,5 @@ def _computed_by(model: Model | Ensemble | OnnxModel) -> str | None:
 
 def _can_write(folder: Path) -> bool:
     """Whether files can be created in a folder, or the folder itself."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return os.access(there, os.W_OK)

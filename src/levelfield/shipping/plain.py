@@ -32,8 +32,8 @@ class PlainNetwork(nn.Module):
         self.embedders: Sequence[Embedder] = nn.ModuleList(  # type: ignore[assignment]
             copy.deepcopy(one.embedder) for one in models
         )
-        for place, (embedder, owner) in enumerate(zip(self.embedders, self.owners, strict=True)):
-            if owner != place:
+        for number, (embedder, owner) in enumerate(zip(self.embedders, self.owners, strict=True)):
+            if owner != number:
                 for piece in (prefix.split(".")[1] for prefix in embedder.trunk.frozen_prefixes):
                     embedder.trunk.pieces[piece] = self.embedders[owner].trunk.pieces[piece]
         side = common_view(model).image

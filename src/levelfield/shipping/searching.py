@@ -74,24 +74,24 @@ def search_index(
     return nearest
 
 
-def find_images(places: Sequence[Path]) -> list[Path]:
+def find_images(sources: Sequence[Path]) -> list[Path]:
     """Images below folders in a fixed order, of CSV files, and single image files; each once."""
-    return list(dict.fromkeys(path for place in places for path in _images_of(place)))
+    return list(dict.fromkeys(path for source in sources for path in _images_of(source)))
 
 
-def _images_of(place: Path) -> list[Path]:
-    if place.is_file() and place.suffix.lower() == ".csv":
-        return list(create(place).paths)
-    if place.is_file():
-        check_names([place])
-        return [place]
-    if not place.exists():
-        raise BadInput(f"File or folder not found: {place}")
+def _images_of(source: Path) -> list[Path]:
+    if source.is_file() and source.suffix.lower() == ".csv":
+        return list(create(source).paths)
+    if source.is_file():
+        check_names([source])
+        return [source]
+    if not source.exists():
+        raise BadInput(f"File or folder not found: {source}")
     # os.walk skips folders that are unreadable or vanish meanwhile
-    files = (Path(folder, name) for folder, _, names in os.walk(place) for name in names)
+    files = (Path(folder, name) for folder, _, names in os.walk(source) for name in names)
     images = sorted(path for path in files if is_image(path) and path.is_file())
     if not images:
-        raise BadInput(f"No images found under {place}.")
+        raise BadInput(f"No images found under {source}.")
     check_names(images)
     return images
 

@@ -63,17 +63,17 @@ def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SIL
     return {"threshold": threshold, "unknowns": plain(rate)}, ""
 
 
-def is_exported(place: Path) -> bool:
-    """Whether the model at `place` was written by `levelfield export`, and is not a run."""
-    return place.is_file() or ((place / DESCRIPTION).is_file() and not (place / _TRAINED).exists())
+def is_exported(path: Path) -> bool:
+    """Whether the model at `path` was written by `levelfield export`, and is not a run."""
+    return path.is_file() or ((path / DESCRIPTION).is_file() and not (path / _TRAINED).exists())
 
 
-def of_export(place: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
-    """What `levelfield export` measured. model: the one that was loaded from `place`."""
+def of_export(path: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
+    """What `levelfield export` measured. model: the one that was loaded from `path`."""
     if isinstance(model, OnnxModel):
         measured = model.measured
     else:
-        file = place / "model.yaml"
+        file = path / "model.yaml"
         measured = read_description(file, read_bytes(file, most=MEGABYTE)).get("measured")
     if measured is None:
         return {}, (

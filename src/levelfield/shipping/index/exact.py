@@ -130,11 +130,11 @@ class _Best:
         line, position, value = (np.concatenate(part) for part in zip(*self._new, strict=True))
         order = np.argsort(line, kind="stable")
         changed, starts, counts = np.unique(line[order], return_index=True, return_counts=True)
-        place = np.repeat(np.arange(len(changed)), counts), self.k + np.arange(len(line)) - np.repeat(starts, counts)
+        slots = np.repeat(np.arange(len(changed)), counts), self.k + np.arange(len(line)) - np.repeat(starts, counts)
         values = np.full((len(changed), self.k + counts.max()), -np.inf, dtype=np.float32)
         positions = np.full(values.shape, -1, dtype=np.int64)
         values[:, : self.k], positions[:, : self.k] = self.values[changed], self.positions[changed]
-        values[place], positions[place] = value[order], position[order]
+        values[slots], positions[slots] = value[order], position[order]
         best = np.argsort(-values, axis=1, kind="stable")[:, : self.k]
         self.values[changed] = np.take_along_axis(values, best, axis=1)
         self.positions[changed] = np.take_along_axis(positions, best, axis=1)

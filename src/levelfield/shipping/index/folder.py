@@ -107,8 +107,8 @@ class Item:
     digest: str
 
     @property
-    def place(self) -> tuple[int, list[str]]:
-        """What items are sorted by."""
+    def sort_key(self) -> tuple[int, list[str]]:
+        """Items are sorted by folder, then by path."""
         return self.folder, self.path.split("/")
 
 
@@ -126,9 +126,9 @@ def is_index(folder: Path) -> bool:
     return (folder / INDEX).is_file()
 
 
-def relative(place: Path, folder: Path) -> str:
-    """A place as index.json of `folder` names it: relative to the folder, so that both can be moved together."""
-    return os.path.relpath(place.resolve(), folder.resolve())
+def relative(path: Path, folder: Path) -> str:
+    """A path as index.json of `folder` writes it: relative to the folder, so that both can be moved together."""
+    return os.path.relpath(path.resolve(), folder.resolve())
 
 
 @contextmanager
@@ -250,7 +250,7 @@ def _as_csv(items: list[Item]) -> str:
 def _read_items(path: Path, folders: int) -> list[Item]:
     try:
         header, *lines = csv.reader(io.StringIO(read_text(path, most=_MOST_ITEMS), newline=""))
-        items = [Item(place, label, int(folder), digest) for place, label, folder, digest in lines]
+        items = [Item(name, label, int(folder), digest) for name, label, folder, digest in lines]
     except (csv.Error, ValueError) as error:
         raise Damaged(f"{path} is not a list of images: {error}.") from error
     if header != _COLUMNS or not all(0 <= one.folder < folders for one in items):

@@ -82,11 +82,11 @@ class Index:
         chosen = self.content.facts["threshold"]
         return None if chosen is None else float(chosen["value"])
 
-    def model(self, place: Path | str | None = None) -> Model | Ensemble | OnnxModel:
-        """The model that made the index, from where index.json says or from `place`; another model is refused."""
+    def model(self, path: Path | str | None = None) -> Model | Ensemble | OnnxModel:
+        """The model that made the index, from the path in index.json or from `path`; another model is refused."""
         facts = self.content.facts["model"]
-        where = _shown(self.folder / facts["place"]) if place is None else Path(place)
-        if place is None and not where.exists():
+        where = _shown(self.folder / facts["place"]) if path is None else Path(path)
+        if path is None and not where.exists():
             raise BadInput(
                 f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
                 f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
@@ -187,7 +187,7 @@ def add_to_index(
     Args:
         folder: of the index.
         more: folders with photos.
-        model: where the model of the index is now, if it was moved; the index then refers to this place.
+        model: where the model of the index is now, if it was moved; the index then refers to this path.
         skip: photos to leave out.
         progress: gets a stage whose steps are images.
     """
@@ -196,8 +196,8 @@ def add_to_index(
         index = Index.open(folder)
         loaded, content = index.model(model), index.content
         if model is not None:
-            place = {"place": relative(Path(model), index.folder)}
-            content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **place}})
+            location = {"place": relative(Path(model), index.folder)}
+            content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **location}})
         return _extended(index.folder, content, loaded, more, skip, progress)
 
 
@@ -239,17 +239,17 @@ def _extended(
 ) -> Added:
     """Write `content` with the rows of further photos into `out`."""
     homes = [(out / name).resolve() for name in content.facts["folders"]]
-    homes += [place for place in dict.fromkeys(Path(one).resolve() for one in more) if not _within(place, homes)]
+    homes += [home for home in dict.fromkeys(Path(one).resolve() for one in more) if not _within(home, homes)]
     photos = _photos(more, homes, set(skip))
-    kept = {(one.folder, one.path): (one, place) for place, one in enumerate(content.items)}
+    kept = {(one.folder, one.path): (one, position) for position, one in enumerate(content.items)}
     new = {key: (path, one) for key, (path, one) in photos.items() if not _is_known(one, kept)}
     if not new and not kept:
         raise BadInput("No image is left to index.")
     rows = remembered(model, [path for path, _ in new.values()], progress=progress)
     items = [one for key, (one, _) in kept.items() if key not in new] + [one for _, one in new.values()]
-    places = [place for key, (_, place) in kept.items() if key not in new]
-    values = np.concatenate([content.stored.values[places], packed(rows, content.stored.codes)])
-    order = sorted(range(len(items)), key=lambda k: items[k].place)
+    positions = [position for key, (_, position) in kept.items() if key not in new]
+    values = np.concatenate([content.stored.values[positions], packed(rows, content.stored.codes)])
+    order = sorted(range(len(items)), key=lambda k: items[k].sort_key)
     stored = replace(content.stored, values=values[order])
     facts = {
         **{key: value for key, value in content.facts.items() if key not in ("files", "format")},
@@ -266,8 +266,8 @@ def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) 
         write_folder(out, Content(facts, items, stored))
         return
     library = facts["approximate"]["library"]
-    with temporary_folder(out) as place:
-        graph = place / file_of(library)
+    with temporary_folder(out) as scratch:
+        graph = scratch / file_of(library)
         write_graph(library, stored, graph)
         facts["approximate"] = {"library": library, **lost(open_graph(library, stored, graph), stored)}
         write_folder(out, Content(facts, items, stored, graph))
@@ -285,10 +285,10 @@ def _photos(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> d
     return photos
 
 
-def _item(path: Path, place: Path, homes: list[Path]) -> Item:
-    """The entry of a photo at an absolute place: below the first folder of the index that contains it."""
-    number = next(number for number, home in enumerate(homes) if place.is_relative_to(home))
-    inside = place.relative_to(homes[number])
+def _item(path: Path, absolute: Path, homes: list[Path]) -> Item:
+    """The entry of a photo with this absolute path: below the first folder of the index that contains it."""
+    number = next(number for number, home in enumerate(homes) if absolute.is_relative_to(home))
+    inside = absolute.relative_to(homes[number])
     return Item(inside.as_posix(), inside.parts[0] if len(inside.parts) > 1 else "", number, file_digest(path))
 
 
@@ -297,8 +297,8 @@ def _is_known(one: Item, kept: Mapping[tuple[int, str], tuple[Item, int]]) -> bo
     return known is not None and known[0].digest == one.digest
 
 
-def _within(place: Path, homes: list[Path]) -> bool:
-    return any(place.is_relative_to(home) for home in homes)
+def _within(path: Path, homes: list[Path]) -> bool:
+    return any(path.is_relative_to(home) for home in homes)
 
 
 def _codes(model: Model | Ensemble | OnnxModel) -> str:
@@ -307,7 +307,7 @@ def _codes(model: Model | Ensemble | OnnxModel) -> str:
     return BINARY if codes == BINARY else FLOAT
 
 
-def _shown(place: Path) -> Path:
+def _shown(path: Path) -> Path:
     """A path for people: relative to the working directory if it is below it."""
-    real = place.resolve()
+    real = path.resolve()
     return Path(os.path.relpath(real)) if real.is_relative_to(Path.cwd().resolve()) else real
