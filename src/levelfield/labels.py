@@ -125,10 +125,10 @@ def _table_in_numpy(labels: np.ndarray, anchors: int) -> ClassTable:
     own[order] = np.arange(len(order))
     column = np.arange(max(1, counts.max(initial=0)))
     valid = column < counts[:, None]
-    place = start[:, None] + column
+    position = start[:, None] + column
     own = own[:anchors, None]
-    place += place >= own  # skip the row itself
-    others = order[np.where(valid, place, own)]
+    position += position >= own  # skip the row itself
+    others = order[np.where(valid, position, own)]
     to_torch = torch.from_numpy
     return ClassTable(to_torch(others), to_torch(valid), to_torch(counts), to_torch(order), to_torch(start))
 

@@ -67,7 +67,7 @@ class Range:
 
     @classmethod
     def _of_choices(cls, key: str, written: list[Any] | tuple[Any, ...]) -> Range:
-        if any(entry in written[:place] for place, entry in enumerate(written)) or len(written) < 2:
+        if any(entry in written[:index] for index, entry in enumerate(written)) or len(written) < 2:
             raise BadSpecification(f"The choices of '{key}' are {list(written)}; expected at least 2 different ones.")
         if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
             low, high = written[1], written[0]

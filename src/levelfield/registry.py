@@ -152,7 +152,7 @@ def load_plugins() -> None:
     Packages in the working directory do not count as installed, even if that directory is on Python's path.
     """
     here = os.path.realpath(os.curdir)
-    installed = [place for place in sys.path if place and os.path.realpath(place) != here]
+    installed = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
     for package in distributions(path=installed):
         for point in package.entry_points.select(group="levelfield"):
             try:
@@ -221,12 +221,12 @@ def load_from_file(reference: str) -> Any:
     module = _module(path, path_text)
     if not hasattr(module, name):
         raise unknown(f"name in {path_text}", name, [n for n in vars(module) if not n.startswith("_")])
-    found = getattr(module, name)
-    if not callable(found):
-        raise BadInput(f"'{reference}' is {found!r}; expected a class or a function.")
-    if own_only and getattr(found, "__module__", None) != module.__name__:
+    component = getattr(module, name)
+    if not callable(component):
+        raise BadInput(f"'{reference}' is {component!r}; expected a class or a function.")
+    if own_only and getattr(component, "__module__", None) != module.__name__:
         raise BadInput(f"'{reference}' is imported into {path_text}, not defined there; name the file that defines it.")
-    return found
+    return component
 
 
 def _module(path: Path, path_text: str) -> ModuleType:
@@ -265,12 +265,12 @@ def is_pml_reference(name: str) -> bool:
 def load_from_pml(reference: str, room: str) -> Any:
     """The class `pml:Name` in the module `room` ("losses", "miners", ...) of pytorch-metric-learning."""
     try:
-        found = importlib.import_module(f"pytorch_metric_learning.{room}")
+        module = importlib.import_module(f"pytorch_metric_learning.{room}")
     except ImportError as error:
         message = f"'{reference}' needs pytorch-metric-learning: pip install \"levelfield[pml]\""
         raise MissingExtra(message) from error
-    names = [name for name, value in vars(found).items() if isinstance(value, type) and not name.startswith("_")]
+    names = [name for name, value in vars(module).items() if isinstance(value, type) and not name.startswith("_")]
     name = reference.removeprefix("pml:")
     if name not in names:
         raise unknown(f"name in pytorch_metric_learning.{room}", name, names)
-    return getattr(found, name)
+    return getattr(module, name)

@@ -68,11 +68,11 @@ class FileRows:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, places: slice | Array) -> Array:
-        if isinstance(places, slice):
-            at: range | Array = range(*places.indices(len(self)))
+    def __getitem__(self, positions: slice | Array) -> Array:
+        if isinstance(positions, slice):
+            at: range | Array = range(*positions.indices(len(self)))
         else:
-            at = np.flatnonzero(places) if places.dtype == bool else places
+            at = np.flatnonzero(positions) if positions.dtype == bool else positions
         result = np.empty((len(at), self.shape[1]), self.dtype)
         lines = max(_BYTES // self.stride, 1)
         for low in range(0, len(at), lines):
@@ -121,12 +121,12 @@ class FileRows:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             except OSError as error:
                 raise BadInput(f"Cannot open {self.path}: {error.strerror}. Every worker needs the file.") from error
-        place, left = self.begin + row * self.stride, memoryview(target)  # type: ignore[arg-type]  # of Python 3.11
+        offset, left = self.begin + row * self.stride, memoryview(target)  # type: ignore[arg-type]  # of Python 3.11
         while len(left):
-            count = os.preadv(self._file, [left], place)
+            count = os.preadv(self._file, [left], offset)
             if count == 0:
                 raise BadInput(f"{self.path} ends in row {row} or later: it was shortened while it was read.")
-            left, place = left[count:], place + count
+            left, offset = left[count:], offset + count
         return target
 
     def _copy(self, shape: tuple[int, int], kind: np.dtype[Any]) -> FileRows:

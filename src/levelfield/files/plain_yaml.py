@@ -74,10 +74,10 @@ def _read(text: str, loader: type[_Plain], origin: str) -> Any:
         _check(yaml.parse(text, loader))
         return yaml.load(text, loader)
     except _Refused as error:
-        raise BadSpecification(f"{origin} {error.what}{_place(error.mark)}.") from error
+        raise BadSpecification(f"{origin} {error.what}{_position(error.mark)}.") from error
     except yaml.MarkedYAMLError as error:
         problem = error.problem or error.context or "it cannot be parsed"
-        raise BadSpecification(f"{origin} is not valid YAML: {problem}{_place(error.problem_mark)}.") from error
+        raise BadSpecification(f"{origin} is not valid YAML: {problem}{_position(error.problem_mark)}.") from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise BadSpecification(f"{origin} is not valid YAML: {_first_line(error)}.") from error
 
@@ -168,7 +168,7 @@ def _shortened(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:20]}...' ({len(text) - 2:,} characters)"
 
 
-def _place(mark: Any) -> str:
+def _position(mark: Any) -> str:
     return "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
 
 

@@ -70,8 +70,8 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
             raise damaged(path, f"contains the character {unfit[0]!a}, which is not allowed in text")
         return content
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise damaged(path, f"is not valid JSON: {error.msg} ({place})" if text.strip() else "is empty") from error
+        position = f"line {error.lineno}, column {error.colno}"
+        raise damaged(path, f"is not valid JSON: {error.msg} ({position})" if text.strip() else "is empty") from error
     except (RecursionError, ValueError) as error:  # ValueError: a number with thousands of digits
         what = "is nested too deeply" if isinstance(error, RecursionError) else f"is not valid JSON: {error}"
         raise damaged(path, what) from error

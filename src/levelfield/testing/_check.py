@@ -124,8 +124,8 @@ def check_objective(factory: Factory) -> None:
 
 
 _OTHERS = tuple(
-    str(Path(place).resolve())
-    for place in (*levelfield.__path__, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+    str(Path(folder).resolve())
+    for folder in (*levelfield.__path__, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 )
 
 

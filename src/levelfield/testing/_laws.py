@@ -108,8 +108,8 @@ def gradient_is_the_derivative(factory: Factory) -> None:
 
     parameters = [objective.get_parameter(name).detach().clone().requires_grad_() for name in names]
     many = sum(parameter.numel() for parameter in parameters) > 500  # along random directions, not one by one
-    given = (rows.requires_grad_(), *parameters)
-    assert torch.autograd.gradcheck(loss, given, atol=1e-6, fast_mode=many), "gradcheck failed"
+    inputs = (rows.requires_grad_(), *parameters)
+    assert torch.autograd.gradcheck(loss, inputs, atol=1e-6, fast_mode=many), "gradcheck failed"
 
 
 def order_of_the_batch_is_irrelevant(factory: Factory) -> None:

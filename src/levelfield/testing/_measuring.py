@@ -121,11 +121,11 @@ def without_chance(factory: Factory, dtype: torch.dtype = torch.float64) -> Obje
     return objective if objective.miner is None else make(factory, dtype, miner="all")
 
 
-def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
+def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     """Loss and gradient of the rows, with a fresh generator; gradients of parameters are left in the objective."""
     objective.zero_grad()
     rows = embeddings.clone().requires_grad_()
-    value = objective(rows, labels, generator=stream(0, "law"), **given)
+    value = objective(rows, labels, generator=stream(0, "law"), **options)
     assert value.requires_grad, "the loss does not depend on the embeddings"
     value.backward()
     assert rows.grad is not None, "the embeddings got no gradient"

@@ -179,21 +179,21 @@ def nearest(
     width = min(targets.shape[1], _COLUMNS)
     height = _ROWS * (_COLUMNS // width)  # few columns: more rows at once
 
-    def look(place: slice) -> None:
-        block = torch.from_numpy(tiled(rows[place]) if positions is None else tiled(rows, positions[place]))
-        size, buffer = place.stop - place.start, torch.empty(len(block) * width, dtype=block.dtype)
+    def look(part: slice) -> None:
+        block = torch.from_numpy(tiled(rows[part]) if positions is None else tiled(rows, positions[part]))
+        size, buffer = part.stop - part.start, torch.empty(len(block) * width, dtype=block.dtype)
         for left in range(0, targets.shape[1], _COLUMNS):
             right = targets[:, left : left + _COLUMNS]
             scores = torch.mm(block, right, out=buffer[: len(block) * right.shape[1]].view(len(block), -1)).numpy()
             scores -= half[left : left + _COLUMNS]
             best_column = scores.argmax(axis=1)[:size]  # ties: the first, which is the lower index
             score, label = scores[np.arange(size), best_column], columns[best_column + left]
-            better = score > best[place]  # later columns have higher indices
-            best[place], name[place] = np.where(better, score, best[place]), np.where(better, label, name[place])
+            better = score > best[part]  # later columns have higher indices
+            best[part], name[part] = np.where(better, score, best[part]), np.where(better, label, name[part])
 
-    places = (slice(begin, min(begin + height, count)) for begin in range(0, count, height))
-    for place in share(places, look, threads=torch.get_num_threads()):
-        stage.advance((place.stop - place.start) * len(columns))
+    parts = (slice(begin, min(begin + height, count)) for begin in range(0, count, height))
+    for part in share(parts, look, threads=torch.get_num_threads()):
+        stage.advance((part.stop - part.start) * len(columns))
     return best, name
 
 

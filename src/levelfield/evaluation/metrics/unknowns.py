@@ -121,10 +121,10 @@ def _two_nearest_classes(inputs: Inputs, distance: str, progress: Progress) -> t
     stage = progress.stage("searching without the own class", len(inputs.query))
     for queries, values in similarity_blocks(inputs, distance=distance):
         gone = torch.from_numpy(inputs.query_codes[queries]).to(inputs.device)
-        for place in range(2):
+        for column in range(2):
             best = values.masked_fill_(gone[:, None] == codes, -torch.inf).max(dim=1)
-            positions[queries, place] = best.indices.cpu().numpy()
-            absent[queries, place] = torch.isinf(best.values).cpu().numpy()
+            positions[queries, column] = best.indices.cpu().numpy()
+            absent[queries, column] = torch.isinf(best.values).cpu().numpy()
             gone = codes[best.indices]
         stage.advance(len(queries))
     near = np.where(absent, -np.inf, similarities(inputs, positions, distance))

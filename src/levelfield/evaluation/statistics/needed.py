@@ -147,12 +147,12 @@ def needed(pairs: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
         by_classes, few_classes = _of_ends(design, Design.more_classes, Design.classes_for, ends, in_classes)
         left = [end * ~(few_seeds | few_classes) for end in ends]
         by_both, few_of_both = _of_ends(design, Design.more_of_both, Design.both_for, left, in_seeds, in_classes)
-    for place in np.flatnonzero(few_seeds | few_classes | few_of_both).tolist():
-        scale = float(seeds[place])
-        result[at[place]] = _missing(
-            [float(factors[place]) * scale if retrained[place] else np.inf for factors in by_seeds],
-            [float(factors[place]) * pairs.classes for factors in by_classes],
-            [float(factors[place]) for factors in by_both],
+    for index in np.flatnonzero(few_seeds | few_classes | few_of_both).tolist():
+        scale = float(seeds[index])
+        result[at[index]] = _missing(
+            [float(factors[index]) * scale if retrained[index] else np.inf for factors in by_seeds],
+            [float(factors[index]) * pairs.classes for factors in by_classes],
+            [float(factors[index]) for factors in by_both],
             scale,
             pairs.classes,
         )
