@@ -14,11 +14,11 @@ from levelfield.data.checks.leaks import Leaks, Pair
 from levelfield.reports.page import looking
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.sections.neighbour_lists import Found, search
+from levelfield.reports.page.sections.neighbour_lists import SearchResult, search
 from levelfield.reports.page.thumbnails import thumbnails_of
 
 
-def found_in(rows: np.ndarray, own: ImageSet) -> Found:
+def found_in(rows: np.ndarray, own: ImageSet) -> SearchResult:
     found = search(rows, own)
     assert found is not None
     return found

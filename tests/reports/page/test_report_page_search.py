@@ -11,7 +11,7 @@ from looked_at import embeddings
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections import neighbour_lists as page_search
-from levelfield.reports.page.sections.neighbour_lists import Found, search
+from levelfield.reports.page.sections.neighbour_lists import SearchResult, search
 from levelfield.reports.tsne import nearest
 
 LABELS = np.repeat(np.arange(7), 4)
@@ -22,7 +22,7 @@ def images(labels: np.ndarray = LABELS, asked: np.ndarray | None = None) -> Imag
     return ImageSet([Path(f"{number}.png") for number in range(len(labels))], classes, labels, asked)
 
 
-def searched(rows: np.ndarray, own: ImageSet, **how: str) -> Found:
+def searched(rows: np.ndarray, own: ImageSet, **how: str) -> SearchResult:
     found = search(rows, own, **how)
     assert found is not None
     return found
@@ -104,7 +104,7 @@ def test_of_a_large_set_some_queries_are_searched_among_all_images(monkeypatch: 
     np.testing.assert_array_equal(found.neighbours[:, 0], cosine[found.queries].argmax(axis=1))
 
 
-def _check_counts(found: Found, rows: np.ndarray, queries: np.ndarray, gallery: np.ndarray) -> None:
+def _check_counts(found: SearchResult, rows: np.ndarray, queries: np.ndarray, gallery: np.ndarray) -> None:
     assert found.edges is not None
     assert found.same is not None
     assert found.other is not None

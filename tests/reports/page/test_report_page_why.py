@@ -53,7 +53,7 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
     assert len(made.queries) == QUERIES
     assert len(made.maps) == 3 * QUERIES
     for one in made.maps:
-        found = methods[one.method].found
+        found = methods[one.method].result
         assert one.exact
         assert found.neighbours[one.image, 0] == one.neighbour
         assert one.cosine == pytest.approx(found.similarity[one.image, 0], abs=1e-4)

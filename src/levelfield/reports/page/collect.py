@@ -84,7 +84,7 @@ def collect(
         cautions=[*standings.cautions_of(board), *_lost(looked)],
         best=next(number for number, row in enumerate(board.rows) if row.label == board.answer.label),
         metrics=standings.metrics_of(board),
-        rows=[replace(row, embedded=_place(number, looked[row.test])) for number, row in enumerate(rows)],
+        rows=[replace(row, embedded=_embedded_index(number, looked[row.test])) for number, row in enumerate(rows)],
         comparisons=standings.comparisons_of(board),
         comparison_note=standings.comparison_note(board),
         tables=tables_of(study, board, runs, robust, tuning, compact),
@@ -99,9 +99,9 @@ def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:
     sets: list[Stored] = []
     notes: list[str] = []
     for row in board.rows:
-        place = Path(row.first_run)
+        folder = Path(row.first_run)
         try:
-            rows, items = stored_test(place)
+            rows, items = stored_test(folder)
         except LevelfieldError as error:
             notes.append(f"{row.label} is not shown here: {error}")
             continue
@@ -109,7 +109,7 @@ def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:
         if own is None:
             own = Stored(row.test_set, items, {}, {})
             sets.append(own)
-        own.folders[row.label], own.rows[row.label] = place, rows
+        own.folders[row.label], own.rows[row.label] = folder, rows
     return sets, notes
 
 
@@ -140,18 +140,18 @@ def _nothing(board: Leaderboard, notes: list[str]) -> TestSet:
     return TestSet(next(iter(board.signatures)), 0, [], np.zeros(0, np.uint16), [], notes=notes)
 
 
-def _place(row: int, test: TestSet) -> int | None:
+def _embedded_index(row: int, test: TestSet) -> int | None:
     return next((number for number, one in enumerate(test.methods) if one.row == row), None)
 
 
 def _lost(tests: Sequence[TestSet]) -> list[str]:
     """How many images of a test set could not be read, with an example."""
-    found = []
+    notes = []
     for one in tests:
         if one.lost:
             count = plural(len(one.lost), "test image is", "test images are")
             example = one.files[one.lost[0]]
-            found.append(
+            notes.append(
                 f"{count} missing or unreadable now, such as {example}; the scores are from when they were there."
             )
-    return found
+    return notes

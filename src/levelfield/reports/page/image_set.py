@@ -72,10 +72,10 @@ def image_set(items: Items, folder: Path) -> ImageSet:
     names = [str(name) for name in classes]
     asked = None if items.roles is None else items.queries
     plain = ImageSet([Path(path) for path in items.paths], names, codes, asked)
-    found = _from_the_catalog(items, folder)
-    if found is None:
+    current = _from_the_catalog(items, folder)
+    if current is None:
         return plain
-    paths, groups = found
+    paths, groups = current
     if groups is None:
         return ImageSet(paths, names, codes, asked)
     _, first, group_of = np.unique(groups, return_index=True, return_inverse=True)

@@ -20,7 +20,7 @@ from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page.content import Array, Embedded, Mistakes, TestSet, Threshold, Why, smallest
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.sections.neighbour_lists import MOST_SEARCHED, Found, search
+from levelfield.reports.page.sections.neighbour_lists import MOST_SEARCHED, SearchResult, search
 from levelfield.reports.page.sections.regions import Subject, why
 from levelfield.reports.page.sections.same_or_not import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
@@ -52,17 +52,18 @@ def look(
     progress: Progress = SILENT,
 ) -> TestSet:
     """Everything that the page shows about one test set."""
-    found, thresholds, left_out = _searched(methods, images, progress)
-    searched = list(found.values())
+    results, thresholds, left_out = _searched(methods, images, progress)
+    searched = list(results.values())
     kept = _chosen_queries(searched, images)
     wrong_labels = label_errors(searched, images)
     leaked = leaks_of(leaks, images)
     wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
     pictures = _chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
-    (maps, map_notes), regions = _maps_and_regions(methods, images, found, seen_images.lost, progress)
+    (maps, map_notes), regions = _maps_and_regions(methods, images, results, seen_images.lost, progress)
     listed = [
-        _embedded(methods[place], images, one, kept, maps.get(place), thresholds[place]) for place, one in found.items()
+        _embedded(methods[index], images, one, kept, maps.get(index), thresholds[index])
+        for index, one in results.items()
     ]
     return TestSet(
         name=name,
@@ -76,7 +77,7 @@ def look(
         gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
         lost=seen_images.lost,
         thumbnails=seen_images.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(found)), *map_notes],
+        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(results)), *map_notes],
         methods=listed,
         mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
         why=regions,
@@ -85,88 +86,92 @@ def look(
 
 def _searched(
     methods: Sequence[Method], images: ImageSet, progress: Progress
-) -> tuple[dict[int, Found], dict[int, Threshold | None], list[str]]:
-    """What each method finds and its threshold, by its place, and notes on methods that cannot be searched."""
-    found: dict[int, Found] = {}
+) -> tuple[dict[int, SearchResult], dict[int, Threshold | None], list[str]]:
+    """Search results and thresholds of methods by their index, and notes on methods that cannot be searched."""
+    results: dict[int, SearchResult] = {}
     thresholds: dict[int, Threshold | None] = {}
     reasons: dict[int, str] = {}
 
-    def one(place: int) -> None:
-        own = methods[place]
+    def one(index: int) -> None:
+        own = methods[index]
         try:
             seen = search(own.rows, images, distance=own.distance)
         except LevelfieldError as error:
-            reasons[place] = f"{own.label} is not shown here: {error}"
+            reasons[index] = f"{own.label} is not shown here: {error}"
             return
         if seen is not None:
-            thresholds[place] = threshold_of(seen, own.rows, images, own.threshold)
-            found[place] = seen
+            thresholds[index] = threshold_of(seen, own.rows, images, own.threshold)
+            results[index] = seen
 
     stage = progress.stage("searching", len(methods))
     # a thread for each core, with a method each, scales better than torch's own threads within one product
     for _ in share(range(len(methods)), one, min(torch.get_num_threads(), max(1, len(methods)))):
         stage.advance()
-    return dict(sorted(found.items())), thresholds, [reasons[place] for place in sorted(reasons)]
+    return dict(sorted(results.items())), thresholds, [reasons[index] for index in sorted(reasons)]
 
 
 def _maps_and_regions(
-    methods: Sequence[Method], images: ImageSet, found: dict[int, Found], lost: Sequence[int], progress: Progress
+    methods: Sequence[Method],
+    images: ImageSet,
+    results: dict[int, SearchResult],
+    lost: Sequence[int],
+    progress: Progress,
 ) -> tuple[tuple[dict[int, Array], list[str]], Why | None]:
     """The maps, and beside them the explained queries: models take long to load, with one thread."""
     threads = torch.get_num_threads()
     subjects = [
-        Subject(number, methods[place].label, folder, methods[place].trained, found[place])
-        for number, place in enumerate(found)
-        if (folder := methods[place].folder) is not None
+        Subject(number, methods[index].label, folder, methods[index].trained, results[index])
+        for number, index in enumerate(results)
+        if (folder := methods[index].folder) is not None
     ]
     with one_thread(), ThreadPoolExecutor(1) as beside:
         regions = beside.submit(copy_context().run, why, subjects, images, lost)
         if threads == 1:
             wait([regions])
-        return _maps(methods, found, threads, progress), regions.result()
+        return _maps(methods, results, threads, progress), regions.result()
 
 
 def _maps(
-    methods: Sequence[Method], searched: dict[int, Found], threads: int, progress: Progress
+    methods: Sequence[Method], searched: dict[int, SearchResult], threads: int, progress: Progress
 ) -> tuple[dict[int, Array], list[str]]:
     """The map of each method as 16-bit numbers, and notes."""
     if not searched:
         return {}, []
-    rows = {str(place): methods[place].rows for place in searched}
-    near = {str(place): one.mapped for place, one in searched.items() if one.mapped is not None}
+    rows = {str(index): methods[index].rows for index in searched}
+    near = {str(index): one.mapped for index, one in searched.items() if one.mapped is not None}
     note = landmark_note(len(next(iter(rows.values()))))
     stage = progress.stage("drawing maps", len(rows))
-    cosine = all(methods[place].distance == "cosine" for place in searched)
-    found = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
-    packed = {int(place): np.rint(places * 65535).astype(np.uint16) for place, places in found.items()}
+    cosine = all(methods[index].distance == "cosine" for index in searched)
+    maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
+    packed = {int(index): np.rint(points * 65535).astype(np.uint16) for index, points in maps.items()}
     return packed, [] if note is None else [note]
 
 
 def _embedded(
     one: Method,
     images: ImageSet,
-    found: Found,
+    result: SearchResult,
     kept: Array | None,
-    places: Array | None,
+    points: Array | None,
     threshold: Threshold | None,
 ) -> Embedded:
     first_right = np.zeros(len(images), np.int64)
-    first_right[found.queries] = found.first_right
+    first_right[result.queries] = result.first_right
     right = np.full(len(images), NOT_A_QUERY, np.uint8)
     right[images.queries] = NOT_SEARCHED
-    right[found.queries] = np.where(found.first_right > 0, found.first_right == 1, NOT_A_QUERY)
-    shown = slice(None) if kept is None else np.searchsorted(found.queries, kept)
+    right[result.queries] = np.where(result.first_right > 0, result.first_right == 1, NOT_A_QUERY)
+    shown = slice(None) if kept is None else np.searchsorted(result.queries, kept)
     return Embedded(
         row=one.row,
         queries=None if kept is None else smallest(kept),
-        k=found.neighbours.shape[1],
-        neighbours=smallest(found.neighbours[shown]),
-        similarity=_packed(found.similarity[shown], one.distance),
+        k=result.neighbours.shape[1],
+        neighbours=smallest(result.neighbours[shown]),
+        similarity=_packed(result.similarity[shown], one.distance),
         first_right=smallest(first_right),
         right=right,
-        map=places,
-        found_by=smallest(np.bincount(found.neighbours.ravel(), minlength=len(images))),
-        classes=by_class(found, images),
+        map=points,
+        found_by=smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
+        classes=by_class(result, images),
         threshold=threshold,
         distance=one.distance,
     )
@@ -196,23 +201,23 @@ _FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
 _MANY = 6_000  # images of a test set with a list for every query
 
 
-def _chosen_queries(found: Sequence[Found], images: ImageSet) -> Array | None:
+def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array | None:
     """The queries whose neighbours are kept, ascending; None: all of them.
 
     Of a large set, or with many methods: queries that no method gets right first, then those where methods disagree,
     then others at random.
     """
-    if not found or (len(images) <= _MANY and len(found[0].queries) * len(found) <= _ALL_LISTS):
+    if not results or (len(images) <= _MANY and len(results[0].queries) * len(results) <= _ALL_LISTS):
         return None
-    queries, most = found[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(found)))
-    wrong = sum((one.first_right > 1).astype(np.int64) for one in found)
+    queries, most = results[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(results)))
+    wrong = sum((one.first_right > 1).astype(np.int64) for one in results)
     order = numpy_stream(0, "page", "chosen").permutation(len(queries))
-    kind = np.where(wrong == len(found), 0, np.where(wrong > 0, 1, 2))[order]
+    kind = np.where(wrong == len(results), 0, np.where(wrong > 0, 1, 2))[order]
     return np.sort(queries[order[np.argsort(kind, kind="stable")][:most]])
 
 
 def _chosen_thumbnails(
-    found: Sequence[Found], chosen: Array | None, images: ImageSet, wanted: Sequence[int], most: int
+    results: Sequence[SearchResult], chosen: Array | None, images: ImageSet, wanted: Sequence[int], most: int
 ) -> Array | None:
     """The images that get a thumbnail: those `wanted`, the chosen queries, then their neighbours, nearest first.
 
@@ -223,8 +228,8 @@ def _chosen_thumbnails(
     picked = dict.fromkeys(int(image) for image in wanted)
     queries = images.queries if chosen is None else chosen
     picked |= dict.fromkeys(queries.tolist())
-    for rank in range(max((one.neighbours.shape[1] for one in found), default=0)):
-        for one in found:
+    for rank in range(max((one.neighbours.shape[1] for one in results), default=0)):
+        for one in results:
             if len(picked) >= most:
                 break
             kept = slice(None) if chosen is None else np.isin(one.queries, chosen)

@@ -45,10 +45,10 @@ def page_of_arrays(name: str, images: ImageSet, shown: Sequence[Shown], *, progr
     ]
     test = look(name, images, methods, progress=progress)
     lost = plural(len(test.lost), "image is", "images are")
-    places = {method.row: number for number, method in enumerate(test.methods)}
+    positions = {method.row: number for number, method in enumerate(test.methods)}
     first = metrics[0].name
     best = max(range(len(shown)), key=lambda number: shown[number].result[first])
-    rows = [replace(_row(one), embedded=places.get(number)) for number, one in enumerate(shown)]
+    rows = [replace(_row(one), embedded=positions.get(number)) for number, one in enumerate(shown)]
     signatures = [[one.label, metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
     return Page(
         levelfield=levelfield.__version__,
@@ -71,8 +71,8 @@ def page_of_arrays(name: str, images: ImageSet, shown: Sequence[Shown], *, progr
 def _row(one: Shown) -> Row:
     cells = {}
     for metric in one.result:
-        found = one.result.intervals.get(metric)
-        low, high = (None, None) if found is None else (found.low, found.high)
+        interval = one.result.intervals.get(metric)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
         cells[metric] = Cell(one.result[metric], low, high, None)
     dim = next(iter(one.result.signatures.values())).representation.dim
     unknown = dict.fromkeys(("seconds", "images_seen", "peak_bytes", "passes"))

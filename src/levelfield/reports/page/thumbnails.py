@@ -63,8 +63,8 @@ def thumbnails_of(paths: list[Path], chosen: Array | None, *, progress: Progress
     colours = np.stack(tiny) if tiny else np.zeros((0, TINY, TINY, 3), np.uint8)
     patterned = grey.std(axis=(1, 2)) >= _FLAT
     bits = hash_bits(grey[patterned]) if patterned.any() else np.zeros((0, BITS), bool)
-    made = Thumbnails(SIZE, COLUMNS, PER_SHEET, texts, None if chosen is None else smallest(numbers))
-    return Seen(made, lost, np.array(read, np.int64)[patterned], bits, colours[patterned])
+    thumbnails = Thumbnails(SIZE, COLUMNS, PER_SHEET, texts, None if chosen is None else smallest(numbers))
+    return Seen(thumbnails, lost, np.array(read, np.int64)[patterned], bits, colours[patterned])
 
 
 def _small(path: Path) -> Image.Image | None:

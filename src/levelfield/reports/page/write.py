@@ -62,10 +62,10 @@ def read_data(path: Path) -> dict[str, Any]:
     """The data of a written page, with its thumbnails."""
     _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
     try:
-        found = json.loads(rest.partition("</script>")[0])
+        data = json.loads(rest.partition("</script>")[0])
     except ValueError as error:
         raise damaged(path, "is not a page of levelfield") from error
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def page_html(page: Page) -> str:
@@ -85,10 +85,10 @@ def data_html(data: str, study: str, *, live: bool) -> str:
     }
     # one pass: what a part contains is never read as a mark
     before, *pieces = skeleton.split("%%")
-    found = [before]
+    texts = [before]
     for name, text in zip(pieces[::2], pieces[1::2], strict=True):
-        found += [parts[name], text]
-    return "".join(found)
+        texts += [parts[name], text]
+    return "".join(texts)
 
 
 def policy(*, live: bool = False) -> str:

@@ -61,10 +61,10 @@ def asked_by(method: str, target: str, token: str) -> Asked:
     levelfield.reports.view.addresses.Refused: Nothing is at this address.
     """
     path, _, query = target.partition("?")
-    found = _TOKEN.fullmatch(path)
-    if found is None or not secrets.compare_digest(found[1], token):
+    match = _TOKEN.fullmatch(path)
+    if match is None or not secrets.compare_digest(match[1], token):
         raise Refused(403, "The address lacks the token that `levelfield view` printed with it.")
-    rest = found[2] or ""
+    rest = match[2] or ""
     for what, address in _ADDRESSES.items():
         if (numbers := address.fullmatch(rest)) is not None:
             if (method == "POST") != (what == "search"):
@@ -76,20 +76,20 @@ def asked_by(method: str, target: str, token: str) -> Asked:
 def _option(what: str, query: str) -> int | None:
     if not query:
         return None
-    found = re.fullmatch(f"{_OPTIONS.get(what, '')}={_NUMBER}", query)
-    if what not in _OPTIONS or found is None or not int(found[1]):
+    match = re.fullmatch(f"{_OPTIONS.get(what, '')}={_NUMBER}", query)
+    if what not in _OPTIONS or match is None or not int(match[1]):
         raise Refused(400, "The part of the address after '?' is not valid.")
-    return int(found[1])
+    return int(match[1])
 
 
 def check_host(headers: Headers, port: int) -> str:
     """The Host of a request, which must be this server: a page elsewhere whose name points here has another Host."""
     names = ("127.0.0.1", "localhost")
     allowed = [f"{name}:{port}" for name in names] + (list(names) if port == 80 else [])
-    given = headers.get_all("Host") or []
-    if len(given) != 1 or given[0] not in allowed:
+    hosts = headers.get_all("Host") or []
+    if len(hosts) != 1 or hosts[0] not in allowed:
         raise Refused(403, f"The header Host must be {allowed[0]}.")
-    return given[0]
+    return hosts[0]
 
 
 def check_origin(headers: Headers, host: str) -> None:
@@ -100,12 +100,12 @@ def check_origin(headers: Headers, host: str) -> None:
 
 def body_length(headers: Headers) -> int:
     """The number of bytes of an upload."""
-    given = headers.get_all("Content-Length") or []
-    if headers.get_all("Transfer-Encoding") or not given:
+    lengths = headers.get_all("Content-Length") or []
+    if headers.get_all("Transfer-Encoding") or not lengths:
         raise Refused(411, "An upload needs the header Content-Length, and no Transfer-Encoding.")
-    if len(given) != 1 or re.fullmatch("[0-9]{1,18}", given[0]) is None:
+    if len(lengths) != 1 or re.fullmatch("[0-9]{1,18}", lengths[0]) is None:
         raise Refused(400, "The header Content-Length is not valid.")
-    length = int(given[0])
+    length = int(lengths[0])
     if length > LARGEST_BODY:
         raise Refused(413, f"The image has {length:,} bytes; the limit is {LARGEST_BODY:,}.")
     if not length:

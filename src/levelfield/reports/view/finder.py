@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MODELS, _TABLES = 3, 30  # kept in memory; the rows of a table stay on disk
 _BLOCK = 4096  # rows at a time
 
-Found: TypeAlias = tuple[list[int], list[float]]
+Neighbours: TypeAlias = tuple[list[int], list[float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,12 @@ class Finder:
         self._models = lru_cache(_MODELS)(partial(_model, device=requested()))
         self._turn = threading.Lock()
 
-    def of_image(self, within: Within, number: int, k: int) -> Found:
+    def of_image(self, within: Within, number: int, k: int) -> Neighbours:
         """The k nearest images to a test image, itself excluded."""
         table = self._tables(within.run)
         return table.nearest(table.row(number), k, within, left_out=number)
 
-    def of_picture(self, within: Within, image: Image.Image, k: int) -> Found:
+    def of_picture(self, within: Within, image: Image.Image, k: int) -> Neighbours:
         """The k nearest images to any picture, embedded by the run's model."""
         with self._turn:
             row = self._models(within.run).embed(image, normalize=False, exact=False)[0]
@@ -66,10 +66,10 @@ class _Table:
     def row(self, number: int) -> np.ndarray:
         if number >= len(self.rows):
             raise BadInput(f"There is no image {number}: the run has embeddings of {len(self.rows):,}.")
-        found: np.ndarray = self.rows[number]
-        return found
+        row: np.ndarray = self.rows[number]
+        return row
 
-    def nearest(self, row: np.ndarray, k: int, within: Within, *, left_out: int | None = None) -> Found:
+    def nearest(self, row: np.ndarray, k: int, within: Within, *, left_out: int | None = None) -> Neighbours:
         """Positions and similarities in float64, nearest first; equal ones in their order. Memory: O(images)."""
         asked = row.astype(np.float64)
         near = np.concatenate([_similarities(part, asked, within.distance) for part in self._parts()])
@@ -78,8 +78,8 @@ class _Table:
         allowed = np.ones(len(near), bool) if within.gallery is None else within.gallery.copy()
         if left_out is not None:
             allowed[left_out] = False
-        places = np.flatnonzero(allowed)
-        chosen = places[np.argsort(-near[places], kind="stable")[:k]]
+        positions = np.flatnonzero(allowed)
+        chosen = positions[np.argsort(-near[positions], kind="stable")[:k]]
         return chosen.tolist(), near[chosen].tolist()
 
     def _parts(self) -> Iterator[np.ndarray]:
@@ -90,17 +90,17 @@ class _Table:
 def _similarities(rows: np.ndarray, asked: np.ndarray, distance: str) -> np.ndarray:
     """Larger is nearer, as in `evaluation.search.dense`; the inner product for "cosine"."""
     if distance == "hamming":
-        found: np.ndarray = -((rows > 0) != (asked > 0)).sum(axis=1).astype(np.float64)
+        similarities: np.ndarray = -((rows > 0) != (asked > 0)).sum(axis=1).astype(np.float64)
     elif distance == "euclidean":
-        found = -_lengths(rows - asked)
+        similarities = -_lengths(rows - asked)
     else:  # unlike those of a matrix product, the values of equal rows are equal wherever they are
-        found = np.einsum("ij,j->i", rows, asked)
-    return found
+        similarities = np.einsum("ij,j->i", rows, asked)
+    return similarities
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    return found
+    lengths: np.ndarray = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return lengths
 
 
 def _model(run: Path, *, device: str) -> Model | Ensemble:

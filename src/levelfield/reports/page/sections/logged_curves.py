@@ -23,11 +23,11 @@ _NAMES = ("loss", "spread", "rho")
 
 def curves_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> list[Curve]:
     """The curves of every finished run that trained, in the order of the rows."""
-    place = {row.label: number for number, row in enumerate(board.rows)}
-    own = [run for run in runs if run.row in place and board.rows[place[run.row]].trained]
+    row_numbers = {row.label: number for number, row in enumerate(board.rows)}
+    own = [run for run in runs if run.row in row_numbers and board.rows[row_numbers[run.row]].trained]
     points = max(_SHORTEST, min(LONGEST, _ALL // max(1, len(own) * len(_NAMES))))
-    found = [_curve(place[run.row], run, run.folder(folder), points) for run in own]
-    return sorted((curve for curve in found if curve is not None), key=lambda curve: (curve.row, curve.seed))
+    curves = [_curve(row_numbers[run.row], run, run.folder(folder), points) for run in own]
+    return sorted((curve for curve in curves if curve is not None), key=lambda curve: (curve.row, curve.seed))
 
 
 def _curve(row: int, run: PlannedRun, folder: Path, points: int) -> Curve | None:

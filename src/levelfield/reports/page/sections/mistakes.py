@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.data.checks.leaks import BITS, RADIUS, Leaks
 from levelfield.reports.page.content import Array, ByClass, Duplicate, LabelError, Leak
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import Found
+from levelfield.reports.page.sections.neighbour_lists import SearchResult
 from levelfield.reports.page.thumbnails import Seen
 
 MOST = 200  # pairs of classes; images of each kind of mistake
@@ -23,10 +23,10 @@ _SAME = 0.05
 _PAIRS = 10_000  # pairs of such a block: a set in which all images are equal has millions
 
 
-def by_class(found: Found, images: ImageSet) -> ByClass:
+def by_class(result: SearchResult, images: ImageSet) -> ByClass:
     """Recall of each class among queries that have a positive, and the most frequent confusions."""
-    own, near = images.codes[found.queries], images.codes[found.neighbours[:, 0]]
-    counts = found.first_right > 0
+    own, near = images.codes[result.queries], images.codes[result.neighbours[:, 0]]
+    counts = result.first_right > 0
     asked = np.bincount(own[counts], minlength=len(images.classes))
     right = np.bincount(own[counts & (own == near)], minlength=len(images.classes))
     recall = np.where(asked > 0, right / np.maximum(asked, 1), np.nan).astype(np.float32)
@@ -35,36 +35,36 @@ def by_class(found: Found, images: ImageSet) -> ByClass:
     return ByClass(recall, [(first, second, count) for (first, second), count in pairs.most_common(MOST)])
 
 
-def label_errors(found: Sequence[Found], images: ImageSet) -> list[LabelError]:
+def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[LabelError]:
     """Images whose nearest images are of one other class, according to at least half of two or more methods."""
-    if len(found) < 2:
+    if len(results) < 2:
         return []
     votes: Counter[tuple[int, int]] = Counter()
-    for one in found:
+    for one in results:
         queries, classes = outvoted(one, images)
         votes.update(zip(queries.tolist(), classes.tolist(), strict=True))
-    needed = max(2, -(-len(found) // 2))
-    listed = [LabelError(*key, count, len(found)) for key, count in votes.most_common() if count >= needed]
+    needed = max(2, -(-len(results) // 2))
+    listed = [LabelError(*key, count, len(results)) for key, count in votes.most_common() if count >= needed]
     return listed[:MOST]
 
 
-def outvoted(found: Found, images: ImageSet) -> tuple[Array, Array]:
+def outvoted(result: SearchResult, images: ImageSet) -> tuple[Array, Array]:
     """Queries with `_NEEDED` of their `_VOTERS` nearest images in one other class and none in their own, and it."""
-    near = np.sort(images.codes[found.neighbours[:, :_VOTERS]], axis=1)
-    own = images.codes[found.queries]
+    near = np.sort(images.codes[result.neighbours[:, :_VOTERS]], axis=1)
+    own = images.codes[result.queries]
     if near.shape[1] < _NEEDED:
         return own[:0], own[:0]
-    step = _NEEDED - 1  # in a sorted row, `_NEEDED` equal numbers stand together
+    step = _NEEDED - 1  # in a sorted row, `_NEEDED` equal numbers are adjacent
     runs = near[:, step:] == near[:, : near.shape[1] - step]
-    place = runs.argmax(axis=1)
-    winner = near[np.arange(len(near)), place]
+    start = runs.argmax(axis=1)
+    winner = near[np.arange(len(near)), start]
     kept = runs.any(axis=1) & ~(near == own[:, None]).any(axis=1)
-    return found.queries[kept], winner[kept]
+    return result.queries[kept], winner[kept]
 
 
 def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
     """Pairs of test images with nearly equal perceptual hashes and colours, those of different classes first."""
-    found: list[Duplicate] = []
+    near_pairs: list[Duplicate] = []
     signs = (2.0 * seen.hashes - 1.0).astype(np.float32)
     for top in range(0, len(signs), _ROWS):
         products = signs[top : top + _ROWS] @ signs.T
@@ -74,12 +74,12 @@ def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
         apart = np.abs(seen.tiny[rows + top].astype(np.float32) - seen.tiny[columns]).mean(axis=(1, 2, 3))
         near = apart <= _COLOURS
         pairs = zip(seen.hashed[rows[near] + top].tolist(), seen.hashed[columns[near]].tolist(), strict=True)
-        found += [
+        near_pairs += [
             Duplicate(*pair, round(float(levels), 2), _alike(float(levels)))
             for pair, levels in zip(pairs, apart[near], strict=True)
         ]
-    found.sort(key=lambda one: (images.codes[one.first] == images.codes[one.second], one.distance, one.first))
-    return found[:MOST]
+    near_pairs.sort(key=lambda one: (images.codes[one.first] == images.codes[one.second], one.distance, one.first))
+    return near_pairs[:MOST]
 
 
 def _alike(levels: float) -> str:
@@ -90,10 +90,10 @@ def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Leak]:
     """Test images that are in the training part, too, from the leak check of the study."""
     if leaks is None:
         return []
-    places = {os.path.abspath(path): number for number, path in enumerate(images.paths)}
-    found = [(places.get(os.path.abspath(pair.test)), pair) for pair in leaks.pairs]
+    numbers = {os.path.abspath(path): number for number, path in enumerate(images.paths)}
+    pairs = [(numbers.get(os.path.abspath(pair.test)), pair) for pair in leaks.pairs]
     return [
         Leak(image, f"{pair.caption.split(';')[0]}: {pair.train.name} of the training part ({pair.train_class})")
-        for image, pair in found
+        for image, pair in pairs
         if image is not None
     ][:MOST]

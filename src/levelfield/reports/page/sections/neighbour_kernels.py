@@ -18,7 +18,7 @@ def scan(
     order: Array,
     low: float,
     width: float,
-    found: Array,
+    images: Array,
     near: Array,
     first_right: Array,
     same: Array,
@@ -27,10 +27,10 @@ def scan(
     """Nearest images, rank of the first right one, and pairs by bin, of each line of `values`; columns are by class.
 
     The right images of a line are the columns `first` to `last` without `own`, the query itself (-1: none); ties are
-    broken by `order`, the images of the columns. Sets `found` (images), `near` and `first_right`; adds to `same` and
+    broken by `order`, the images of the columns. Sets `images`, `near` and `first_right`; adds to `same` and
     `every` (classes, bins), at the class in `codes`. No bins: no pairs are counted.
     """
-    k, bins = found.shape[1], every.shape[1]
+    k, bins = images.shape[1], every.shape[1]
     number = np.empty(values.shape[1], np.int32)
     for line in range(len(values)):
         row, mine = values[line], own[line]
@@ -44,16 +44,16 @@ def scan(
                 every[codes[line], 0] -= 1
                 if first[line] <= mine < last[line]:
                     same[codes[line], 0] -= 1
-        _nearest(row, order, k, found[line], near[line])
+        _nearest(row, order, k, images[line], near[line])
         first_right[line] = _first_right(row, order, first[line], last[line], mine, near[line])
 
 
 @compiled
 def _bins(row: Array, low: float, width: float, bins: int, out: Array) -> None:
     """The bin of each value: 0 below `low`, then one for each `width`."""
-    for place in range(len(row)):
-        step = np.floor((row[place] - low) / width) + 1
-        out[place] = np.int32(min(max(step, 0), bins - 1))
+    for column in range(len(row)):
+        step = np.floor((row[column] - low) / width) + 1
+        out[column] = np.int32(min(max(step, 0), bins - 1))
 
 
 @compiled
@@ -63,19 +63,19 @@ def _add(numbers: Array, counts: Array) -> None:
 
 
 @compiled
-def _nearest(row: Array, order: Array, k: int, found: Array, near: Array) -> None:
+def _nearest(row: Array, order: Array, k: int, images: Array, near: Array) -> None:
     """The k largest values in order, tied ones by `order`; by insertion, which is seldom needed."""
     filled, worst = 0, row[0]
-    for place in range(len(row)):
-        value = row[place]
-        if filled == k and (value < worst or (value == worst and order[place] > found[k - 1])):
+    for column in range(len(row)):
+        value = row[column]
+        if filled == k and (value < worst or (value == worst and order[column] > images[k - 1])):
             continue
         filled = min(filled + 1, k)
         at = filled - 1
-        while at > 0 and (near[at - 1] < value or (near[at - 1] == value and found[at - 1] > order[place])):
-            near[at], found[at] = near[at - 1], found[at - 1]
+        while at > 0 and (near[at - 1] < value or (near[at - 1] == value and images[at - 1] > order[column])):
+            near[at], images[at] = near[at - 1], images[at - 1]
             at -= 1
-        near[at], found[at] = value, order[place]
+        near[at], images[at] = value, order[column]
         worst = near[filled - 1]
 
 
@@ -83,9 +83,9 @@ def _nearest(row: Array, order: Array, k: int, found: Array, near: Array) -> Non
 def _first_right(row: Array, order: Array, first: int, last: int, own: int, near: Array) -> int:
     """The rank of the nearest right image; 0: there is none."""
     best, image = -np.inf, -1
-    for place in range(first, last):
-        if place != own and (image < 0 or row[place] > best or (row[place] == best and order[place] < image)):
-            best, image = row[place], order[place]
+    for column in range(first, last):
+        if column != own and (image < 0 or row[column] > best or (row[column] == best and order[column] < image)):
+            best, image = row[column], order[column]
     if image < 0:
         return 0
     nearer, tied = 0, 0
@@ -98,6 +98,6 @@ def _first_right(row: Array, order: Array, first: int, last: int, own: int, near
             nearer += value > best
             tied += value == best
     if tied > 1:
-        for place in range(len(row)):
-            nearer += row[place] == best and order[place] < image
+        for column in range(len(row)):
+            nearer += row[column] == best and order[column] < image
     return nearer + 1

@@ -29,9 +29,10 @@ _SAMPLE = 256  # queries that find the range of the thresholds
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """queries: those searched, ascending; neighbours and similarity: (queries, k), as numbers of images.
+class SearchResult:
+    """The nearest images of each query by the embeddings of one method.
 
+    queries: those searched, ascending. neighbours: (queries, k) numbers of images; similarity: (queries, k).
     first_right: rank of the nearest image of the query's class, 0: there is none. same, other: (classes, EDGES) pairs
     at or above each of `edges`, by the query's class; None if similarities are not cosines.
     """
@@ -55,7 +56,7 @@ def searched(images: ImageSet) -> Array:
     return np.sort(numpy_stream(0, "page", "queries").choice(queries, MOST_SEARCHED, replace=False))
 
 
-def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found | None:
+def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> SearchResult | None:
     """Search the test embeddings (images, dim) of one method; None if there are fewer than two images to compare."""
     queries, gallery = searched(images), images.gallery
     if len(gallery) < 2 or not len(queries):
@@ -69,10 +70,10 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Found 
     near = values.clip(-1, 1) if cosine else similarities(inputs, positions, distance).astype(np.float32)
     plain = (queries, gallery[positions[:, :NEAREST]], near[:, :NEAREST], first_right)
     if edges is None:
-        return Found(*plain)
+        return SearchResult(*plain)
     above = np.cumsum(counts[:, :, ::-1], axis=2)[:, :, ::-1]
     nearby = Near(positions, np.maximum(2 - 2 * values, 0)) if mapped else None
-    return Found(*plain, edges, above[0, :, 1:], above[1, :, 1:], above[:, :, 0], nearby)
+    return SearchResult(*plain, edges, above[0, :, 1:], above[1, :, 1:], above[:, :, 0], nearby)
 
 
 def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:
@@ -91,11 +92,11 @@ def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[A
         part = slice(top, min(top + step, count))
         near = similarity.rows(part.start, part.stop).numpy()
         block, kind = arranged.query_order[part], near.dtype.type
-        found, best = np.empty((len(block), k), np.int64), np.empty((len(block), k), near.dtype)
+        images, best = np.empty((len(block), k), np.int64), np.empty((len(block), k), near.dtype)
         ranks, codes = np.empty(len(block), np.int64), inputs.query_codes[block]
         of_lines = arranged.first[part], arranged.last[part], arranged.itself[part], codes
-        scan(near, *of_lines, columns, kind(low), kind(width), found, best, ranks, *counts)
-        positions[block], values[block], first_right[block] = found, best, ranks
+        scan(near, *of_lines, columns, kind(low), kind(width), images, best, ranks, *counts)
+        positions[block], values[block], first_right[block] = images, best, ranks
     counts[1] -= counts[0]  # of all pairs, those of other classes
     return positions, values, first_right, counts
 

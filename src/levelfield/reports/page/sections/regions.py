@@ -28,7 +28,7 @@ from levelfield.randomness import numpy_stream
 from levelfield.reports.figures.activation_maps import top_maps
 from levelfield.reports.page.content import Array, Explained, Why
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import Found
+from levelfield.reports.page.sections.neighbour_lists import SearchResult
 from levelfield.studies.runs.finished import how_refined
 
 QUERIES, METHODS = 12, 4
@@ -37,13 +37,13 @@ _CHANNELS = 3  # strongest channels whose mean is the activation map
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A method of the test set: its place, label, folder of its first run, whether it trained, what it found."""
+    """A method of the test set: its index, label, folder of its first run, whether it trained, its search result."""
 
     method: int
     label: str
     folder: Path
     trained: bool
-    found: Found
+    result: SearchResult
 
 
 def why(subjects: Sequence[Subject], images: ImageSet, lost: Sequence[int]) -> Why | None:
@@ -52,7 +52,7 @@ def why(subjects: Sequence[Subject], images: ImageSet, lost: Sequence[int]) -> W
         return None
     picked, notes, maps = _methods(subjects), [], []
     gone = set(lost)
-    queries = _queries([one.found for one in picked], gone)
+    queries = _queries([one.result for one in picked], gone)
     if not len(queries):
         return None
     for one in picked:
@@ -70,10 +70,10 @@ def _methods(subjects: Sequence[Subject]) -> list[Subject]:
     return sorted(best + idle, key=lambda one: one.method)
 
 
-def _queries(found: Sequence[Found], gone: set[int]) -> Array:
+def _queries(results: Sequence[SearchResult], gone: set[int]) -> Array:
     """Queries where methods disagree, that all get wrong, and that all get right, a third each."""
-    queries = found[0].queries
-    right = np.stack([one.first_right == 1 for one in found])
+    queries = results[0].queries
+    right = np.stack([one.first_right == 1 for one in results])
     order = numpy_stream(0, "page", "why").permutation(len(queries))
     usable = np.array([image not in gone for image in queries.tolist()])
     kinds = [right.any(0) & ~right.all(0), ~right.any(0), right.all(0)]
@@ -85,8 +85,8 @@ def _queries(found: Sequence[Found], gone: set[int]) -> Array:
 
 def _pairs(one: Subject, queries: Array) -> list[tuple[int, int]]:
     """Each query with its nearest image."""
-    places = np.searchsorted(one.found.queries, queries)
-    return list(zip(queries.tolist(), one.found.neighbours[places, 0].tolist(), strict=True))
+    lines = np.searchsorted(one.result.queries, queries)
+    return list(zip(queries.tolist(), one.result.neighbours[lines, 0].tolist(), strict=True))
 
 
 def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Explained]:
@@ -97,20 +97,20 @@ def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> 
     loader = Loader([images.paths[image] for image in numbers], model.view, device=model.device)
     seen = torch.cat([part for (part,) in loader])
     maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
-    place = {image: number for number, image in enumerate(numbers)}
+    position = {image: number for number, image in enumerate(numbers)}
     refined = how_refined(one.folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
     rows = model.embedder.head(model.embedder.features(seen)).detach().cpu().double().numpy()
-    made = []
+    explained = []
     for image, neighbour in pairs:
-        taps = {number: [tap[place[number]] for tap in maps[:-1]] for number in (image, neighbour)}
-        there, _ = cells_of(taps[image], how, rows[place[neighbour]])
-        back, _ = cells_of(taps[neighbour], how, rows[place[image]])
+        taps = {number: [tap[position[number]] for tap in maps[:-1]] for number in (image, neighbour)}
+        there, _ = cells_of(taps[image], how, rows[position[neighbour]])
+        back, _ = cells_of(taps[neighbour], how, rows[position[image]])
         cosine = float(there.sum())
         shown = [_float(part) for part in (there, back)]
-        shown += [_activation(maps[-1][place[number]]) for number in (image, neighbour)]
-        made.append(Explained(one.method, image, neighbour, cosine, not caveats, _sentence(caveats), *shown))
-    return made
+        shown += [_activation(maps[-1][position[number]]) for number in (image, neighbour)]
+        explained.append(Explained(one.method, image, neighbour, cosine, not caveats, _sentence(caveats), *shown))
+    return explained
 
 
 def _linear(model: object) -> Linear:
@@ -135,8 +135,8 @@ def _sentence(caveats: Sequence[str]) -> str:
 
 def _activation(last: Tensor) -> Array:
     """The mean of the strongest channels, each scaled to 0..1."""
-    found = top_maps(last.numpy(), channels=min(_CHANNELS, len(last)))
-    return _float(found.maps.mean(axis=0))
+    strongest = top_maps(last.numpy(), channels=min(_CHANNELS, len(last)))
+    return _float(strongest.maps.mean(axis=0))
 
 
 def _float(values: Array) -> Array:
@@ -156,11 +156,11 @@ class Linear(NamedTuple):
     @property
     def caveats(self) -> list[str]:
         """Why a sum over cells is an approximation; empty if it is exact."""
-        found = [] if self.pooling in LINEAR else [f"pooling '{self.pooling}' takes single cells"]
+        caveats = [] if self.pooling in LINEAR else [f"pooling '{self.pooling}' takes single cells"]
         if isinstance(self.head, Head):
-            found += ["the head's layer norm is treated as a constant"] if self.head.layer_norm != "none" else []
-            found += ["the final layer norm is treated as a constant"] if self.head.output_norm else []
-        return found
+            caveats += ["the head's layer norm is treated as a constant"] if self.head.layer_norm != "none" else []
+            caveats += ["the final layer norm is treated as a constant"] if self.head.output_norm else []
+        return caveats
 
 
 def cells_of(maps: list[Tensor], how: Linear, toward: Array) -> tuple[Array, Array]:

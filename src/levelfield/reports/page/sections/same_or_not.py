@@ -16,7 +16,7 @@ from levelfield.progress import SILENT
 from levelfield.randomness import numpy_stream
 from levelfield.reports.page.content import Array, Intervals, Pair, Point, Threshold
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import Found
+from levelfield.reports.page.sections.neighbour_lists import SearchResult
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
@@ -30,27 +30,29 @@ _SAMPLE = 500, 5_000  # queries and images whose pairs are candidates
 _LEVEL = 0.95
 
 
-def threshold_of(found: Found, rows: Array, images: ImageSet, chosen_on_validation: float | None) -> Threshold | None:
+def threshold_of(
+    result: SearchResult, rows: Array, images: ImageSet, chosen_on_validation: float | None
+) -> Threshold | None:
     """The curves of one method on the test classes; None if there are no pairs of one of the two kinds.
 
     chosen_on_validation: the threshold that the validation classes chose; None: the test classes choose it.
     """
-    if found.edges is None or found.same is None or found.other is None or found.pairs is None:
+    if result.edges is None or result.same is None or result.other is None or result.pairs is None:
         return None
-    same, other = found.pairs
+    same, other = result.pairs
     if not same.sum() or not other.sum():
         return None
-    accept = found.other.sum(0) / other.sum()
-    reject = 1 - found.same.sum(0) / same.sum()
-    value = _crossing(found.edges, accept, reject) if chosen_on_validation is None else chosen_on_validation
+    accept = result.other.sum(0) / other.sum()
+    reject = 1 - result.same.sum(0) / same.sum()
+    value = _crossing(result.edges, accept, reject) if chosen_on_validation is None else chosen_on_validation
     above, below = _near(value, rows, images)
     return Threshold(
         value=value,
         source=TEST if chosen_on_validation is None else VALIDATION,
-        grid=_rounded(found.edges),
+        grid=_rounded(result.edges),
         false_accept=_rounded(accept),
         false_reject=_rounded(reject),
-        intervals=_intervals(found, same, other) if images.asked is None else None,
+        intervals=_intervals(result, same, other) if images.asked is None else None,
         above=above,
         below=below,
     )
@@ -70,19 +72,19 @@ def _crossing(edges: Array, accept: Array, reject: Array) -> float:
     return float(edges[past - 1] + share * (edges[past] - edges[past - 1]))
 
 
-def _intervals(found: Found, same: Array, other: Array) -> Intervals | None:
+def _intervals(result: SearchResult, same: Array, other: Array) -> Intervals | None:
     """Intervals over classes; None if too few classes have pairs. A search of all images counts each pair twice."""
-    assert found.same is not None
-    assert found.other is not None
-    accept = [_ends(PairRate(wrong, other, 2)) for wrong in found.other.T]
-    reject = [_ends(PairRate((same - right) / 2, same / 2, 1)) for right in found.same.T]
+    assert result.same is not None
+    assert result.other is not None
+    accept = [_ends(PairRate(wrong, other, 2)) for wrong in result.other.T]
+    reject = [_ends(PairRate((same - right) / 2, same / 2, 1)) for right in result.same.T]
     known = [one for one in accept if one is not None], [one for one in reject if one is not None]
     return Intervals(*known) if len(known[0]) == len(known[1]) == len(accept) else None
 
 
 def _ends(rate: PairRate) -> Point | None:
-    found = rate.interval(_LEVEL)
-    return None if found is None else (_round(found.low), _round(found.high))
+    interval = rate.interval(_LEVEL)
+    return None if interval is None else (_round(interval.low), _round(interval.high))
 
 
 def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list[Pair]]:
@@ -105,8 +107,8 @@ def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list
             if len(spots) > _NEEDED:
                 spots = spots[np.argpartition(far[spots], _NEEDED)[:_NEEDED]]
                 bounds[above, same] = float(far[spots].max())
-            found = first[spots].tolist(), second[spots].tolist(), near[spots].tolist()
-            kept[above, same] += [(one, other, _round(cosine)) for one, other, cosine in zip(*found, strict=True)]
+            pairs = first[spots].tolist(), second[spots].tolist(), near[spots].tolist()
+            kept[above, same] += [(one, other, _round(cosine)) for one, other, cosine in zip(*pairs, strict=True)]
     sides = []
     for above in (True, False):
         best = [pair for same in (True, False) for pair in _first(kept[above, same], value)]

@@ -69,15 +69,15 @@ def cost_of(board: Leaderboard) -> str:
 
 def comparisons_of(board: Leaderboard) -> list[Compared]:
     """The tests between rows, in the order of the leaderboard; at most MOST_PAIRS."""
-    place = {row.label: number for number, row in enumerate(board.rows)}
-    found = []
+    numbers = {row.label: number for number, row in enumerate(board.rows)}
+    compared = []
     for one in board.comparisons:
-        seen = one if place[one.first] < place[one.second] else one.seen_from(one.second)
+        seen = one if numbers[one.first] < numbers[one.second] else one.seen_from(one.second)
         better = None if seen.winner is None else "first" if seen.winner == seen.first else "second"
         known = (seen.difference, seen.low, seen.high, seen.adjusted)
-        found.append(Compared(place[seen.first], place[seen.second], *known, better, _in_words(seen)))
-    found.sort(key=lambda one: (one.first, one.second))
-    return found[:MOST_PAIRS]
+        compared.append(Compared(numbers[seen.first], numbers[seen.second], *known, better, _in_words(seen)))
+    compared.sort(key=lambda one: (one.first, one.second))
+    return compared[:MOST_PAIRS]
 
 
 def comparison_note(board: Leaderboard) -> str:
@@ -91,20 +91,22 @@ def comparison_note(board: Leaderboard) -> str:
 def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Missing]:
     """The runs that are not on the leaderboard, with the reason where it is known."""
     titles = sorted((run.title for run in runs), key=len, reverse=True)
-    found = []
+    missing = []
     for text in board.missing:
         title = next((title for title in titles if text.startswith(title)), text)
-        found.append(Missing(title, text[len(title) :].lstrip(": ") or "not finished"))
-    return found
+        missing.append(Missing(title, text[len(title) :].lstrip(": ") or "not finished"))
+    return missing
 
 
 def cautions_of(board: Leaderboard) -> list[str]:
     """What speaks against trusting the answer, gravest first."""
     leaks = [one["text"] for one in board.facts.get("leaks", [])]
-    found = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
+    cautions = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
     if board.missing:
-        found.append(f"{plural(len(board.missing), 'run is', 'runs are')} missing: {first_few(board.missing, '; ')}.")
-    return [*found, *_small_sample(board), *_one_seed(board), *_unlike_others(board), *_warnings(board)]
+        cautions.append(
+            f"{plural(len(board.missing), 'run is', 'runs are')} missing: {first_few(board.missing, '; ')}."
+        )
+    return [*cautions, *_small_sample(board), *_one_seed(board), *_unlike_others(board), *_warnings(board)]
 
 
 def _small_sample(board: Leaderboard) -> list[str]:
@@ -142,13 +144,13 @@ def _were(labels: Sequence[str]) -> str:
 
 def _groups(board: Leaderboard) -> dict[str, str]:
     """The letters of the rows of each test set; none for rows that were not compared."""
-    found: dict[str, str] = {}
+    groups: dict[str, str] = {}
     for test_set in board.signatures:
         rows = [row.label for row in board.rows if row.test_set == test_set]
         own = [one for one in board.comparisons if one.first in rows and one.second in rows]
         if own:
-            found |= letter_groups(rows, [(one.first, one.second) for one in own if one.better()])
-    return found
+            groups |= letter_groups(rows, [(one.first, one.second) for one in own if one.better()])
+    return groups
 
 
 def _in_words(one: Comparison) -> str:
@@ -192,7 +194,7 @@ def letter_groups(rows: Sequence[str], better: Iterable[tuple[str, str]]) -> dic
         sets = [one for one in sets if not any(one < other for other in sets)]
         if len(sets) > _MOST_SETS:
             return dict.fromkeys(rows, "")
-    place = {row: number for number, row in enumerate(rows)}
-    sets.sort(key=lambda one: sorted(place[row] for row in one))
+    order = {row: number for number, row in enumerate(rows)}
+    sets.sort(key=lambda one: sorted(order[row] for row in one))
     signs = list(letters(map(str, range(len(sets)))).values())
     return {row: "".join(sign for sign, one in zip(signs, sets, strict=True) if row in one) for row in rows}
