@@ -76,7 +76,7 @@ def test_a_gallery_with_fewer_images_or_classes_shows_what_there_is() -> None:
     codes = np.array([0, 0, 1, 1, 2])
     shown = made({"a": np.ones(5, bool)}, codes)
     assert sorted(chosen_queries(shown)) == [0, 1, 2, 3]  # the only image of class 2 has nothing to find
-    assert shown.found("a", np.array([0, 3]), 8).shape == (2, 4)
+    assert shown.nearest("a", np.array([0, 3]), 8).shape == (2, 4)
     with pytest.raises(BadInput, match="another image of its class"):
         chosen_queries(made({"a": np.ones(2, bool)}, np.array([0, 1])))
 
@@ -87,7 +87,7 @@ def test_queries_search_the_gallery_only() -> None:
     shown = made({"a": np.ones(6, bool)}, codes)
     shown = Pictured(ImageSet(shown.images.paths, NAMES, codes, asked), shown.embeddings, "cosine")
     assert shown.answerable().tolist() == [0, 3]
-    assert sorted(shown.found("a", np.array([0]), 4)[0]) == [1, 2, 4, 5]
+    assert sorted(shown.nearest("a", np.array([0]), 4)[0]) == [1, 2, 4, 5]
 
 
 def test_the_gallery_has_a_marked_frame_for_every_neighbour(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:

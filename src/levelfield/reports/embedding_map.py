@@ -62,7 +62,7 @@ def embedding_maps(
         return {}
     landmarks = _landmarks(_count(rows_of), seed)
     known = near_of if near_of and FEW <= len(landmarks) == _count(rows_of) else {}
-    found: dict[str, Array] = {}
+    maps: dict[str, Array] = {}
     first_map: Future[Array] = Future()
 
     def draw(label: str) -> None:
@@ -70,21 +70,21 @@ def embedding_maps(
         try:
             near = known.get(label)
             if near is not None and not leads:
-                found[label] = _later(_tsne(near), landmarks, first_map, seed)
+                maps[label] = _later(_tsne(near), landmarks, first_map, seed)
             else:
                 reduced = _reduced(rows_of[label], landmarks, normalize=normalize, seed=seed)
-                found[label] = _map(reduced, near, landmarks, None if leads else first_map, seed)
+                maps[label] = _map(reduced, near, landmarks, None if leads else first_map, seed)
         except BaseException as error:
             if leads:
                 first_map.set_exception(error)  # the others wait for it
             raise
         if leads:
-            first_map.set_result(found[label])
+            first_map.set_result(maps[label])
 
     with one_thread(), threadpool_limits(1, user_api="blas"):
         for _ in share(rows_of, draw, min(threads, len(rows_of))):
             stage.advance()
-    return _in_one_box({label: found[label] for label in rows_of})
+    return _in_one_box({label: maps[label] for label in rows_of})
 
 
 def landmark_note(count: int) -> str | None:
@@ -148,23 +148,23 @@ def _components(centred: Array, seed: int) -> Array:
         for _ in range(3):
             basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
     small = (centred @ basis).astype(np.float64)
-    found: Array = basis @ np.linalg.eigh(small.T @ small)[1][:, ::-1][:, :DIMENSIONS].astype(np.float32)
-    return found
+    components: Array = basis @ np.linalg.eigh(small.T @ small)[1][:, ::-1][:, :DIMENSIONS].astype(np.float32)
+    return components
 
 
 def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Array] | None, seed: int) -> Array:
     """The map of all images; near: their neighbours, if known; first: the map to start from and to be turned to."""
     if len(landmarks) < FEW:
-        places = reduced[:, :2].astype(np.float64)
-        return places if first is None else _turned(places, first.result())
+        points = reduced[:, :2].astype(np.float64)
+        return points if first is None else _turned(points, first.result())
     chosen = reduced[landmarks]
     draw = _tsne(nearest(chosen) if near is None else near)
     if first is None:
         start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen), seed))
-        places = draw(start, WHOLE)
+        points = draw(start, WHOLE)
     else:
-        places = _later(draw, landmarks, first, seed)
-    return _with_others(places, reduced, landmarks)
+        points = _later(draw, landmarks, first, seed)
+    return _with_others(points, reduced, landmarks)
 
 
 def _later(draw: Drawing, landmarks: Array, first: Future[Array], seed: int) -> Array:
@@ -184,19 +184,19 @@ def _tsne(near: Near) -> Drawing:
     return lambda start, phases: layout(graph, start, phases).astype(np.float64)
 
 
-def _turned(places: Array, goal: Array) -> Array:
-    """The places rotated or mirrored so that they are nearest to `goal`, about the mean of each."""
+def _turned(points: Array, goal: Array) -> Array:
+    """The points rotated or mirrored so that they are nearest to `goal`, about the mean of each."""
     from scipy.linalg import orthogonal_procrustes
 
-    places, goal = places - places.mean(axis=0), goal - goal.mean(axis=0)
-    turned: Array = places @ orthogonal_procrustes(places, goal)[0]
+    points, goal = points - points.mean(axis=0), goal - goal.mean(axis=0)
+    turned: Array = points @ orthogonal_procrustes(points, goal)[0]
     return turned
 
 
-def _with_others(places: Array, reduced: Array, landmarks: Array) -> Array:
-    """The places of all images: an image that is no landmark is at the weighted mean of its nearest landmarks."""
+def _with_others(points: Array, reduced: Array, landmarks: Array) -> Array:
+    """The points of all images: an image that is no landmark is at the weighted mean of its nearest landmarks."""
     if len(landmarks) == len(reduced):
-        return places
+        return points
     others = np.setdiff1d(np.arange(len(reduced)), landmarks)
     labels = np.zeros(len(others), np.int64), np.zeros(len(landmarks), np.int64)
     inputs = check_inputs(reduced[others], labels[0], gallery=reduced[landmarks], gallery_labels=labels[1])
@@ -204,14 +204,14 @@ def _with_others(places: Array, reduced: Array, landmarks: Array) -> Array:
     squares = np.square(near.similarities)
     weights = np.exp(-squares / np.maximum(squares[:, :1], TINY))  # the nearest one is the unit of distance
     weights /= weights.sum(axis=1, keepdims=True)
-    found = np.empty((len(reduced), 2))
-    found[landmarks] = places
-    found[others] = (weights[:, :, None] * places[near.positions]).sum(axis=1)
-    return found
+    all_points = np.empty((len(reduced), 2))
+    all_points[landmarks] = points
+    all_points[others] = (weights[:, :, None] * points[near.positions]).sum(axis=1)
+    return all_points
 
 
 def _in_one_box(maps: dict[str, Array]) -> dict[str, Array]:
     """All maps, each about its mean, scaled by one factor into 0..1."""
-    centred = {label: places - places.mean(axis=0) for label, places in maps.items()}
-    reach = max(float(np.abs(places).max()) for places in centred.values())
-    return {label: np.clip(0.5 + places / max(2 * reach, TINY), 0, 1) for label, places in centred.items()}
+    centred = {label: points - points.mean(axis=0) for label, points in maps.items()}
+    reach = max(float(np.abs(points).max()) for points in centred.values())
+    return {label: np.clip(0.5 + points / max(2 * reach, TINY), 0, 1) for label, points in centred.items()}

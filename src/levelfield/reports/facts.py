@@ -63,17 +63,17 @@ def as_written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def as_range(found: Any) -> str:
+def as_range(search_range: Any) -> str:
     """A search range of `Facts.search` in words.
 
     >>> as_range((0.02, 0.5, "log")), as_range([False, True])
     ('0.02 to 0.5 (log)', 'false, true')
     """
-    if not found:
+    if not search_range:
         return ""
-    if len(found) == 3 and found[2] in ("log", "linear"):
-        return f"{found[0]:g} to {found[1]:g}" + (" (log)" if found[2] == "log" else "")
-    return ", ".join(map(as_written, found))
+    if len(search_range) == 3 and search_range[2] in ("log", "linear"):
+        return f"{search_range[0]:g} to {search_range[1]:g}" + (" (log)" if search_range[2] == "log" else "")
+    return ", ".join(map(as_written, search_range))
 
 
 def _objective(name: str, facts: Facts) -> RenderableType:

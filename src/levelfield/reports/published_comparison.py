@@ -98,7 +98,7 @@ def conditions_of(spec: RunSpec, runs: Sequence[PlannedRun] = ()) -> dict[str, A
     }
 
 
-def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def resolved_settings(name: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """A method's settings, including defaults and preset; a miner, refinement or teacher by name only.
 
     >>> settings = resolved_settings("triplet", {"preset": "roth2020/cub"})
@@ -108,8 +108,8 @@ def resolved_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     if name in objectives.names():
         facts = objectives.describe(name)
-        settings = {**facts.defaults, **facts.presets.get(str(given.get("preset")), {})}
-    settings |= {key: value for key, value in given.items() if key != "preset"}
+        settings = {**facts.defaults, **facts.presets.get(str(chosen.get("preset")), {})}
+    settings |= {key: value for key, value in chosen.items() if key != "preset"}
     for key, kind in (("miner", None), ("refine", "by"), ("student", "form")):
         if key in settings:
             settings[key] = settings[key][kind] if kind and isinstance(settings[key], Mapping) else _name(settings[key])

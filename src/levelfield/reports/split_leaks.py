@@ -76,14 +76,14 @@ def crossings(
     return crossed
 
 
-def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
+def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets that are not drawn yet; returns the paths."""
     before, paths = _stored(folder), []
-    for stale in {path.name for path in folder.glob("leaks*.png")} - {one.picture for one in found}:
+    for stale in {path.name for path in folder.glob("leaks*.png")} - {one.picture for one in crossings}:
         if re.search(_PICTURE, stale):
             (folder / stale).unlink()
     sets = []
-    for one in found:
+    for one in crossings:
         if one.leaks is None:
             continue
         if one.picture and not (one == before.get(one.test_set) and (folder / one.picture).is_file()):
@@ -97,12 +97,14 @@ def write_crossings(found: Sequence[Crossing], folder: Path) -> list[Path]:
     return paths
 
 
-def with_leaks(board: Leaderboard, found: Sequence[Crossing], folder: Path, tables: Path | None = None) -> Leaderboard:
+def with_leaks(
+    board: Leaderboard, crossings: Sequence[Crossing], folder: Path, tables: Path | None = None
+) -> Leaderboard:
     """The board with `facts["leaks"]`: for each test set counts, a sentence, and the path from the tables to the sheet.
 
     folder: the study's folder. tables: the folder of the tables, if different.
     """
-    facts = [_fact(one, folder, tables or folder) for one in found]
+    facts = [_fact(one, folder, tables or folder) for one in crossings]
     return replace(board, facts={**board.facts, "leaks": facts}) if facts else board
 
 
@@ -116,8 +118,8 @@ def leak_links(board: Leaderboard) -> list[str]:
     """Markdown lines that link to the sheets."""
     pictures = [one["picture"] for one in board.facts.get("leaks", []) if one.get("picture")]
     return [
-        f"[Pairs of images on both sides of the split]({place}): training image left, test image right."
-        for place in pictures
+        f"[Pairs of images on both sides of the split]({picture}): training image left, test image right."
+        for picture in pictures
     ]
 
 
@@ -138,7 +140,7 @@ def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Prog
 
 def _where_it_is(spec: RunSpec, folder: Path) -> Data:
     """The data of a study's run, at its current location."""
-    run_folder = next((place.parent for place in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
+    run_folder = next((file.parent for file in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
     return spec_at_its_place(run_folder, spec).data
 
 
@@ -194,11 +196,11 @@ def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
     draw = ImageDraw.Draw(sheet)
     for number, pair in enumerate(shown):
         left, top = number % across * wide + _GAP, number // across * high + _GAP
-        for place, image in enumerate((pair.train, pair.test)):
+        for column, image in enumerate((pair.train, pair.test)):
             small = read_image(image)
             small.thumbnail((_SIDE, _SIDE))
             sheet.paste(
-                small, (left + place * (_SIDE + _GAP) + (_SIDE - small.width) // 2, top + (_SIDE - small.height) // 2)
+                small, (left + column * (_SIDE + _GAP) + (_SIDE - small.width) // 2, top + (_SIDE - small.height) // 2)
             )
         for line, text in enumerate(pair.caption.split("; ", 1)):
             short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 3]}..."

@@ -49,8 +49,8 @@ class Near(NamedTuple):
 def nearest(rows: Array) -> Near:
     """The neighbours of each row that its affinities need."""
     k = min(len(rows) - 1, NEIGHBOURS)
-    found = neighbours(check_inputs(rows, np.zeros(len(rows), np.int64)), k, distance="euclidean")
-    return Near(found.positions, np.square(found.similarities))
+    result = neighbours(check_inputs(rows, np.zeros(len(rows), np.int64)), k, distance="euclidean")
+    return Near(result.positions, np.square(result.similarities))
 
 
 def affinities(near: Near) -> csr_matrix:
@@ -93,21 +93,21 @@ def layout(graph: csr_matrix, start: Array, phases: Sequence[Phase] = WHOLE) -> 
 
     from levelfield.reports.tsne_kernels import attract, move, repel
 
-    places = np.array(start, dtype=np.float32, order="C")
+    points = np.array(start, dtype=np.float32, order="C")
     half = triu(graph, 1, "csr")  # each edge once
     edges = half.indptr.astype(np.int32), half.indices.astype(np.int32), half.data.astype(np.float32)
-    pull, push = np.empty_like(places), np.empty_like(places)
-    speed, gains = np.zeros_like(places), np.ones_like(places)
-    repulsion = repel if len(places) <= EXACT else _Grid().repel
+    pull, push = np.empty_like(points), np.empty_like(points)
+    speed, gains = np.zeros_like(points), np.ones_like(points)
+    repulsion = repel if len(points) <= EXACT else _Grid().repel
     for exaggeration, iterations in phases:
-        limits = 4 * max(len(places) / exaggeration, 50.0), MOMENTUM, LEAST_GAIN, LONGEST_STEP
+        limits = 4 * max(len(points) / exaggeration, 50.0), MOMENTUM, LEAST_GAIN, LONGEST_STEP
         for _ in range(iterations):
-            attract(*edges, places, pull)
-            total = max(repulsion(places, push), TINY)
+            attract(*edges, points, pull)
+            total = max(repulsion(points, push), TINY)
             pull *= np.float32(exaggeration)
             pull -= push / np.float32(total)
-            move(pull, speed, gains, places, limits)
-    return places
+            move(pull, speed, gains, points, limits)
+    return points
 
 
 class _Grid:
@@ -119,21 +119,21 @@ class _Grid:
     def __init__(self) -> None:
         self.reach = 0.0
 
-    def repel(self, places: Array, out: Array) -> float:
+    def repel(self, points: Array, out: Array) -> float:
         """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
         import scipy.fft
 
         from levelfield.reports.tsne_kernels import filtered, gather, spread
 
-        self._fit(float(np.abs(places).max()))
-        at = (places + np.float32(self.reach)) / self.step + np.float32(MARGIN)
+        self._fit(float(np.abs(points).max()))
+        at = (points + np.float32(self.reach)) / self.step + np.float32(MARGIN)
         spread(at, self.density)
         # the second half of each side is empty: transform it along one side only
         waves = scipy.fft.fft(scipy.fft.rfft(self.density, self.size, axis=1), self.size, axis=0)
         total = filtered(waves.view(np.float32), self.nearness, self.forces, self.fields.view(np.float32))
         fields = scipy.fft.ifft(self.fields, axis=1, overwrite_x=True)[:, : self.nodes]
         gather(at, scipy.fft.irfft(fields, self.size, axis=2), out)
-        return float(total) - len(places)  # without the points' nearness to themselves
+        return float(total) - len(points)  # without the points' nearness to themselves
 
     def _fit(self, reach: float) -> None:
         """Make the grid anew if the map has outgrown it."""

@@ -12,7 +12,7 @@ from levelfield.evaluation.search.blocked_kernels import compiled
 
 
 @compiled
-def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Array) -> None:
+def attract(starts: Array, ends: Array, weights: Array, points: Array, out: Array) -> None:
     """The sum of w (a - b) / (1 + |a - b|^2) over the edges of each point a.
 
     Each edge is given once, at either end; those given at a begin at `starts[a]`.
@@ -20,11 +20,11 @@ def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Arra
     one = np.float32(1)
     out[:] = 0
     for point in range(len(starts) - 1):
-        x, y = places[point, 0], places[point, 1]
+        x, y = points[point, 0], points[point, 1]
         across, up = np.float32(0), np.float32(0)
         for edge in range(starts[point], starts[point + 1]):
             end = ends[edge]
-            right, above = x - places[end, 0], y - places[end, 1]
+            right, above = x - points[end, 0], y - points[end, 1]
             pull = weights[edge] / (one + right * right + above * above)
             right, above = pull * right, pull * above
             across += right
@@ -36,14 +36,14 @@ def attract(starts: Array, ends: Array, weights: Array, places: Array, out: Arra
 
 
 @compiled
-def repel(places: Array, out: Array) -> float:
+def repel(points: Array, out: Array) -> float:
     """Set `out` to the sum of (a - b) / (1 + |a - b|^2)^2 over all b, and return that of 1 / (1 + |a - b|^2)."""
     one, total = np.float32(1), 0.0
-    for point in range(len(places)):
-        x, y = places[point, 0], places[point, 1]
+    for point in range(len(points)):
+        x, y = points[point, 0], points[point, 1]
         across, up, sum_near = np.float32(0), np.float32(0), np.float32(0)
-        for other in range(len(places)):
-            right, above = x - places[other, 0], y - places[other, 1]
+        for other in range(len(points)):
+            right, above = x - points[other, 0], y - points[other, 1]
             near = one / (one + right * right + above * above)
             sum_near += near
             across += near * near * right
@@ -54,11 +54,11 @@ def repel(places: Array, out: Array) -> float:
 
 
 @compiled
-def move(slope: Array, speed: Array, gains: Array, places: Array, limits: tuple[float, float, float, float]) -> None:
-    """One step down the slope; the mean of the places stays 0. limits: rate, momentum, least gain, longest step."""
+def move(slope: Array, speed: Array, gains: Array, points: Array, limits: tuple[float, float, float, float]) -> None:
+    """One step down the slope; the mean of the points stays 0. limits: rate, momentum, least gain, longest step."""
     rate, momentum, least, longest = limits
     total = np.zeros(2, np.float64)
-    for point in range(len(places)):
+    for point in range(len(points)):
         square = np.float32(0)
         for axis in range(2):
             down, fast, gain = slope[point, axis], speed[point, axis], gains[point, axis]
@@ -71,10 +71,10 @@ def move(slope: Array, speed: Array, gains: Array, places: Array, limits: tuple[
         share = np.float32(longest) / length if length > longest else np.float32(1)
         for axis in range(2):
             speed[point, axis] *= share
-            places[point, axis] += speed[point, axis]
-            total[axis] += places[point, axis]
+            points[point, axis] += speed[point, axis]
+            total[axis] += points[point, axis]
     for axis in range(2):
-        places[:, axis] -= np.float32(total[axis] / len(places))
+        points[:, axis] -= np.float32(total[axis] / len(points))
 
 
 @compiled
@@ -110,27 +110,27 @@ def _cubic(at: float, weights: Array) -> None:
 
 
 @compiled
-def spread(places: Array, grid: Array) -> None:
-    """Set `grid` to the number of points near each node. Places are in units of the grid, 1 or more from its edge."""
+def spread(points: Array, grid: Array) -> None:
+    """Set `grid` to the number of points near each node. Points are in units of the grid, 1 or more from its edge."""
     grid[:] = 0
     rows, columns = np.empty(4, np.float32), np.empty(4, np.float32)
-    for point in range(len(places)):
-        top, left = int(places[point, 0]), int(places[point, 1])
-        _cubic(places[point, 0] - top, rows)
-        _cubic(places[point, 1] - left, columns)
+    for point in range(len(points)):
+        top, left = int(points[point, 0]), int(points[point, 1])
+        _cubic(points[point, 0] - top, rows)
+        _cubic(points[point, 1] - left, columns)
         for row in range(4):
             for column in range(4):
                 grid[top - 1 + row, left - 1 + column] += rows[row] * columns[column]
 
 
 @compiled
-def gather(places: Array, fields: Array, out: Array) -> None:
+def gather(points: Array, fields: Array, out: Array) -> None:
     """Set `out` to the values of the two fields at the points; the counterpart of `spread`."""
     rows, columns = np.empty(4, np.float32), np.empty(4, np.float32)
-    for point in range(len(places)):
-        top, left = int(places[point, 0]), int(places[point, 1])
-        _cubic(places[point, 0] - top, rows)
-        _cubic(places[point, 1] - left, columns)
+    for point in range(len(points)):
+        top, left = int(points[point, 0]), int(points[point, 1])
+        _cubic(points[point, 0] - top, rows)
+        _cubic(points[point, 1] - left, columns)
         first, second = np.float32(0), np.float32(0)
         for row in range(4):
             for column in range(4):

@@ -137,15 +137,15 @@ def shortened(texts: Sequence[str], most: int = LONG) -> list[str]:
     >>> shortened(["margin", "a very long label [dim=64]", "a very long label [dim=65]"], 14)
     ['margin', 'a very l…m=64]', 'a very l…m=65]']
     """
-    found: dict[str, str] = {}
+    short_texts: dict[str, str] = {}
     head = 8 * most // 14
     for text in dict.fromkeys(texts):
         short = text if len(text) <= most else f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
         number = 2
-        while short in found.values():
+        while short in short_texts.values():
             short, number = f"{text[:head]}… ({number})", number + 1
-        found[text] = short
-    return [found[text] for text in texts]
+        short_texts[text] = short
+    return [short_texts[text] for text in texts]
 
 
 def legend_beside(figure: Any, handles: Sequence[Any], names: Sequence[str]) -> None:

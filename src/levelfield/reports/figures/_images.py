@@ -33,7 +33,7 @@ class Pictured:
     embeddings: dict[str, np.ndarray]
     distance: str
 
-    def found(self, label: str, queries: np.ndarray, k: int) -> np.ndarray:
+    def nearest(self, label: str, queries: np.ndarray, k: int) -> np.ndarray:
         """The k nearest images (queries, k) of each query, by their number; fewer if the gallery is smaller."""
         gallery, inputs = self.images.gallery, self.images.inputs(self.embeddings[label], queries)
         k = min(k, len(gallery) - bool((inputs.query_ids >= 0).any()))

@@ -54,8 +54,8 @@ class Points:
 
     @property
     def pixels(self) -> np.ndarray:
-        found: np.ndarray = self.axis.transData.transform(np.asarray(self.at, dtype=float).reshape(-1, 2))
-        return found
+        pixels: np.ndarray = self.axis.transData.transform(np.asarray(self.at, dtype=float).reshape(-1, 2))
+        return pixels
 
     @property
     def frame(self) -> Box:
@@ -64,13 +64,13 @@ class Points:
     @cached_property
     def sizes(self) -> list[tuple[float, float]]:
         """Width and height of each name in pixels, whatever the size of the figure."""
-        found = []
+        sizes = []
         for name in self.names:
             text = self.axis.text(0, 0, name, fontsize=SIZE)
             extent = text.get_window_extent(self.axis.figure.canvas.get_renderer())
             text.remove()
-            found.append((extent.width, extent.height))
-        return found
+            sizes.append((extent.width, extent.height))
+        return sizes
 
 
 def name_points(points: Points) -> None:
@@ -79,11 +79,11 @@ def name_points(points: Points) -> None:
     Call it last: it needs the final scale. The figure grows by the column.
     """
     points.axis.figure.draw_without_rendering()  # computes the layout
-    places = _places(points, (NEAR,), SIDES)
-    if places is None:
+    offsets = _offsets(points, (NEAR,), SIDES)
+    if offsets is None:
         _write_column(points)
     else:
-        _write_around(points, places)
+        _write_around(points, offsets)
 
 
 def number_points(several: Sequence[Points]) -> None:
@@ -91,21 +91,21 @@ def number_points(several: Sequence[Points]) -> None:
     figure = several[0].axis.figure
     for _ in range(MOST_GROWTH):
         figure.draw_without_rendering()
-        places = [_places(points, (NEAR, *FAR), AROUND) for points in several]
-        if None not in places:
+        all_offsets = [_offsets(points, (NEAR, *FAR), AROUND) for points in several]
+        if None not in all_offsets:
             break
         figure.set_size_inches(GROWTH * figure.get_size_inches())
-    for points, found in zip(several, places, strict=True):
-        if found is not None:
-            _write_around(points, found)
+    for points, offsets in zip(several, all_offsets, strict=True):
+        if offsets is not None:
+            _write_around(points, offsets)
 
 
-def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[float, float]]) -> list[Any] | None:
+def _offsets(points: Points, reaches: Sequence[float], sides: Sequence[tuple[float, float]]) -> list[Any] | None:
     """The offset of each name's centre from its point, in points; None if any name does not fit."""
     scale = points.axis.figure.dpi / 72
     frame, at, half = points.frame, points.pixels, NEAR * scale / 2
     taken = np.concatenate((at - half, at + half), axis=1)  # one box per row
-    found = []
+    offsets = []
     for (x, y), (wide, high) in zip(at, points.sizes, strict=True):
         for reach, (right, up) in itertools.product(reaches, sides):
             # the name touches a circle around the point
@@ -113,17 +113,17 @@ def _places(points: Points, reaches: Sequence[float], sides: Sequence[tuple[floa
             box = Box(x + across - wide / 2, y + upward - high / 2, x + across + wide / 2, y + upward + high / 2)
             if box.within(frame) and not box.overlaps_any(taken):
                 taken = np.concatenate((taken, [box]))
-                found.append((across / scale, upward / scale))
+                offsets.append((across / scale, upward / scale))
                 break
         else:
             return None
-    return found
+    return offsets
 
 
-def _write_around(points: Points, places: Sequence[tuple[float, float]]) -> None:
+def _write_around(points: Points, offsets: Sequence[tuple[float, float]]) -> None:
     sizes = points.sizes
     scale = points.axis.figure.dpi / 72
-    for k, (across, upward) in enumerate(places):
+    for k, (across, upward) in enumerate(offsets):
         off = max(abs(across) - sizes[k][0] / scale / 2, abs(upward) - sizes[k][1] / scale / 2)
         _write(points, k, (across, upward), "offset points", "center", leads=off > NEAR + 1)
 
@@ -151,15 +151,15 @@ def _apart(wanted: list[float], gap: float, low: float, high: float) -> list[flo
     >>> _apart([1.0, 1.0, 5.0], 2.0, 0.0, 6.0), _apart([5.0, 5.0, 5.0], 2.0, 0.0, 6.0)
     ([1.0, 3.0, 5.0], [2.0, 4.0, 6.0])
     """
-    found: list[float] = []
+    positions: list[float] = []
     for value in wanted:
-        found.append(max(value, found[-1] + gap if found else low))
-    for k in reversed(range(len(found))):
-        found[k] = min(found[k], found[k + 1] - gap if k + 1 < len(found) else high)
-    return found
+        positions.append(max(value, positions[-1] + gap if positions else low))
+    for k in reversed(range(len(positions))):
+        positions[k] = min(positions[k], positions[k + 1] - gap if k + 1 < len(positions) else high)
+    return positions
 
 
-def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: str, *, leads: bool) -> None:
+def _write(points: Points, k: int, position: tuple[float, float], unit: str, ha: str, *, leads: bool) -> None:
     from matplotlib.patheffects import withStroke
 
     leader = {"arrowstyle": "-", "color": points.colours[k], "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 3}
@@ -167,7 +167,7 @@ def _write(points: Points, k: int, place: tuple[float, float], unit: str, ha: st
     text = points.axis.annotate(
         points.names[k],
         points.at[k],
-        xytext=place,
+        xytext=position,
         textcoords=unit,
         fontsize=SIZE,
         ha=ha,

@@ -63,15 +63,15 @@ class Drawn:
 
 def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Drawn]:
     """All rows that have a finished run, best first."""
-    found = []
+    drawn_rows = []
     looks = styles(runs)
     for row in board.rows:
         own = [run for run in runs if run.row == row.label and run.spec.seed in row.seeds]
         results = [result for run in own if (result := read_result(run.folder(folder))) is not None]
         method = own[0].spec.method
         look = replace(looks[own[0].label], hollow=is_regularised(method.settings))
-        found.append(Drawn(row, own[0].label, method.name, method.settings, results, look))
-    return found
+        drawn_rows.append(Drawn(row, own[0].label, method.name, method.settings, results, look))
+    return drawn_rows
 
 
 def by_test_set(rows: list[Drawn]) -> dict[str, list[Drawn]]:

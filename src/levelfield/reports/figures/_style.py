@@ -61,13 +61,13 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
     competitors: dict[str, MethodSpec] = {}
     for run in runs:
         competitors.setdefault(run.label, run.spec.method)
-    found: dict[str, Style] = {}
+    by_label: dict[str, Style] = {}
     families: dict[str, int] = {}
     drawn: set[tuple[str, bool]] = set()
     baselines = 0
     for label, method in competitors.items():
         if not (methods.trains(method.name) or methods.class_of(method.name).joins):
-            found[label] = _baseline(baselines)
+            by_label[label] = _baseline(baselines)
             baselines += 1
             continue
         hollow = is_regularised(method.settings)
@@ -75,8 +75,8 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
         if (family, hollow) in drawn:
             family = json.dumps(label)  # differs in more than the regulariser: gets its own colour
         drawn.add((family, hollow))
-        found[label] = _coloured(families.setdefault(family, len(families)), hollow=hollow)
-    return found
+        by_label[label] = _coloured(families.setdefault(family, len(families)), hollow=hollow)
+    return by_label
 
 
 def is_regularised(settings: dict[str, Any]) -> bool:
@@ -104,9 +104,9 @@ def _family(method: MethodSpec) -> str:
 
 def _coloured(number: int, *, hollow: bool) -> Style:
     """Assign colours and markers; each combination is unique among the first 56 methods."""
-    again, place = divmod(number, len(COLOURS))
-    marker = list(MARKERS)[(again + place) % len(MARKERS)]
-    return Style(COLOURS[place], marker, LINES[again % len(LINES)], hollow)
+    again, index = divmod(number, len(COLOURS))
+    marker = list(MARKERS)[(again + index) % len(MARKERS)]
+    return Style(COLOURS[index], marker, LINES[again % len(LINES)], hollow)
 
 
 def _baseline(number: int) -> Style:

@@ -34,8 +34,8 @@ class TopMaps(NamedTuple):
 def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
     """The channels with the largest spatial mean of one image's feature map (channels, height, width).
 
-    >>> found = top_maps(np.array([[[0.0, 1.0]], [[5.0, 5.0]], [[2.0, 4.0]]]), channels=2)
-    >>> found.top_channels.tolist(), found.maps.tolist()  # a constant channel gives 0
+    >>> strongest = top_maps(np.array([[[0.0, 1.0]], [[5.0, 5.0]], [[2.0, 4.0]]]), channels=2)
+    >>> strongest.top_channels.tolist(), strongest.maps.tolist()  # a constant channel gives 0
     ([1, 2], [[[0.0, 0.0]], [[0.0, 1.0]]])
     """
     activations = np.asarray(activations, dtype=np.float64)
@@ -120,8 +120,8 @@ def draw_activation_maps(
     for number, image in enumerate(images):
         axes[0, number * channels].imshow(image)
         for row, maps in enumerate(activations.values(), 1):
-            for place, heat in enumerate(top_maps(maps[number], channels=channels).maps):
-                axes[row, number * channels + place].imshow(overlaid(image, heat))
+            for column, heat in enumerate(top_maps(maps[number], channels=channels).maps):
+                axes[row, number * channels + column].imshow(overlaid(image, heat))
     for axis, name in zip(axes[:, 0], names, strict=True):
         axis.set_ylabel(name, fontsize=8, rotation=0, ha="right", va="center")
     return save(figure, path)

@@ -32,17 +32,17 @@ def _no_messages(study: Study) -> str | None:
 def draw_attention(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the first seed of each row that passes messages; its batch has test images, as many of a class as in
     training."""
-    found = {}
+    attention = {}
     for row in (row for row in rows if row.method == METHOD and row.results):
         try:
-            found[row.row.label] = scores_of(row.results[0].folder)
+            attention[row.row.label] = scores_of(row.results[0].folder)
         except LevelfieldError:  # refined rows are not what messages started from, and joined runs have no network
             continue
-    if not found:
+    if not attention:
         raise BadInput(
             f"The figure 'attention' needs a finished run of `{METHOD}` without `refine` and with test embeddings."
         )
-    return draw(found, path)
+    return draw(attention, path)
 
 
 def scores_of(folder: Path) -> tuple[np.ndarray, list[str]]:
@@ -73,12 +73,12 @@ def chosen_batch(classes: np.ndarray, count: int, each: int) -> np.ndarray:
     return np.concatenate([np.sort(stream.permutation(np.flatnonzero(classes == name))[:each]) for name in names])
 
 
-def draw(found: dict[str, tuple[np.ndarray, list[str]]], path: Path) -> Path:
+def draw(attention: dict[str, tuple[np.ndarray, list[str]]], path: Path) -> Path:
     """Draw a line of panels per row, one panel per step of messages."""
-    steps = max(len(scores) for scores, _ in found.values())
-    figure, axes = panels(len(found), steps, width=4.6 * steps + 1.4, height=4.4 * len(found))
+    steps = max(len(scores) for scores, _ in attention.values())
+    figure, axes = panels(len(attention), steps, width=4.6 * steps + 1.4, height=4.4 * len(attention))
     for line, ((scores, classes), name) in zip(
-        axes, zip(found.values(), shortened(list(found), 36), strict=True), strict=True
+        axes, zip(attention.values(), shortened(list(attention), 36), strict=True), strict=True
     ):
         for axis in line[len(scores) :]:
             axis.set_visible(False)

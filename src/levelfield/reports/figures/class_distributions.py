@@ -39,20 +39,20 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
 
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
     folders = {row.row.label: row.results[0].folder for row in shown}
-    found = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
-    if not found:
+    distributions = {label: one for label, folder in folders.items() if (one := distributions_of(folder)) is not None}
+    if not distributions:
         raise BadInput(
             "The figure 'distributions' shows the class distributions learned by `hist`, and this study has no "
             "finished run of `hist` that learns means and variances."
         )
-    return draw(found, path, {row.row.label: row.style.colour for row in rows})
+    return draw(distributions, path, {row.row.label: row.style.colour for row in rows})
 
 
 @plainly
-def draw(found: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
+def draw(distributions: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
     """Draw the figure from arrays, one row of panels per entry."""
-    figure, axes = panels(len(found), 2, width=9.2, height=3.9 * len(found), ratios=(1.15, 1))
-    for line, (label, one), name in zip(axes, found.items(), shortened(list(found), 28), strict=True):
+    figure, axes = panels(len(distributions), 2, width=9.2, height=3.9 * len(distributions), ratios=(1.15, 1))
+    for line, (label, one), name in zip(axes, distributions.items(), shortened(list(distributions), 28), strict=True):
         _similarities(line[0], one, name)
         _spreads(line[1], one, (colours or {}).get(label, COLOURS[0]))
     return save(figure, path)
@@ -77,5 +77,5 @@ def _spreads(axis: Any, one: Distributions, colour: str) -> None:
     axis.set(xlabel="mean squared distance to the class's mean", ylabel="Frobenius norm of the learned covariance")
     varied = len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std()
     if varied:
-        found = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
-        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {found:z.2f}")
+        correlation = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
+        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {correlation:z.2f}")

@@ -124,7 +124,7 @@ def _numbers(rows: list[Drawn]) -> dict[str, int]:
     """Row numbers by name, in leaderboard order, if some rows share a style."""
     names = list(dict.fromkeys(_name(row) for row in rows))
     looks = Counter(row.style for row in {_name(row): row for row in rows if row.row.trained}.values())
-    return {name: place for place, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
+    return {name: number for number, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
 
 
 def _points(axis: Any, rows: list[Drawn], cost: str, metric: str, numbers: dict[str, int]) -> Points:

@@ -13,14 +13,14 @@ ROW, BAR = 0.32, 0.16  # inches between two names, and between two bars
 
 
 @plainly
-def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
+def draw_critical_difference(ranking: Ranking, title: str, path: Path) -> Path:
     """Draw names of the better half on the left, the others on the right, each with its mean rank.
 
     If the methods do not differ at all (Friedman), one bar joins all of them.
     """
-    names = list(found.mean_ranks)
+    names = list(ranking.mean_ranks)
     half = math.ceil(len(names) / 2)
-    bars = found.groups if found.differ else [names]
+    bars = ranking.groups if ranking.differ else [names]
     first = 0.25 + BAR * len(bars)  # inches between the line and the first name
     below = first + ROW * half
     last, short = len(names), shortened(names)
@@ -29,14 +29,14 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
     axis = axes[0, 0]
     axis.set(xlim=(0.6, last + 0.4), ylim=(-below, 0.75))
     axis.axis("off")
-    _draw_line(axis, last, found.critical_difference)
-    for place, name in enumerate(names):
-        left = place < half
-        down = -(first + ROW * (place if left else last - 1 - place))
+    _draw_line(axis, last, ranking.critical_difference)
+    for index, name in enumerate(names):
+        left = index < half
+        down = -(first + ROW * (index if left else last - 1 - index))
         edge = 0.95 if left else last + 0.05
-        rank = found.mean_ranks[name]
+        rank = ranking.mean_ranks[name]
         axis.plot([rank, rank, edge], [0, down, down], color="#444444", linewidth=0.8)
-        text = f"{short[place]}  {rank:.2f}" if left else f"{rank:.2f}  {short[place]}"
+        text = f"{short[index]}  {rank:.2f}" if left else f"{rank:.2f}  {short[index]}"
         # names are outside the line, next to its ends
         axis.annotate(
             text,
@@ -48,9 +48,9 @@ def draw_critical_difference(found: Ranking, title: str, path: Path) -> Path:
             va="center",
             annotation_clip=False,
         )
-    for place, group in enumerate(bars):
-        down = -0.12 - BAR * place
-        ends = [found.mean_ranks[group[0]] - 0.03, found.mean_ranks[group[-1]] + 0.03]
+    for index, group in enumerate(bars):
+        down = -0.12 - BAR * index
+        ends = [ranking.mean_ranks[group[0]] - 0.03, ranking.mean_ranks[group[-1]] + 0.03]
         axis.plot(ends, [down, down], color="#d55e00", linewidth=3, solid_capstyle="butt")
     axis.set_title(title)
     return save(figure, path)

@@ -39,8 +39,8 @@ class Region(NamedTuple):
     def overlaps(self, left: np.ndarray, low: np.ndarray) -> np.ndarray:
         return np.asarray((np.abs(left - self.left) < self.side) & (np.abs(low - self.low) < self.side))
 
-    def holds(self, places: np.ndarray) -> np.ndarray:
-        inside = (places >= (self.left, self.low)) & (places <= (self.left + self.side, self.low + self.side))
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        inside = (points >= (self.left, self.low)) & (points <= (self.left + self.side, self.low + self.side))
         return np.asarray(inside.all(axis=1))
 
 
@@ -63,12 +63,12 @@ def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
     figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1), dpi=PRINT)
     colours = np.array([class_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
     picture = cache(lambda image, side: square(shown.images.paths[image], side))
-    for line, (label, places), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
+    for line, (label, points), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
         wrong = _mistakes(shown, label)
-        regions = _regions(places, wrong)
+        regions = _regions(points, wrong)
         whole = Region(-EDGE, -EDGE, 1 + 2 * EDGE, name)
         for axis, region, across in zip(line, (whole, *regions), (ACROSS, MAGNIFIED, MAGNIFIED), strict=False):
-            _panel(axis, region, across, places, colours, picture)
+            _panel(axis, region, across, points, colours, picture)
         for axis in line[1 + len(regions) :]:
             axis.axis("off")
         _outline(line, regions)
@@ -84,28 +84,28 @@ def _mistakes(shown: Pictured, label: str) -> np.ndarray:
     asked = shown.answerable()
     if len(asked):
         codes = shown.images.codes
-        wrong[asked] = codes[shown.found(label, asked, 1)[:, 0]] != codes[asked]
+        wrong[asked] = codes[shown.nearest(label, asked, 1)[:, 0]] != codes[asked]
     return wrong
 
 
-def _regions(places: np.ndarray, wrong: np.ndarray) -> list[Region]:
+def _regions(points: np.ndarray, wrong: np.ndarray) -> list[Region]:
     """The square with the most images and, apart from it, the one with the most mistakes."""
-    found: list[Region] = []
+    regions: list[Region] = []
     starts = np.linspace(0, 1 - REGION, GRID)
     left, low = np.meshgrid(starts, starts, indexing="ij")
-    inside = [((at - starts[:, None] >= 0) & (at - starts[:, None] <= REGION)).astype(np.float32) for at in places.T]
-    for chosen, text in ((np.ones(len(places), bool), "most images"), (wrong, "most mistakes")):
+    inside = [((at - starts[:, None] >= 0) & (at - starts[:, None] <= REGION)).astype(np.float32) for at in points.T]
+    for chosen, text in ((np.ones(len(points), bool), "most images"), (wrong, "most mistakes")):
         counts = (inside[0] * chosen) @ inside[1].T
-        for region in found:
+        for region in regions:
             counts[region.overlaps(left, low)] = -1
         best = np.unravel_index(int(counts.argmax()), counts.shape)
         many = int(counts[best])
         if many > 0:
-            found.append(Region(float(left[best]), float(low[best]), REGION, f"{text}: {many}"))
-    return found
+            regions.append(Region(float(left[best]), float(low[best]), REGION, f"{text}: {many}"))
+    return regions
 
 
-def _panel(axis: Any, region: Region, across: int, places: np.ndarray, colours: np.ndarray, picture: Any) -> None:
+def _panel(axis: Any, region: Region, across: int, points: np.ndarray, colours: np.ndarray, picture: Any) -> None:
     """Images that do not overlap, drawn by a named stream, over a dot for every image."""
     from matplotlib.collections import LineCollection, PatchCollection
     from matplotlib.patches import Rectangle
@@ -114,13 +114,13 @@ def _panel(axis: Any, region: Region, across: int, places: np.ndarray, colours: 
     axis.set(xlim=(region.left, region.left + region.side), ylim=(region.low, region.low + region.side))
     axis.spines[:].set_visible(True)
     axis.spines[:].set_color("#bbbbbb")
-    inside = np.flatnonzero(region.holds(places))
-    axis.scatter(*places[inside].T, c=colours[inside], s=3, linewidths=0, alpha=0.7, zorder=1)
+    inside = np.flatnonzero(region.holds(points))
+    axis.scatter(*points[inside].T, c=colours[inside], s=3, linewidths=0, alpha=0.7, zorder=1)
     side = region.side / across
     corner = np.array((region.left, region.low))
-    chosen, centres = placed((places[inside] - corner) / side, across)
+    chosen, centres = placed((points[inside] - corner) / side, across)
     chosen = inside[chosen]
-    lines = np.stack((places[chosen], corner + centres * side), axis=1)
+    lines = np.stack((points[chosen], corner + centres * side), axis=1)
     axis.add_collection(LineCollection(list(lines), colors=colours[chosen], linewidths=0.6, alpha=0.7, zorder=1))
     pixels = PIXELS // across
     canvas = np.zeros((across * pixels, across * pixels, 4), np.uint8)
@@ -137,18 +137,18 @@ def _panel(axis: Any, region: Region, across: int, places: np.ndarray, colours: 
     axis.set_title(region.text, fontsize=8)
 
 
-def placed(places: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
+def placed(points: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
     """Images that find room, and the centres of their squares of side 1, in a panel of side `across`.
 
-    Images are taken in the order of a named stream. Each is put at its place or beside it, without overlaps.
+    Images are taken in the order of a named stream. Each is put at its point or beside it, without overlaps.
 
     >>> placed(np.array([[1.0, 1.0], [1.1, 1.0], [1.0, 1.1]]), 2)[1].round(1).tolist()
     [[1.1, 1.0]]
     """
     kept, centres = [], np.empty((0, 2))
-    for image in numpy_stream(0, "map", "images").permutation(len(places)).tolist():
-        tried = np.clip(places[image] + AROUND, 0.5, across - 0.5)
-        near = np.abs(tried - places[image]).max(axis=1) <= FAR
+    for image in numpy_stream(0, "map", "images").permutation(len(points)).tolist():
+        tried = np.clip(points[image] + AROUND, 0.5, across - 0.5)
+        near = np.abs(tried - points[image]).max(axis=1) <= FAR
         free = near & ~(np.abs(tried[:, None] - centres).max(axis=2) < 1.0 + APART).any(axis=1)
         if free.any():
             kept.append(image)
@@ -199,14 +199,14 @@ def draw_classes(shown: Pictured, maps: dict[str, np.ndarray], sets: list[np.nda
     heights = (*(3.1,) * len(maps), 0.8)
     figure, axes = panels(len(heights), len(sets), width=3.1 * len(sets) + 0.3, height=sum(heights), heights=heights)
     codes, colours = shown.images.codes, [class_colour(number) for number in range(CLASSES)]
-    for line, places, name in zip(axes, maps.values(), shortened(list(maps), 40), strict=False):
+    for line, points, name in zip(axes, maps.values(), shortened(list(maps), 40), strict=False):
         line[0].set_ylabel(name)
         for axis, classes in zip(line, sets, strict=True):
             axis.set(xticks=[], yticks=[], xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
             axis.spines[:].set(visible=True, color="#bbbbbb")
-            axis.scatter(*places.T, color=OTHERS, s=2, linewidths=0)
+            axis.scatter(*points.T, color=OTHERS, s=2, linewidths=0)
             for code, colour in zip(classes, colours, strict=False):
-                axis.scatter(*places[codes == code].T, color=colour, s=9, linewidths=0)
+                axis.scatter(*points[codes == code].T, color=colour, s=9, linewidths=0)
     for axis, above, classes in zip(axes[-1], axes[0], sets, strict=True):
         names = shortened([shown.images.classes[code] for code in classes], 20)
         axis.axis("off")

@@ -35,9 +35,9 @@ def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 def draw_rows(axis: Any, rows: list[Drawn], names: list[str], metric: str) -> None:
     """Rows of points with their intervals, the first on top."""
-    for place, row in enumerate(rows):
+    for line, row in enumerate(rows):
         cell, look = row.cell(metric), row.style.points
-        axis.errorbar(cell.mean, place, xerr=errors(cell), linestyle="none", capsize=2, **look)
+        axis.errorbar(cell.mean, line, xerr=errors(cell), linestyle="none", capsize=2, **look)
     axis.set_yticks(range(len(rows)), names, fontsize=8)
     axis.set_xlim(limits(value for row in rows for value in ends(row.cell(metric))))
     axis.set_ylim(len(rows) - 0.4, -0.6)
@@ -45,9 +45,9 @@ def draw_rows(axis: Any, rows: list[Drawn], names: list[str], metric: str) -> No
 
 
 def _shade_ties(axis: Any, rows: list[Drawn]) -> None:
-    for place, row in enumerate(rows):
+    for line, row in enumerate(rows):
         if row.row.tied_with_best and len(rows) > 1:
-            axis.axhspan(place - 0.5, place + 0.5, color=TIED, linewidth=0, zorder=0)
+            axis.axhspan(line - 0.5, line + 0.5, color=TIED, linewidth=0, zorder=0)
 
 
 def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:

@@ -21,13 +21,13 @@ CLASSES = (*COLOURS, GREY)  # four that train, four that test
 @plainly
 def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Path) -> Path:
     """Draw one row of panels per form: the data, the embeddings under each setting, the training spectra."""
-    columns = max(len(found) for found in outcomes.values()) + 2
+    columns = max(len(results) for results in outcomes.values()) + 2
     figure, axes = panels(len(outcomes), columns, width=2.6 * columns, height=2.9 * len(outcomes))
-    for row, (form, found) in zip(axes, outcomes.items(), strict=True):
-        _data(row[0], form, found[0][1])
-        for axis, (setting, outcome) in zip(row[1:], found, strict=False):
+    for row, (form, results) in zip(axes, outcomes.items(), strict=True):
+        _data(row[0], form, results[0][1])
+        for axis, (setting, outcome) in zip(row[1:], results, strict=False):
             _circle(axis, setting.label, outcome)
-        _spectra(row[-1], found)
+        _spectra(row[-1], results)
     return save(figure, path)
 
 
@@ -54,12 +54,12 @@ def _circle(axis: Any, title: str, outcome: Outcome) -> None:
     axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"))
 
 
-def _spectra(axis: Any, found: Sequence[tuple[Setting, Outcome]]) -> None:
-    width = 0.8 / len(found)
-    for number, (setting, outcome) in enumerate(found):
+def _spectra(axis: Any, results: Sequence[tuple[Setting, Outcome]]) -> None:
+    width = 0.8 / len(results)
+    for number, (setting, outcome) in enumerate(results):
         values = spectrum(outcome.train_rows)
-        place = np.arange(2) + (number - (len(found) - 1) / 2) * width
-        axis.bar(place, values / values.sum(), width, color=COLOURS[number % len(COLOURS)], label=setting.label)
+        positions = np.arange(2) + (number - (len(results) - 1) / 2) * width
+        axis.bar(positions, values / values.sum(), width, color=COLOURS[number % len(COLOURS)], label=setting.label)
     axis.axhline(0.5, color="#888888", linewidth=0.8, linestyle=":")
     axis.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1))
     axis.set_title("singular values\n(share, training rows)")

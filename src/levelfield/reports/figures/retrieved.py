@@ -30,7 +30,7 @@ def draw_gallery(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw six queries: three on which the rows disagree most, three at random."""
     shown = pictured(rows, metric, "gallery")
     queries = chosen_queries(shown)
-    return draw(shown, queries, {label: shown.found(label, queries, NEAREST) for label in shown.embeddings}, path)
+    return draw(shown, queries, {label: shown.nearest(label, queries, NEAREST) for label in shown.embeddings}, path)
 
 
 def chosen_queries(shown: Pictured, count: int = QUERIES) -> np.ndarray:
@@ -45,7 +45,7 @@ def chosen_queries(shown: Pictured, count: int = QUERIES) -> np.ndarray:
     stream = numpy_stream(0, "gallery", "queries")
     asked = stream.permutation(asked)[:CANDIDATES]
     codes = shown.images.codes
-    right = np.array([codes[shown.found(label, asked, NEAREST)] == codes[asked, None] for label in shown.embeddings])
+    right = np.array([codes[shown.nearest(label, asked, NEAREST)] == codes[asked, None] for label in shown.embeddings])
     disagreement = right[:, :, 0].std(axis=0) + 0.1 * right.mean(axis=2).std(axis=0)
     half = -(-count // 2) if disagreement.any() else 0
     most = _one_per_class(asked[np.argsort(-disagreement, kind="stable")], codes, half)
@@ -59,12 +59,12 @@ def _one_per_class(images: np.ndarray, codes: np.ndarray, count: int) -> np.ndar
     return np.asarray(images[first[:count]])
 
 
-def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], path: Path) -> Path:
+def draw(shown: Pictured, queries: np.ndarray, neighbours: dict[str, np.ndarray], path: Path) -> Path:
     """Draw one block per query: the query on the left, a line of its nearest images for each method."""
-    names = shortened(list(found), 22)
+    names = shortened(list(neighbours), 22)
     aside = 1.1 + 0.06 * max(map(len, names)) / INCH  # the query and the methods' names, in images
-    wide = aside + max(nearest.shape[1] for nearest in found.values()) + GAP
-    block = len(found) + GAP
+    wide = aside + max(nearest.shape[1] for nearest in neighbours.values()) + GAP
+    block = len(neighbours) + GAP
     columns = min(2, len(queries))
     width, height = columns * wide, -(-len(queries) // columns) * block
     figure, axes = panels(1, 1, width=INCH * width, height=INCH * height + 0.3, dpi=PRINT)
@@ -74,11 +74,11 @@ def draw(shown: Pictured, queries: np.ndarray, found: dict[str, np.ndarray], pat
     picture = cache(lambda image: square(shown.images.paths[image], SIDE))
     for number, query in enumerate(queries.tolist()):
         left, top = number % columns * wide, number // columns * block
-        _show(axis, shown, query, None, (left, top + (len(found) - 1) / 2), picture)
-        for line, (label, name) in enumerate(zip(found, names, strict=True)):
+        _show(axis, shown, query, None, (left, top + (len(neighbours) - 1) / 2), picture)
+        for line, (label, name) in enumerate(zip(neighbours, names, strict=True)):
             axis.text(left + aside - 0.08, top + line + SHARE / 2, name, fontsize=7, ha="right", va="center")
-            for place, image in enumerate(found[label][number].tolist()):
-                _show(axis, shown, image, query, (left + aside + place, top + line), picture)
+            for column, image in enumerate(neighbours[label][number].tolist()):
+                _show(axis, shown, image, query, (left + aside + column, top + line), picture)
     axis.set_title("query, and its nearest images: ✓ same class, ✗ (dashed) another class", fontsize=8, loc="left")
     return save(figure, path, of_images=True)
 

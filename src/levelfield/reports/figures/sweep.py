@@ -72,13 +72,13 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
         there = [row for row in rows if _key(row) in (key, "") and test_set in (_test_set(row), "")]
         for axis, (name, measure) in zip(line, measures.items(), strict=True):
             own = [row for row in there if measure(row) is not None]
-            places = _set_ticks(axis, values[test_set, key])
+            positions = _set_ticks(axis, values[test_set, key])
             for label in dict.fromkeys(row.label for row in rows):
-                drawn = _line(axis, [row for row in own if row.label == label], measure, places)
+                drawn = _line(axis, [row for row in own if row.label == label], measure, positions)
                 if drawn is not None:
                     handles.setdefault(label, drawn)
             if name == metric:
-                _draw_intervals(axis, own, metric, places)
+                _draw_intervals(axis, own, metric, positions)
             shown = [value for row in own for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
             axis.set_ylim(limits(shown))
             axis.set(xlabel=key, ylabel=name, title=test_set if several else "")
@@ -87,7 +87,7 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
     return save(figure, path)
 
 
-def _line(axis: Any, own: list[Drawn], measure: Measure, places: dict[str, float]) -> Any:
+def _line(axis: Any, own: list[Drawn], measure: Measure, positions: dict[str, float]) -> Any:
     """A method's values; a horizontal line if nothing varies for it. None if there is nothing to draw."""
     if not own:
         return None
@@ -95,13 +95,13 @@ def _line(axis: Any, own: list[Drawn], measure: Measure, places: dict[str, float
     if not own[0].row.variation:
         level = style.line if not own[0].row.trained else ":"
         return axis.axhline(measure(own[0]), color=style.colour, linestyle=level, label=own[0].label)
-    points = sorted((places[str(_value(row))], measure(row)) for row in own)
+    points = sorted((positions[str(_value(row))], measure(row)) for row in own)
     at, value = zip(*points, strict=True)
     (drawn,) = axis.plot(at, value, linestyle=style.line, label=own[0].label, **style.points)
     return drawn
 
 
-def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str, float]) -> None:
+def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, positions: dict[str, float]) -> None:
     """Draw known intervals. Those of several methods are shifted sideways so that they do not cover each other."""
     from matplotlib.transforms import ScaledTranslation
 
@@ -110,7 +110,7 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str,
     for row in known:
         aside = (labels.index(row.label) - (len(labels) - 1) / 2) * min(BESIDE, WIDEST / len(labels)) / 72
         moved = axis.transData + ScaledTranslation(aside, 0, axis.figure.dpi_scale_trans)
-        at, cell = places[str(_value(row))], row.cell(metric)
+        at, cell = positions[str(_value(row))], row.cell(metric)
         axis.plot(
             [at, at], [cell.low, cell.high], color=row.style.colour, linewidth=1.2, alpha=0.5, zorder=1, transform=moved
         )
@@ -119,22 +119,22 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, places: dict[str,
 def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
     """Set a tick at each value and nowhere else; returns the position of each value by its text."""
     scale = spacing(values)
-    places = [float(place) if scale == "even" else float(value) for place, value in enumerate(values)]
+    positions = [float(index) if scale == "even" else float(value) for index, value in enumerate(values)]
     texts = shortened([f"{value:,g}" if is_number(value) else str(value) for value in values], 24)
     if scale == "log":
         axis.set_xscale("log")
     crowded = sum(len(text) + 1 for text in texts) > CROWDED
     turned = {"rotation": 90 if len(texts) > 12 else 35, "ha": "center" if len(texts) > 12 else "right"}
-    axis.set_xticks(places, texts, fontsize=8, **(turned if crowded else {}))
+    axis.set_xticks(positions, texts, fontsize=8, **(turned if crowded else {}))
     axis.set_xticks([], minor=True)
-    low, high = min(places), max(places)
+    low, high = min(positions), max(positions)
     if scale == "log":
         beyond = (high / low) ** 0.05
         axis.set_xlim(low / beyond, high * beyond)
     else:
         beyond = 0.05 * (high - low) or 0.5
         axis.set_xlim(low - beyond, high + beyond)
-    return {str(value): place for value, place in zip(values, places, strict=True)}
+    return {str(value): position for value, position in zip(values, positions, strict=True)}
 
 
 def _key(row: Drawn) -> str:
@@ -214,8 +214,8 @@ def _table(own: list[Drawn], metric: str) -> _Table:
     down, across = (ordered([row.row.variation[key] for row in own]) for key in (first, second))
     values = np.full((len(down), len(across)), np.nan)
     for row in own:
-        place = down.index(row.row.variation[first]), across.index(row.row.variation[second])
-        values[place] = row.cell(metric).mean
+        index = down.index(row.row.variation[first]), across.index(row.row.variation[second])
+        values[index] = row.cell(metric).mean
     return _Table((first, second), down, across, values)
 
 

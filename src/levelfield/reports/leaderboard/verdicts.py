@@ -79,7 +79,7 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
     lines = [how_compared(board), *_single_runs(board)]
-    order = {row.label: place for place, row in enumerate(board.rows)}
+    order = {row.label: rank for rank, row in enumerate(board.rows)}
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
     for one in board.comparisons:
@@ -119,14 +119,14 @@ def _single_runs(board: Leaderboard) -> list[str]:
 def _resolving(board: Leaderboard) -> list[str]:
     """What would resolve the ties with the best row, largest difference first."""
     best = board.rows[0].label
-    found = [
+    ties = [
         (one.seen_from(best), text)
         for one in board.comparisons
         if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
     ]
-    if not found or board.limit:
+    if not ties or board.limit:
         return []
-    shown = [f"{one.second} {text}" for one, text in sorted(found, key=lambda entry: -entry[0].difference)]
+    shown = [f"{one.second} {text}" for one, text in sorted(ties, key=lambda entry: -entry[0].difference)]
     more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
     return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
 
