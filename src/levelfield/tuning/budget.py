@@ -10,7 +10,7 @@ from levelfield.wording import plural
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
-USUAL_TRIALS = 30  # the budget, if nothing is said
+USUAL_TRIALS = 30  # the default budget
 MOST_TRIALS = 1_000  # of one method, where the budget does not count trials and a trial costs almost nothing
 
 
@@ -27,8 +27,8 @@ class Budget:
     images: int | None = None
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.trials, self.seconds, self.images) if value is not None]
-        if len(given) != 1 or given[0] <= 0:
+        amounts = [value for value in (self.trials, self.seconds, self.images) if value is not None]
+        if len(amounts) != 1 or amounts[0] <= 0:
             raise BadSpecification("A budget is a number of trials, seconds or images above 0, and only one of them.")
 
     @classmethod
@@ -40,10 +40,10 @@ class Budget:
         ...
         levelfield.errors.BadSpecification: '10 minutes' is no budget: write 10m, 90s, 1h, '200k images' or '30 trials'.
         """
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|k? ?images|m ?images|trials?)", text.strip().lower())
-        if found is None:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|h|k? ?images|m ?images|trials?)", text.strip().lower())
+        if match is None:
             raise BadSpecification(f"'{text}' is no budget: write 10m, 90s, 1h, '200k images' or '30 trials'.")
-        number, unit = float(found[1]), found[2].replace(" ", "")
+        number, unit = float(match[1]), match[2].replace(" ", "")
         if unit.startswith("trial"):
             return cls(trials=int(number))
         if unit.endswith("images"):

@@ -71,20 +71,20 @@ def outline(study: Study, how: How) -> Outline:
     return Outline(study, how, spaces, common_space(study))
 
 
-def cost(found: Outline, *, options: Options, progress: Progress = SILENT) -> Cost:
+def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> Cost:
     """Time a few steps of every method on this machine; nothing is trained or kept."""
     trials, features, shared = {}, 0.0, SharedInputs()
-    stage = progress.stage("timing", len(found.spaces))
-    for method in found.study.methods:
-        if method.label not in found.spaces:
+    stage = progress.stage("timing", len(search.spaces))
+    for method in search.study.methods:
+        if method.label not in search.spaces:
             continue
-        trial = found.how.judge.trial_study(found.study, found.how.metric, method, seed=found.how.seed, steps=None)
+        trial = search.how.judge.trial_study(search.study, search.how.metric, method, seed=search.how.seed, steps=None)
         resolved = resolve_trial(trial, method, options, shared, progress)
         runs = [run for run in resolved.runs if run.label == method.label]
         with resolved.in_use():
             one = estimate(trial, runs, options=options, jobs=1)
-        made = sum(not run.spec.joined for run in runs)
-        trials[method.label] = TrialCost(made, one.seconds - one.feature_seconds)
+        count = sum(not run.spec.joined for run in runs)
+        trials[method.label] = TrialCost(count, one.seconds - one.feature_seconds)
         features = max(features, one.feature_seconds)
         stage.advance()
     return Cost(trials, features)
@@ -93,7 +93,7 @@ def cost(found: Outline, *, options: Options, progress: Progress = SILENT) -> Co
 def resolve_trial(
     trial: Study, method: MethodSpec, options: Options, shared: SharedInputs, progress: Progress
 ) -> ResolvedStudy:
-    """Resolve a trial; what is wrong with it names the method."""
+    """Resolve a trial; an error names the method."""
     try:
         return resolve(trial, options=options, shared=shared, progress=progress)
     except LevelfieldError as error:

@@ -92,13 +92,13 @@ def fit_recipe(
     """
     possible = [one for one in ladder if one.image is None or one.image <= largest]
     stage = progress.stage("timing recipes", len(possible))
-    found = Fitted(possible[-1], 0.0, fits=False)
+    fitted = Fitted(possible[-1], 0.0, fits=False)
     for recipe in possible:
-        found = Fitted(recipe, expected := _expected(study_of(recipe.overrides(fixed)), recipe, jobs, options), True)
+        fitted = Fitted(recipe, expected := _expected(study_of(recipe.overrides(fixed)), recipe, jobs, options), True)
         if expected <= limit:
-            return found
+            return fitted
         stage.advance()
-    return Fitted(found.recipe, found.seconds, fits=False)
+    return Fitted(fitted.recipe, fitted.seconds, fits=False)
 
 
 def _expected(study: Study, recipe: Recipe, jobs: int, options: Options) -> float:

@@ -24,8 +24,8 @@ JOURNAL = "optuna.log"
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was searched for one method, and every trial."""
+class SearchResult:
+    """The searched space of a method (or of the common conditions) and every trial."""
 
     space: Space
     trials: list[Trial]
@@ -45,14 +45,16 @@ class Tuned:
         return self.study.tuning
 
 
-def write_tuned(study: Study, how: How, found: Mapping[str, Found], common: Found | None, folder: Path) -> Tuned:
+def write_tuned(
+    study: Study, how: How, results: Mapping[str, SearchResult], common: SearchResult | None, folder: Path
+) -> Tuned:
     """Write trials.json, tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
-    records = {label: _record(one) for label, one in found.items()}
+    records = {label: _record(one) for label, one in results.items()}
     record = TuningRecord(**how.plain, methods=records, common=None if common is None else _record(common))
-    counts = {label: len(one.trials) + _earlier(study, label) for label, one in found.items() if one.space}
+    counts = {label: len(one.trials) + _earlier(study, label) for label, one in results.items() if one.space}
     usual = max(counts.values(), default=0)
     tuned = [_chosen(method, records.get(method.label), counts.get(method.label, 0)) for method in study.methods]
-    result = study.model_copy(
+    tuned_study = study.model_copy(
         update={
             "name": f"{study.name}-tuned",
             "methods": tuple(tuned),
@@ -60,11 +62,11 @@ def write_tuned(study: Study, how: How, found: Mapping[str, Found], common: Foun
             "tuning": record,
         }
     )
-    trials = [trial for one in found.values() for trial in one.trials]
+    trials = [trial for one in results.values() for trial in one.trials]
     write_log(folder / LOG, trials, **how.plain)
-    write_text(folder / TUNED, as_yaml(result))
-    paths = [folder / TUNED, folder / LOG, *_write_journal(folder / JOURNAL, found, how)]
-    return Tuned(result, trials, tuple(paths))
+    write_text(folder / TUNED, as_yaml(tuned_study))
+    paths = [folder / TUNED, folder / LOG, *_write_journal(folder / JOURNAL, results, how)]
+    return Tuned(tuned_study, trials, tuple(paths))
 
 
 def _earlier(study: Study, label: str) -> int:
@@ -74,7 +76,7 @@ def _earlier(study: Study, label: str) -> int:
     return next((int(method.settings.get("trials", 0)) for method in study.methods if method.label == label), 0)
 
 
-def _record(one: Found) -> TunedMethod:
+def _record(one: SearchResult) -> TunedMethod:
     best = chosen(one.trials) if one.space else None
     return TunedMethod(
         trial=None if best is None else best.number,
@@ -129,7 +131,7 @@ def _written(method: MethodSpec) -> dict[str, Any]:
     return ({} if method.label == plain else {"label": method.label}) | {method.name: inner}
 
 
-def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Path]:
+def _write_journal(path: Path, results: Mapping[str, SearchResult], how: How) -> list[Path]:
     """All trials as an Optuna journal, one study for each method: `optuna-dashboard FILE` shows it."""
     try:
         import optuna
@@ -143,7 +145,7 @@ def _write_journal(path: Path, found: Mapping[str, Found], how: How) -> list[Pat
     half = temporary_path(path)
     half.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(half)))
-    for label, one in found.items():
+    for label, one in results.items():
         if not one.space:
             continue
         study = optuna.create_study(study_name=label, storage=storage, direction="maximize")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Sampler(ABC):
-    """Proposes settings of one method. The same seed and the same values told give the same proposals."""
+    """Proposes settings of one method. The same seed and the same reported values give the same proposals."""
 
     @abstractmethod
     def ask(self, count: int) -> list[dict[str, Any]]:
@@ -89,8 +89,8 @@ class Grid(Sampler):
             if not grid:  # all choices, all integers, or all values of three digits
                 yield from itertools.cycle(dict(zip(space, point, strict=True)) for point in known)
             known += grid
-            for place in numpy_stream(seed, "grid", count).permutation(len(grid)):
-                yield dict(zip(space, grid[place], strict=True))
+            for index in numpy_stream(seed, "grid", count).permutation(len(grid)):
+                yield dict(zip(space, grid[index], strict=True))
 
     def ask(self, count: int) -> list[dict[str, Any]]:
         return list(itertools.islice(self._waiting, count))
@@ -105,7 +105,7 @@ def _levels(space: Space, trials: int) -> int:
 
 
 class FromOptuna(Sampler):
-    """A sampler of Optuna, which learns from the values that it is told."""
+    """A sampler of Optuna, which learns from the reported values."""
 
     def __init__(self, space: Space, sampler: optuna.samplers.BaseSampler) -> None:
         import optuna
@@ -116,10 +116,10 @@ class FromOptuna(Sampler):
         self._asked: list[optuna.trial.Trial] = []
 
     def ask(self, count: int) -> list[dict[str, Any]]:
-        found = [self._study.ask(self._distributions) for _ in range(count)]
-        self._asked += found
+        trials = [self._study.ask(self._distributions) for _ in range(count)]
+        self._asked += trials
         # three digits are enough to train with; the sampler knows its own value, which hardly differs
-        return [{key: _from_optuna(span, t.params[key]) for key, span in self._space.items()} for t in found]
+        return [{key: _from_optuna(span, t.params[key]) for key, span in self._space.items()} for t in trials]
 
     def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
         import optuna
@@ -146,15 +146,15 @@ def distributions(space: Space) -> dict[str, Any]:
     """The space in Optuna's terms."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for key, span in space.items():
         if span.choices:
-            found[key] = CategoricalDistribution([for_optuna(choice) for choice in span.choices])
+            by_key[key] = CategoricalDistribution([for_optuna(choice) for choice in span.choices])
         elif span.whole:
-            found[key] = IntDistribution(math.ceil(span.low), math.floor(span.high), log=span.log)
+            by_key[key] = IntDistribution(math.ceil(span.low), math.floor(span.high), log=span.log)
         else:
-            found[key] = FloatDistribution(span.low, span.high, log=span.log)
-    return found
+            by_key[key] = FloatDistribution(span.low, span.high, log=span.log)
+    return by_key
 
 
 def for_optuna(value: Any) -> Any:

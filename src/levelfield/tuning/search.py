@@ -1,8 +1,8 @@
 """The search: every method gets the same budget, and validation classes judge every trial.
 
-Trials are asked for in rounds of a fixed size and told in order, so that the same seed gives the same trials with any
-number of processes and after any interruption: a search that is started again repeats its questions, and finds the
-answers in the folders of finished runs.
+Trials are proposed in rounds of a fixed size and reported to the sampler in order, so that the same seed gives the
+same trials with any number of processes and after any interruption: a search that is started again repeats its
+proposals, and finds their scores in the folders of finished runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
 from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, rungs_of, with_rung
 from levelfield.tuning.outline import full_trial, is_searched, outline, resolve_trial
-from levelfield.tuning.result import LOG, Found, Tuned, write_tuned
+from levelfield.tuning.result import LOG, SearchResult, Tuned, write_tuned
 from levelfield.tuning.space import Space, common_space, own_values, space_of
 from levelfield.tuning.trials import (
     SILENT_TUNING,
@@ -104,9 +104,9 @@ def tune(
         searches = [_begin(study, method, how) for method in study.methods if is_searched(method)]
         progress.on_methods([search.label for search in searches])
         work.carry_out(searches)
-        found = {search.label: Found(search.space, search.trials) for search in searches}
-        shared = None if common is None else Found(common.space, common.trials)
-        return write_tuned(study, how, found, shared, folder)
+        results = {search.label: SearchResult(search.space, search.trials) for search in searches}
+        shared = None if common is None else SearchResult(common.space, common.trials)
+        return write_tuned(study, how, results, shared, folder)
 
 
 def _begin(study: Study, method: MethodSpec, how: How) -> _Search:
@@ -140,8 +140,8 @@ class _Work:
             return None
         if not self._training_methods:
             raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
-        made = samplers.create(self.how.sampler, space, seed=self.how.seed, trials=self.how.budget.trials or 0)
-        search = _Search("common conditions", space, _purse(self.study, self.how), made)
+        sampler = samplers.create(self.how.sampler, space, seed=self.how.seed, trials=self.how.budget.trials or 0)
+        search = _Search("common conditions", space, _purse(self.study, self.how), sampler)
         self.progress.on_methods([search.label])
         own = {key: getattr(self.study.conditions, key) for key in space}
         while not search.spent.over:
@@ -169,10 +169,10 @@ class _Work:
     def _common_round(self, search: _Search, own: Mapping[str, Any]) -> None:
         trained = self._training_methods
         proposed = search.propose(ROUND)
-        found = self._run([self._common_attempt(trial, method) for trial in proposed for method in trained])
+        results = self._run([self._common_attempt(trial, method) for trial in proposed for method in trained])
         done = []
         for k, trial in enumerate(proposed):
-            parts = found[k * len(trained) : (k + 1) * len(trained)]
+            parts = results[k * len(trained) : (k + 1) * len(trained)]
             wrong = next((part.error for part in parts if part.error), "")
             mean = None if wrong else sum(part.value or 0.0 for part in parts) / len(parts)
             seconds, images = sum(part.seconds for part in parts), sum(part.images for part in parts)
@@ -196,9 +196,9 @@ class _Work:
 
     def _round(self, searches: list[_Search]) -> None:
         proposed = [(search, trial) for search in searches for trial in search.propose(self._count(search))]
-        found = self._run([self._attempt_of(search, trial, None) for search, trial in proposed])
+        results = self._run([self._attempt_of(search, trial, None) for search, trial in proposed])
         for search in searches:
-            done = [trial for (one, _), trial in zip(proposed, found, strict=True) if one is search]
+            done = [trial for (one, _), trial in zip(proposed, results, strict=True) if one is search]
             self._take_in(search, done, self._own(search))
 
     def _count(self, search: _Search) -> int:
@@ -219,9 +219,9 @@ class _Work:
                 for trial in left[search.label]
                 if steps is None or self._can_be_shorter(search)
             ]
-            found = self._run([self._attempt_of(search, trial, steps) for search, trial in asked])
+            results = self._run([self._attempt_of(search, trial, steps) for search, trial in asked])
             for search in searches:
-                mine = [trial for (one, _), trial in zip(asked, found, strict=True) if one is search]
+                mine = [trial for (one, _), trial in zip(asked, results, strict=True) if one is search]
                 before = {trial.number: trial for trial in done[search.label]}
                 mine = [with_rung(before[trial.number], trial, pruned=steps is not None) for trial in mine]
                 done[search.label] = [{t.number: t for t in mine}.get(t.number, t) for t in done[search.label]]
@@ -273,7 +273,7 @@ class _Work:
         )
 
     def check(self) -> None:
-        """What is wrong with the study itself is an error before the first trial; learn what the data is."""
+        """Raise errors of the study itself before the first trial, and describe the data that judges."""
         shared = SharedInputs()
         for method in self.study.methods:
             if is_searched(method):
@@ -281,7 +281,7 @@ class _Work:
                 spec = resolve_trial(trial, method, self.options, shared, self.progress).runs[-1].spec
                 if not self._digest:
                     catalog = shared.catalog(spec.data, spec.data_digest)
-                    description = self.how.judge.told(catalog, shared.divided(catalog, spec.protocol)[0])
+                    description = self.how.judge.describe(catalog, shared.divided(catalog, spec.protocol)[0])
                     self.how = replace(self.how, judged_by=description)
                 self._digest = spec.data_digest
 

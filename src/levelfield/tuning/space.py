@@ -28,17 +28,19 @@ def space_of(study: Study, method: MethodSpec) -> Space:
     """The settings to search for `method`. `study.search` narrows, adds or removes (null) ranges, and decides."""
     own = methods.search_ranges(method.name, method.settings)
     ranges = {key: Range.parse(f"{method.name}.{key}", span, whole=_is_whole(method, key)) for key, span in own.items()}
-    given = {}
+    study_ranges = {}
     for key, written in study.search.items():
         setting = _setting_of(key, study, method)
         if setting is not None and written is None:
             ranges.pop(setting, None)
         elif setting is not None:
-            given[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
+            study_ranges[setting] = Range.parse(key, written, whole=_is_whole(method, setting))
     for key in list(ranges):  # `miner` as a whole leaves nothing of `miner.lower`; `vary` sets a varied setting
-        if key not in given and (key.partition(".")[0] in given or f"methods.{method.label}.{key}" in study.vary):
+        if key not in study_ranges and (
+            key.partition(".")[0] in study_ranges or f"methods.{method.label}.{key}" in study.vary
+        ):
             del ranges[key]
-    return ranges | given
+    return ranges | study_ranges
 
 
 def common_space(study: Study) -> Space:
@@ -179,8 +181,8 @@ def _values(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 def own_values(study: Study, method: MethodSpec, space: Space) -> dict[str, Any]:
     """The values that the study's own settings have in the space, as far as they are known."""
     method = method.model_copy(update={"settings": settings_under(method, method.under(study.conditions))})
-    found = {key: _own_value(study, method, key) for key in space}
-    return {key: value for key, value in found.items() if value is not None}
+    values = {key: _own_value(study, method, key) for key in space}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _own_value(study: Study, method: MethodSpec, key: str) -> Any:

@@ -58,10 +58,10 @@ class Judge:
             return f"{self.folds} class-disjoint folds of the training classes"
         return f"validation classes ({self.validation:.0%} of the training classes)"
 
-    def told(self, catalog: Catalog, fold: Fold) -> str:
-        """Who judged, in numbers: data may define its own validation part, and a small share is at least two classes.
+    def describe(self, catalog: Catalog, fold: Fold) -> str:
+        """The judging classes in numbers: data may define its validation part, and a share has at least two classes.
 
-        fold: of a trial on this data.
+        fold: the division of the data in a trial.
         """
         if self.folds > 1:
             return self.text
@@ -176,10 +176,10 @@ def attempt(
     """Plan a trial. Settings that the method refuses make a failed trial, not an error."""
     name = f"{method.label} {trial.number}" + (f" ({steps} steps)" if steps else "")
     try:
-        made = applied(method, trial.settings)
-        methods.create(made.name, num_classes=2, dim=study.conditions.dim, **made.settings)
-        made = made if steps is None else _shorter(made, steps / study.conditions.steps)
-        tried = judge.trial_study(study, metric, made, seed=seed, steps=steps)
+        candidate = applied(method, trial.settings)
+        methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
+        candidate = candidate if steps is None else _shorter(candidate, steps / study.conditions.steps)
+        tried = judge.trial_study(study, metric, candidate, seed=seed, steps=steps)
         runs = plan(tried, digest=lambda data: digest, device=device)
     except Exception as error:  # a user's class may raise anything; the search goes on
         message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
