@@ -55,7 +55,7 @@ def check(
     except LevelfieldError:
         raise
     except Exception as error:  # user code may raise anything
-        where = f" ({place})" if (place := raised_at(error)) else ""
+        where = f" ({line})" if (line := raised_at(error)) else ""
         raise BadInput(f"Cannot create {name}: {type(error).__name__}: {error}{where}") from error
     checked = verdicts(make, classes=num_classes, dim=dim)
     broken = [verdict for verdict in checked if verdict.holds is False]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.cli.console import bar, checking_images, console, is_quiet
-from levelfield.cli.option_groups import Place, Source
+from levelfield.cli.option_groups import Environment, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
 from levelfield.wording import duration
@@ -120,7 +120,7 @@ def fit_to_time(
     overrides: list[str],
     trials: int | None,
     jobs: int,
-    place: Place,
+    environment: Environment,
 ) -> tuple[list[str], int]:
     """Overrides and the number of trials with which the user's photos are compared within the time limit."""
     if source.data is None or study is not None:
@@ -134,7 +134,7 @@ def fit_to_time(
     limit = Budget.parse(time_limit).seconds
     if limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
-    device, fixed = usable(place.device), _keys(overrides)
+    device, fixed = usable(environment.device), _keys(overrides)
     content, _, largest = _fit_photos(overrides, source, DEFAULT_SHARE)
     with bar("timing a few recipes") as progress:
         fitted = fit_recipe(
@@ -143,7 +143,7 @@ def fit_to_time(
             fixed=fixed,
             largest=largest,
             jobs=jobs or capacity(device),
-            options=Options(device=device, cache_folder=place.cache),
+            options=Options(device=device, cache_folder=environment.cache),
             ladder=LADDER if trials is None else [replace(recipe, trials=trials) for recipe in LADDER],
             progress=progress,
         )

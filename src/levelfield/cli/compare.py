@@ -10,7 +10,7 @@ import typer
 from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, fit_to_time
 from levelfield.cli.comparing import compare_study
 from levelfield.cli.executors import follow
-from levelfield.cli.option_groups import Output, Parallel, Place, Search, Source, with_groups
+from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import (
     BackbonesOption,
     Overrides,
@@ -33,7 +33,7 @@ def compare(
     *,
     source: Source,
     backbones: BackbonesOption = None,
-    place: Place,
+    environment: Environment,
     parallel: Parallel,
     processes: ProcessesOption = None,
     dry_run: Annotated[
@@ -54,18 +54,18 @@ def compare(
     overrides += processes_override(processes)
     rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
-        return None if dry_run else follow(place.device)
+        return None if dry_run else follow(environment.device)
     if torchrun > 1 and searched:
         raise BadSpecification(f"--trials and --time do not work under torchrun: use --processes {torchrun} instead.")
     if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, place)
+        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, environment)
     if searched and not dry_run:
         chosen = choose_study(study, overrides, source, trial_share=DEFAULT_SHARE)
-        chosen = search_study(chosen, Search(trials=trials), place, parallel, compact=output.compact).study
+        chosen = search_study(chosen, Search(trials=trials), environment, parallel, compact=output.compact).study
         source = replace(source, data=None)
     else:
         chosen = choose_study(study, overrides, source, backbones=backbones)
     compare_study(
-        chosen, source.data, place, parallel, output, tensorboard=tensorboard, dry_run=dry_run, trials=trials or 1
+        chosen, source.data, environment, parallel, output, tensorboard=tensorboard, dry_run=dry_run, trials=trials or 1
     )
     return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from levelfield.cli.console import StudyBars, bar, checking_images, console, error_console
 from levelfield.cli.executors import executor_on, get_ready, lead
 from levelfield.cli.importing import without_collection
-from levelfield.cli.option_groups import Output, Parallel, Place
+from levelfield.cli.option_groups import Environment, Output, Parallel
 from levelfield.cli.options import quoted
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, MissingData
@@ -27,7 +27,7 @@ _AUGMENTED = "conditions.augment=light conditions.views=4"
 def compare_study(
     study: Study,
     data: Path | None,
-    place: Place,
+    environment: Environment,
     parallel: Parallel,
     output: Output,
     *,
@@ -49,11 +49,11 @@ def compare_study(
         from levelfield.studies.runs.training import Options
 
     check_output(study, compact=output.compact)
-    options = Options(usable(place.device), place.cache, place.workers, tensorboard)
+    options = Options(usable(environment.device), environment.cache, environment.workers, tensorboard)
     resolved = _resolve_or_count(study, options, dry_run)
     if resolved is None:
         return
-    folder, runs = place.out / study.name, resolved.runs
+    folder, runs = environment.out / study.name, resolved.runs
     jobs = parallel.jobs or capacity(options.device, study.conditions.processes)
     if dry_run or data is not None:
         print_plan(resolved, folder, jobs, details=dry_run, trials=trials)
@@ -70,7 +70,7 @@ def compare_study(
     with bar("making the page") as progress:
         report = finish_resolved(resolved, folder, page=output.page, compact=output.compact, progress=progress)
     report.show(console, full=output.full)
-    _print_next(report.leaderboard, study, place.out, data)
+    _print_next(report.leaderboard, study, environment.out, data)
     report.show_page(console)
     refuse_if_missing(report, outcome, resolved, folder)
 
@@ -127,8 +127,8 @@ def _third_command(board: Leaderboard, study: Study, out: Path) -> str:
     from levelfield.registry import references_in
 
     described = quoted(out / study.name / "study.yaml")
-    place = "" if out == Path("runs") else f" --out {quoted(out)}"
-    ending = place + _trusting(references_in(study.model_dump(mode="json")))
+    out_option = "" if out == Path("runs") else f" --out {quoted(out)}"
+    ending = out_option + _trusting(references_in(study.model_dump(mode="json")))
     frozen = all(row.cut in ("", "frozen") for row in board.rows)
     if not board.answer.trained and board.winner.trained and frozen:
         deeper = f"conditions.cut=last-2 {_AUGMENTED if study.conditions.augment == 'none' else ''}".strip()

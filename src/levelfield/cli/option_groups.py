@@ -44,7 +44,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Place:
+class Environment:
     """Where runs are stored and computed."""
 
     out: OutOption = Path("runs")

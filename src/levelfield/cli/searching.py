@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from levelfield.cli.choosing import DEFAULT_SHARE
 from levelfield.cli.console import bar, console
 from levelfield.cli.executors import executor_on, get_ready
-from levelfield.cli.option_groups import Parallel, Place, Search
+from levelfield.cli.option_groups import Environment, Parallel, Search
 from levelfield.errors import BadSpecification, MissingData
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from levelfield.tuning import How, Tuned
 
 
-def search_study(study: Study, search: Search, place: Place, parallel: Parallel, *, compact: bool = False) -> Tuned:
+def search_study(
+    study: Study, search: Search, environment: Environment, parallel: Parallel, *, compact: bool = False
+) -> Tuned:
     """Search the settings of a study. compact: whether the comparison after it has a table of compact embeddings."""
     threads = study.conditions.threads
     get_ready(parallel, threads=threads)
@@ -28,25 +30,25 @@ def search_study(study: Study, search: Search, place: Place, parallel: Parallel,
     from levelfield.studies.runs.training import Options
     from levelfield.tuning import tune
 
-    device = usable(place.device)
+    device = usable(environment.device)
     jobs = parallel.jobs or capacity(device, study.conditions.processes)
     check_output(study, compact=compact)
     how = choose_how(study, search)
-    folder = place.out / f"{study.name}-tuning"
-    options = Options(device=device, cache_folder=place.cache, workers=place.workers)
+    folder = environment.out / f"{study.name}-tuning"
+    options = Options(device=device, cache_folder=environment.cache, workers=environment.workers)
     with executor_on(parallel, jobs=jobs, threads=threads) as executor, TuningBars() as progress:
         tuned = tune(study, folder, how, jobs=jobs, options=options, progress=progress, executor=executor)
     return replace(tuned, paths=(*tuned.paths, *write_tuning(tuning_table(tuned.record), folder)))
 
 
-def print_outline(study: Study, search: Search, place: Place, parallel: Parallel) -> None:
+def print_outline(study: Study, search: Search, environment: Environment, parallel: Parallel) -> None:
     """Print what a search would try, and how long it would take on this machine."""
     from levelfield.cli.plans import print_search
     from levelfield.embedder.devices import capacity, usable
     from levelfield.studies.runs.training import Options
     from levelfield.tuning.outline import cost, outline
 
-    options = Options(device=usable(place.device), cache_folder=place.cache)
+    options = Options(device=usable(environment.device), cache_folder=environment.cache)
     jobs = parallel.jobs or capacity(options.device, study.conditions.processes)
     searched = outline(study, choose_how(study, search))
     try:

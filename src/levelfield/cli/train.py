@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import StudyBars, checking_images, console
-from levelfield.cli.option_groups import Place, with_groups
+from levelfield.cli.option_groups import Environment, with_groups
 from levelfield.cli.options import (
     Overrides,
     ProcessesOption,
@@ -42,7 +42,7 @@ def train(
     ] = False,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     root: RootOption = None,
-    place: Place,
+    environment: Environment,
     processes: ProcessesOption = None,
     tensorboard: TensorboardOption = False,
     trust_files: TrustOption = None,
@@ -67,15 +67,15 @@ def train(
     from levelfield.studies.planning.resolve import resolve
     from levelfield.studies.runs.training import Options
 
-    options = Options(usable(place.device), place.cache, place.workers, tensorboard)
-    winner = _winner(whole, place, options) if method == "best" else None
+    options = Options(usable(environment.device), environment.cache, environment.workers, tensorboard)
+    winner = _winner(whole, environment, options) if method == "best" else None
     label, variation = (method, ()) if winner is None else (winner.label, winner.variation)
-    compared = place.out / whole.name if all_classes else None
+    compared = environment.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
     _print_steps(label, chosen)
     with checking_images() as progress:
         resolved = resolve(chosen.study, options=options, tested=False, progress=progress)
-    runs, folder = chosen.runs(resolved), place.out / chosen.study.name
+    runs, folder = chosen.runs(resolved), environment.out / chosen.study.name
     with StudyBars([run.title for run in runs]) as bars:
         known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
         outcome = execute_study(resolved, folder, jobs=1, runs=runs, progress=bars, describe=not known)
@@ -116,13 +116,13 @@ def _print_steps(label: str, chosen: OneMethod) -> None:
         console.print(text)
 
 
-def _winner(study: Study, place: Place, options: Options) -> PlannedRun:
+def _winner(study: Study, environment: Environment, options: Options) -> PlannedRun:
     """A run of the leaderboard's winner."""
     from levelfield.studies.leaderboard.board import gather
     from levelfield.studies.planning.resolve import resolve
     from levelfield.studies.runs.folder.store import read_plan
 
-    folder = place.out / study.name
+    folder = environment.out / study.name
     runs = read_plan(folder) if (folder / "runs.json").exists() else resolve(study, options=options).runs
     board = gather(study.name, runs, folder, study.metrics)
     metric, best = board.metrics[0], board.winner

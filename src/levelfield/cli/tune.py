@@ -11,7 +11,7 @@ import typer
 from levelfield.cli.choosing import choose_study, fit_to_time, with_ranges
 from levelfield.cli.comparing import compare_study
 from levelfield.cli.console import console
-from levelfield.cli.option_groups import Output, Parallel, Place, Search, Source, with_groups
+from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import Overrides, StudyArgument, TimeOption, quoted, trusted_words
 from levelfield.cli.searching import print_outline, search_study, share_of
 from levelfield.errors import BadInput
@@ -29,7 +29,7 @@ def tune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print ranges, number of runs and time without training.")
     ] = False,
-    place: Place,
+    environment: Environment,
     parallel: Parallel,
     output: Output,
 ) -> None:
@@ -39,21 +39,21 @@ def tune(
     study, overrides = trusted_words(study, overrides, source.data)
     trials = search.trials
     if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, place)
+        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, environment)
     search = replace(search, trials=trials)
     chosen = choose_study(study, overrides, source, trial_share=share_of(search))
     chosen = with_ranges(chosen, search.ranges or [])
     if dry_run:
-        print_outline(chosen, search, place, parallel)
+        print_outline(chosen, search, environment, parallel)
         return
-    tuned = search_study(chosen, search, place, parallel, compact=output.compact)
+    tuned = search_study(chosen, search, environment, parallel, compact=output.compact)
     if then_compare:  # whose report shows the table
-        compare_study(tuned.study, None, place, parallel, output)
+        compare_study(tuned.study, None, environment, parallel, output)
         return
 
     from levelfield.reports.search_results import show_tuning, tuning_table
 
     show_tuning(tuning_table(tuned.record), console)
     console.print(f"\nWritten: {', '.join(map(str, tuned.paths))}", soft_wrap=True)
-    elsewhere = "" if place.out == Path("runs") else f" --out {quoted(place.out)}"
+    elsewhere = "" if environment.out == Path("runs") else f" --out {quoted(environment.out)}"
     console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{elsewhere}", soft_wrap=True)
