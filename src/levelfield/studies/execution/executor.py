@@ -52,10 +52,10 @@ class Agenda:
 
     def next(self) -> int | None:
         """Take a run; None if no run is left, or all others wait for active runs."""
-        found = next((k for k in self.waiting if not self._needs[k] & self._open), None)
-        if found is not None:
-            self.waiting.remove(found)
-        return found
+        index = next((k for k in self.waiting if not self._needs[k] & self._open), None)
+        if index is not None:
+            self.waiting.remove(index)
+        return index
 
     def end(self, number: int, *, failed: bool) -> list[Event]:
         """End a run. If it failed, the runs that need it fail, too; their events are returned."""

@@ -32,7 +32,7 @@ class Across:
 def across(folders: Sequence[Path], metric: str | None = None) -> Across:
     """Gather the finished runs of study folders by dataset and method."""
     metric = metric or ranking(read_study(folders[0] / "study.yaml").metrics)[0]
-    found: dict[str, dict[str, float]] = {}
+    scores: dict[str, dict[str, float]] = {}
     notes: list[str] = []
     seen: dict[str, str] = {}
     for folder in folders:
@@ -44,22 +44,22 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
             )
         notes += [f"{folder}: {len(missing)} runs are missing ({'; '.join(missing[:3])})."] if missing else []
         for same, methods in _by_dataset(entries).items():
-            name = _unused(next(iter(methods.values()))[0].run.spec.data.name, folder, found)
+            name = _unused(next(iter(methods.values()))[0].run.spec.data.name, folder, scores)
             if same in seen:
                 notes.append(f"{name} and {seen[same]} use the same test images, so they are not independent datasets.")
             seen.setdefault(same, name)
-            found[name] = {
+            scores[name] = {
                 method: float(np.mean([entry.value(metric) for entry in own])) for method, own in methods.items()
             }
-    table, left_out = _shared(found)
+    table, left_out = _shared(scores)
     return Across(metric, table, notes + left_out)
 
 
-def _shared(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, float]], list[str]]:
+def _shared(scores: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, float]], list[str]]:
     """The methods that all datasets have, and a note for each other method."""
     lacking = {
-        method: [name for name, figures in found.items() if method not in figures]
-        for figures in found.values()
+        method: [name for name, figures in scores.items() if method not in figures]
+        for figures in scores.values()
         for method in figures
     }
     shared = [method for method, names in lacking.items() if not names]
@@ -68,7 +68,7 @@ def _shared(found: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, flo
         for method, names in lacking.items()
         if names
     ]
-    return {name: {method: own[method] for method in shared} for name, own in found.items()}, notes
+    return {name: {method: own[method] for method in shared} for name, own in scores.items()}, notes
 
 
 def _by_dataset(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:

@@ -84,8 +84,8 @@ class Leaderboard:
 
     def comparison(self, first: str, second: str) -> Comparison | None:
         """The comparison of two rows, with `difference` first minus second; None if they were not compared."""
-        found = self._by_pair.get(frozenset((first, second)))
-        return None if found is None else found.seen_from(first)
+        comparison = self._by_pair.get(frozenset((first, second)))
+        return None if comparison is None else comparison.seen_from(first)
 
     @cached_property
     def _by_pair(self) -> dict[frozenset[str], Comparison]:
@@ -143,23 +143,23 @@ def gather(
     facts: dict[str, Any] | None = None,
 ) -> Leaderboard:
     """The leaderboard of all finished runs; missing runs are listed."""
-    found, missing = finished_entries(runs, study_folder, metrics)
-    if not found:
+    entries_by_row, missing = finished_entries(runs, study_folder, metrics)
+    if not entries_by_row:
         raise BadInput(
             f"No finished run of '{name}' under {study_folder} has {', '.join(metrics)}. "
             "Run `levelfield compare` first."
         )
-    queried = [metric for metric in metrics if _has_queries(found, metric)]
+    queried = [metric for metric in metrics if _has_queries(entries_by_row, metric)]
     first = queried or ranking(metrics)
     metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # the tested metric comes first and decides the order
-    usual = _usual_representation(found, metrics[0])
+    usual = _usual_representation(entries_by_row, metrics[0])
     signatures: dict[str, dict[str, Any]] = {}
     differences: list[Differences] = []
     rows: list[Row] = []
     best: list[str] = []
     parts: list[Part] = []
     counted: dict[str, int] = {}
-    for test_set, part in _by_test_set(found).items():
+    for test_set, part in _by_test_set(entries_by_row).items():
         signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
         part = dict(sorted(part.items(), key=lambda one: -_mean(one[1], metrics[0])))
         tables = {metric: class_table(part, metric) for metric in queried}
@@ -182,7 +182,7 @@ def gather(
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
     judged = judge_claims(claims, parts, metrics[0], trials=trials)
-    finished = [result for entries in found.values() for entry in entries for result in entry.results]
+    finished = [result for entries in entries_by_row.values() for entry in entries for result in entry.results]
     facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
     if named := unlike([result.summary.get("computed_by", ()) for result in finished]):
         facts["machines"] = named
@@ -203,8 +203,8 @@ def _row(
     cells = {}
     for metric in metrics:
         values = np.array([entry.value(metric) for entry in entries])
-        found = bounds.get(metric, {}).get(label)
-        within = (None, None) if found is None else (found.low, found.high)
+        interval = bounds.get(metric, {}).get(label)
+        within = (None, None) if interval is None else (interval.low, interval.high)
         spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
         differs = _in_words(results[0].signatures[metric]["representation"], usual)
         cells[metric] = Cell(float(values.mean()), within[0], within[1], spread, differs)
@@ -239,10 +239,10 @@ def _row(
     )
 
 
-def _by_test_set(found: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
+def _by_test_set(entries_by_row: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
     """The rows by test set: a study may vary its data or protocol."""
     sets: dict[str, tuple[str, dict[str, list[Entry]]]] = {}
-    for label, entries in found.items():
+    for label, entries in entries_by_row.items():
         spec = entries[0].run.spec
         same = f"{spec.data_digest} {spec.protocol}"
         name = spec.data.name if not sets else f"{spec.data.name} ({len(sets) + 1})"
@@ -250,11 +250,11 @@ def _by_test_set(found: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entr
     return dict(sets.values())
 
 
-def _one_definition(metric: str, found: dict[str, list[Entry]]) -> dict[str, Any]:
+def _one_definition(metric: str, entries_by_row: dict[str, list[Entry]]) -> dict[str, Any]:
     """The definition that all scores of a column share; raises if there are several."""
     definitions = {
         f"{label}, seed {entry.seed},": json.dumps(result.signatures[metric]["definition"], sort_keys=True)
-        for label, entries in found.items()
+        for label, entries in entries_by_row.items()
         for entry in entries
         for result in entry.results
     }
@@ -282,14 +282,16 @@ def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
     return ", ".join(words.get(key, key + " {}").format(value) for key, value in differs.items())
 
 
-def _usual_representation(found: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
-    texts = Counter(json.dumps(entries[0].first.signatures[metric]["representation"]) for entries in found.values())
+def _usual_representation(entries_by_row: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
+    texts = Counter(
+        json.dumps(entries[0].first.signatures[metric]["representation"]) for entries in entries_by_row.values()
+    )
     usual: dict[str, Any] = json.loads(texts.most_common(1)[0][0])
     return usual
 
 
-def _has_queries(found: dict[str, list[Entry]], metric: str) -> bool:
-    return all(entry.has_queries(metric) for entries in found.values() for entry in entries)
+def _has_queries(entries_by_row: dict[str, list[Entry]], metric: str) -> bool:
+    return all(entry.has_queries(metric) for entries in entries_by_row.values() for entry in entries)
 
 
 def _mean(entries: list[Entry], metric: str) -> float:

@@ -73,16 +73,16 @@ def judge_claims(
     parts: for each test set, the entries of its rows and the table of every metric with a value per query.
     trials: number of tuning trials of each row. A claim about another budget cannot be judged.
     """
-    places = [_place(one, parts) if not _other_budget(one, trials or {}) else None for one in claims]
+    test_sets = [_test_set_of(one, parts) if not _other_budget(one, trials or {}) else None for one in claims]
     crossed, by_seeds = {}, {}
-    for k, (one, place) in enumerate(zip(claims, places, strict=True)):
+    for k, (one, test_set) in enumerate(zip(claims, test_sets, strict=True)):
         first, _, second = one.parts
-        if place is not None and (one.metric or metric) in place[1]:
-            crossed[k] = place[1][one.metric or metric].differences(first, second)
-        elif place is not None and (pairs := paired(place[0][first], place[0][second])):
+        if test_set is not None and (one.metric or metric) in test_set[1]:
+            crossed[k] = test_set[1][one.metric or metric].differences(first, second)
+        elif test_set is not None and (pairs := paired(test_set[0][first], test_set[0][second])):
             by_seeds[k] = _by_seeds(pairs, one.metric or metric)
     better = [k for k, one in enumerate(claims) if one.parts[1] == ">"]
-    chances = {k: found.p for k in better if k in by_seeds and (found := by_seeds[k]).p is not None}
+    chances = {k: difference.p for k in better if k in by_seeds and (difference := by_seeds[k]).p is not None}
     together = [k for k in better if k in crossed]
     tested = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
     tested |= {k: joint([crossed[k]])[0] for k in crossed if k not in tested}
@@ -114,26 +114,39 @@ def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
     return f"the claim is about {claim.trials} trials each, but {budgets}" if other else ""
 
 
-def _place(claim: Claim, parts: Sequence[Part]) -> Part | None:
+def _test_set_of(claim: Claim, parts: Sequence[Part]) -> Part | None:
     """The test set that has both rows; None if there is none."""
     first, _, second = claim.parts
     return next((part for part in parts if first in part[0] and second in part[0]), None)
 
 
-def _of_classes(claim: Claim, found: Comparison, metric: str) -> Verdict:
-    result = _verdict(claim, found.difference, found.low, found.high, found.adjusted)
-    lacks = (found.missing, found.needed_seeds, found.needed_classes) if result == OPEN else ("", None, None)
-    note = _what_would_resolve(found) if result == OPEN else "" if found.retrained else "for these runs only"
+def _of_classes(claim: Claim, comparison: Comparison, metric: str) -> Verdict:
+    result = _verdict(claim, comparison.difference, comparison.low, comparison.high, comparison.adjusted)
+    lacks = (
+        (comparison.missing, comparison.needed_seeds, comparison.needed_classes) if result == OPEN else ("", None, None)
+    )
+    note = _what_would_resolve(comparison) if result == OPEN else "" if comparison.retrained else "for these runs only"
     return Verdict(
-        claim.claim, metric, claim.source, result, found.difference, found.low, found.high, found.adjusted, note, *lacks
+        claim.claim,
+        metric,
+        claim.source,
+        result,
+        comparison.difference,
+        comparison.low,
+        comparison.high,
+        comparison.adjusted,
+        note,
+        *lacks,
     )
 
 
-def _of_seeds(claim: Claim, found: _BySeeds, metric: str, corrected: float | None) -> Verdict:
-    result = _verdict(claim, found.value, found.low, found.high, corrected)
-    seeds = "one seed" if found.seeds == 1 else f"equal for all {found.seeds} seeds"
-    note = f"{seeds}, and no value per class" if found.p is None else "over seeds only"
-    return Verdict(claim.claim, metric, claim.source, result, found.value, found.low, found.high, corrected, note)
+def _of_seeds(claim: Claim, difference: _BySeeds, metric: str, corrected: float | None) -> Verdict:
+    result = _verdict(claim, difference.value, difference.low, difference.high, corrected)
+    seeds = "one seed" if difference.seeds == 1 else f"equal for all {difference.seeds} seeds"
+    note = f"{seeds}, and no value per class" if difference.p is None else "over seeds only"
+    return Verdict(
+        claim.claim, metric, claim.source, result, difference.value, difference.low, difference.high, corrected, note
+    )
 
 
 def _verdict(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
@@ -148,12 +161,12 @@ def _verdict(claim: Claim, difference: float, low: float | None, high: float | N
     return HOLDS if difference > 0 else FAILS
 
 
-def _what_would_resolve(found: Comparison) -> str:
-    numbers = needed_text(found)
+def _what_would_resolve(comparison: Comparison) -> str:
+    numbers = needed_text(comparison)
     if numbers:
         return f"{numbers} would resolve it"
-    if found.classes < MIN_CLASSES:
-        return f"{found.classes} test classes are too few"
+    if comparison.classes < MIN_CLASSES:
+        return f"{comparison.classes} test classes are too few"
     return "too small a difference to say what would resolve it"
 
 

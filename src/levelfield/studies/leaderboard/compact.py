@@ -71,10 +71,10 @@ class _Seed:
 
 def check_metrics(metrics: Iterable[str]) -> None:
     """Refuse metrics without a retrieval metric, before anything is trained or computed."""
-    given = list(metrics)
-    if not any(parse(name).kind == "retrieval" for name in given):
+    names = list(metrics)
+    if not any(parse(name).kind == "retrieval" for name in names):
         raise BadInput(
-            f"--compact compares a retrieval metric, such as recall@1, but the metrics are {', '.join(given)}: add one."
+            f"--compact compares a retrieval metric, such as recall@1, but the metrics are {', '.join(names)}: add one."
         )
 
 
@@ -87,20 +87,20 @@ def compact_table(
     """
     metric = board.metrics[0]
     check_metrics([metric])
-    found, _ = finished_entries(runs, folder, tuple(board.metrics))
-    stage = progress.stage("compact embeddings", sum(len(entries) for entries in found.values()))
+    entries_by_row, _ = finished_entries(runs, folder, tuple(board.metrics))
+    stage = progress.stage("compact embeddings", sum(len(entries) for entries in entries_by_row.values()))
     rows, left_out = [], []
     for label in (row.label for row in board.rows):
         try:
             seeds = []
-            for entry in found[label]:
+            for entry in entries_by_row[label]:
                 seeds.append(_seed(entry, metric))
                 stage.advance()
         except LevelfieldError as error:
             left_out.append(f"{label}: {error}")
-            stage.advance(len(found[label]) - len(seeds))
+            stage.advance(len(entries_by_row[label]) - len(seeds))
             continue
-        row = _row(label, found[label], seeds)
+        row = _row(label, entries_by_row[label], seeds)
         rows.append(row)
         if lacking := undetermined(row.cells, row.dim):
             left_out.append(f"{label}, {lacking}")

@@ -27,7 +27,7 @@ def keep_earlier(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str
         raise BadInput(
             f"{folder / EARLIER} is a link: the earlier leaderboard would be moved out of the study's folder."
         )
-    kept = next(place for number in range(1, 100_000) if not (place := folder / EARLIER / str(number)).exists())
+    kept = next(candidate for number in range(1, 100_000) if not (candidate := folder / EARLIER / str(number)).exists())
     kept.mkdir(parents=True)
     files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
     for path in sorted(files, key=lambda path: path.name == _LAST):

@@ -48,8 +48,8 @@ class Entry:
 
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each test class, and its number of queries."""
-        found = [result.by_class[metric] for result in self.results]
-        return np.mean([means for means, _ in found], axis=0), found[-1][1]
+        means_and_counts = [result.by_class[metric] for result in self.results]
+        return np.mean([means for means, _ in means_and_counts], axis=0), means_and_counts[-1][1]
 
 
 def finished_entries(
@@ -63,14 +63,14 @@ def finished_entries(
         result, reason = finished_result(folder, run.spec, metrics)
         together.setdefault((run.row, run.spec.seed), []).append((run, result))
         reasons[run.title] = f": {reason.rstrip('.')}" if reason else ""
-    found: dict[str, list[Entry]] = {}
+    entries_by_row: dict[str, list[Entry]] = {}
     missing = []
     for (row, _), pairs in together.items():
         results = [result for _, result in pairs if result is not None]
         missing += [f"{run.title}{reasons[run.title]}" for run, result in pairs if result is None]
         if len(results) == len(pairs):
-            found.setdefault(row, []).append(Entry(pairs[0][0], results))
-    return found, missing
+            entries_by_row.setdefault(row, []).append(Entry(pairs[0][0], results))
+    return entries_by_row, missing
 
 
 def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
@@ -87,17 +87,19 @@ def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]
     return [(a, b) for a in first for b in second if a.seed == b.seed]
 
 
-def class_table(found: Mapping[str, list[Entry]], metric: str) -> Table:
+def class_table(entries_by_row: Mapping[str, list[Entry]], metric: str) -> Table:
     """Class means of every row for the crossed test; a deterministic row has no variance over seeds."""
     table: dict[str, np.ndarray] = {}
     weights: np.ndarray = np.zeros(0)
-    for label, entries in found.items():
+    for label, entries in entries_by_row.items():
         means = []
         for entry in entries:
             own, weights = entry.class_means(metric)
             means.append(own)
         table[label] = np.stack(means)
-    return Table.of(table, weights, fixed=[label for label, entries in found.items() if not entries[0].run.seeded])
+    return Table.of(
+        table, weights, fixed=[label for label, entries in entries_by_row.items() if not entries[0].run.seeded]
+    )
 
 
 def kept_start(results: Iterable[Result]) -> tuple[int, int]:

@@ -38,8 +38,8 @@ def fine_tuning(board: Leaderboard) -> list[FineTuning]:
     if not asked:
         return []
     groups = {**asked, "": [row for own in asked.values() for row in own]} if len(asked) > 1 else asked
-    found = {name: _compared(board, own) for name, own in groups.items()}
-    return [FineTuning(name, one) for name, one in found.items() if one is not None]
+    comparisons = {name: _compared(board, own) for name, own in groups.items()}
+    return [FineTuning(name, one) for name, one in comparisons.items() if one is not None]
 
 
 def _asks(rows: Sequence[Row]) -> bool:
