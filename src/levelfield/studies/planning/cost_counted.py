@@ -55,11 +55,11 @@ class _PerImage:
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
     """The runs of a study and the cost of each row, without any image or pretrained weight."""
     runs = plan(study)
-    found: dict[str, Counted] = {}
+    costs: dict[str, Counted] = {}
     for run in runs:  # seeds, folds and members of a row cost the same
-        one = found[run.row] if run.row in found else _counted(run)
-        found[run.row] = replace(one, runs=one.runs + (run.row in found))
-    return runs, [_times(one, one.runs) for one in found.values()]
+        one = costs[run.row] if run.row in costs else _counted(run)
+        costs[run.row] = replace(one, runs=one.runs + (run.row in costs))
+    return runs, [_times(one, one.runs) for one in costs.values()]
 
 
 def _times(one: Counted, runs: int) -> Counted:

@@ -49,7 +49,7 @@ def _activations(inputs: RunInputs) -> int:
     """Numbers that one image leaves above the cut, counted in one forward pass."""
     counted = 0
 
-    def count(module: nn.Module, given: object, result: object) -> None:
+    def count(module: nn.Module, inputs: object, result: object) -> None:
         nonlocal counted
         if isinstance(result, Tensor) and not any(module.children()):
             counted += result.numel()

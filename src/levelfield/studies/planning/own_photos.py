@@ -126,8 +126,8 @@ def _counted(labels: np.ndarray) -> str:
 
 def _study_name(path: Path) -> str:
     """The folder's name, or the file's without its suffix."""
-    place = Path(os.path.realpath(path))  # also with circular links
-    return (place.stem if place.is_file() else place.name).lstrip(".") or "photos"
+    real_path = Path(os.path.realpath(path))  # also with circular links
+    return (real_path.stem if real_path.is_file() else real_path.name).lstrip(".") or "photos"
 
 
 def photos_content() -> dict[str, Any]:

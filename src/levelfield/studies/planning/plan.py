@@ -52,7 +52,7 @@ def plan(
 def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
     """The runs; of those with the same trained network, the first trains it and the others use it."""
     first: dict[str, RunSpec] = {}
-    found = []
+    planned = []
     for run in runs:
         spec = run.spec
         plain = methods.class_of(spec.method.name, spec.method.settings) is methods.Method
@@ -60,8 +60,8 @@ def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
             trainer = first.setdefault(spec.weights, spec)
             if trainer.identity != spec.identity:
                 run = replace(run, spec=spec.model_copy(update={"trained_by": _as_needed(trainer)}))
-        found.append(run)
-    return found
+        planned.append(run)
+    return planned
 
 
 def left_out(study: Study) -> list[str]:
@@ -94,7 +94,7 @@ def _all_seeds(
 
     unvaried: the conditions of the study as written, for conditions that a method sets itself.
     """
-    made: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
+    planned: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
     late: list[MethodSpec] = []
     for one in (ordered := in_order(study.methods)):
         needed = methods.requires(one.name, one.settings)
@@ -116,16 +116,16 @@ def _all_seeds(
             common=differing(_of_its_backbone(common), own),
             method=method,
             seed=seed,
-            needs=_needs(method, seed, made, all_seeds=all_seeds),
+            needs=_needs(method, seed, planned, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
             code_digest=_file_digest(method, own, study.protocol),
         )
         varied = tuple((key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed)
-        concerned = _own(varied, needed_labels(study.methods, method.label), list(made))
+        concerned = _own(varied, needed_labels(study.methods, method.label), list(planned))
         seeded = methods.class_of(method.name).seeded and not all_seeds
         runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
-        made[method.label][seed] = runs[-1]
+        planned[method.label][seed] = runs[-1]
         yield from runs
 
 
@@ -151,23 +151,23 @@ def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
 
 
 def _needs(
-    method: MethodSpec, seed: int, made: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
+    method: MethodSpec, seed: int, planned: dict[str, dict[int, PlannedRun]], *, all_seeds: bool
 ) -> tuple[Needed, ...]:
     """The runs that a method waits for: runs of a label at the same seed (or all seeds), or a finished run folder."""
-    found = []
+    needed = []
     for name in methods.requires(method.name, method.settings):
-        if name in made:
-            runs = made[name]
+        if name in planned:
+            runs = planned[name]
             chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
-            found += [_as_needed(runs[s].spec) for s in chosen]
+            needed += [_as_needed(runs[s].spec) for s in chosen]
             continue
         identity = recorded_identity(expanded(name))
         if identity is None:
-            others = [label for label in made if label != method.label]
+            others = [label for label in planned if label != method.label]
             wrong = unknown("label or finished run folder", name, others)
             raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
-        found.append(Needed(name=name, identity=identity))
-    return tuple(found)
+        needed.append(Needed(name=name, identity=identity))
+    return tuple(needed)
 
 
 def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
@@ -190,31 +190,31 @@ def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
     by_label = {one.label: one for one in competitors}
     done: dict[str, MethodSpec] = {}
 
-    def place(one: MethodSpec, above: tuple[str, ...]) -> None:
+    def add(one: MethodSpec, above: tuple[str, ...]) -> None:
         if one.label in above:
             circle = " -> ".join([*above[above.index(one.label) :], one.label])
             raise BadSpecification(f"These methods wait for each other: {circle}.")
         for name in methods.requires(one.name, one.settings):
             if name in by_label and name not in done:
-                place(by_label[name], (*above, one.label))
+                add(by_label[name], (*above, one.label))
         done.setdefault(one.label, one)
 
     for one in competitors:
-        place(one, ())
+        add(one, ())
     return list(done.values())
 
 
 def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bool = True) -> set[str]:
     """`label` and all labels that it needs, directly or indirectly. run_code: see `methods.requires`."""
     by_label = {one.label: one for one in competitors}
-    found: set[str] = set()
+    labels: set[str] = set()
     waiting = [label]
     while waiting:
         one = by_label[waiting.pop()]
-        found.add(one.label)
+        labels.add(one.label)
         needed = methods.requires(one.name, one.settings, run_code=run_code)
-        waiting += [name for name in needed if name in by_label and name not in found]
-    return found
+        waiting += [name for name in needed if name in by_label and name not in labels]
+    return labels
 
 
 def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun]:

@@ -74,12 +74,12 @@ def _early(catalog: Catalog, protocol: ProtocolChoice, wished: Conditions, fixed
     """Early stopping on validation classes. With fewer of them the mean is noisier, so a step must gain more."""
     kept = _classes(catalog, protocol.divide(catalog)[0].validation)
     chosen = _unless(fixed, EARLY | {"min_delta": round(GAIN / kept, 3)})
-    made = wished.model_copy(update=chosen)
+    conditions = wished.model_copy(update=chosen)
     text = (
-        f"Steps: chosen for each run on {judges.format(kept)}: {made.select} is evaluated at the start and every "
-        f"{made.validate_every} steps, at most {made.steps}. Training stops after more than {made.patience} checks "
-        f"without a gain of {made.min_delta:g}, and the best step (or the start) is kept. The test classes choose "
-        "nothing."
+        f"Steps: chosen for each run on {judges.format(kept)}: {conditions.select} is evaluated at the start and "
+        f"every {conditions.validate_every} steps, at most {conditions.steps}. Training stops after more than "
+        f"{conditions.patience} checks without a gain of {conditions.min_delta:g}, and the best step (or the start) is "
+        "kept. The test classes choose nothing."
     )
     return Stopping(text, protocol.model_dump(), chosen)
 
