@@ -12,7 +12,7 @@ from levelfield.errors import MissingData
 from levelfield.studies import read_study
 from levelfield.studies.runs.finished import embed_part
 from levelfield.studies.specification.choices import Data
-from levelfield.studies.specification.locations import Place, images_in, place_of, placed
+from levelfield.studies.specification.locations import Location, images_in, location_of, placed
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_a_run_finds_its_images(project: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_images_that_are_gone_are_told_with_every_place(tmp_path: Path) -> None:
-    run, there = tmp_path / "runs/demo/margin/seed0", Place(absolute="/gone/photos", relative="../../../../photos")
+    run, there = tmp_path / "runs/demo/margin/seed0", Location(absolute="/gone/photos", relative="../../../../photos")
     with pytest.raises(MissingData) as error:
         placed(Data(name="photos"), run, there)
     for place in (Path.cwd() / "photos", "/gone/photos", tmp_path / "photos", tmp_path / "runs/demo/photos", "--root"):
@@ -63,7 +63,7 @@ def test_a_root_is_the_folder_or_the_one_above(tmp_path: Path) -> None:
 
 
 def test_embedded_data_has_no_place(tmp_path: Path) -> None:
-    assert place_of(Data(name="emoji"), tmp_path) is None
+    assert location_of(Data(name="emoji"), tmp_path) is None
     assert placed(Data(name="emoji"), tmp_path) == Data(name="emoji")
 
 

@@ -63,13 +63,13 @@ def evaluate_corrupted(
     """Evaluate a run on its test images, clean and under each corruption, by the key "clean" or the corruption's name.
     `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
-    found = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
+    evaluations = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
     if not all(_has_rows(folder, name) for name in names):
         _fill({folder: load(folder, device=requested())}, _tested(folder), names, progress=progress)
     for name in names:
-        found[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
-    values = {name: {metric: float(result[metric]) for metric in result} for name, result in found.items()}
-    return Drops(values.pop("clean"), values), found
+        evaluations[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
+    values = {name: {metric: float(result[metric]) for metric in result} for name, result in evaluations.items()}
+    return Drops(values.pop("clean"), values), evaluations
 
 
 def record(

@@ -60,8 +60,8 @@ def compared(means: np.ndarray, variances: np.ndarray, rows: np.ndarray, labels:
 
 
 def _numbers(parameter: Tensor) -> np.ndarray:
-    found: np.ndarray = parameter.detach().double().numpy()
-    return found
+    array: np.ndarray = parameter.detach().double().numpy()
+    return array
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

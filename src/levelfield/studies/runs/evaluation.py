@@ -46,5 +46,5 @@ def score_run(
         arrays |= {} if items.roles is None else {"all_labels": labels}
         write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
         stage.advance()
-    made = {"values": values, "signatures": signatures, "identity": recorded_identity(folder)}
-    write_finished(folder, {**made, **trained})
+    scores = {"values": values, "signatures": signatures, "identity": recorded_identity(folder)}
+    write_finished(folder, {**scores, **trained})

@@ -24,13 +24,13 @@ def machine() -> dict[str, Any]:
     import torch  # a leaderboard compares machines without it
 
     vendor, flags = _cpu()
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "capability": torch.backends.cpu.get_cpu_capability(),
         "cpu": vendor,
         "instructions": next((name for name in _FEATURES if name in flags), "unknown"),
     }
     settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-    return {**found, "settings": settings} if settings else found
+    return {**facts, "settings": settings} if settings else facts
 
 
 def bits(described: Mapping[str, Any]) -> tuple[str, ...]:

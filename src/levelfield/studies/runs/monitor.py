@@ -36,13 +36,13 @@ def watcher(
     parts = {"train": inputs.fold.train[sample(inputs.train_labels)], "test": inputs.fold.test}
 
     def watch() -> dict[str, Any]:
-        found: dict[str, Any] = {"metric": metric}
+        record: dict[str, Any] = {"metric": metric}
         for name, images in parts.items():
             rows = inputs.embed(embedder, images, progress, "monitoring")
             asked = test_items(inputs) if name == "test" else Items([""] * len(images), labels[images])
             arrays = asked.arrays(rows, labels[images])
-            found[name] = float(evaluate(**searched_on(inputs.device, arrays), metrics=(metric,))[metric])
-        return found
+            record[name] = float(evaluate(**searched_on(inputs.device, arrays), metrics=(metric,))[metric])
+        return record
 
     return watch
 

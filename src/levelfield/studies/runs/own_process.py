@@ -92,9 +92,9 @@ def _failure(message: dict[str, Any]) -> LevelfieldError:
     """The error that ended the other process, with its traceback as the cause."""
     kind = getattr(errors, str(message["error"]), RunFailed)
     kind = kind if isinstance(kind, type) and issubclass(kind, LevelfieldError) else RunFailed
-    found: LevelfieldError = kind(str(message["text"]))
-    found.__cause__ = _Elsewhere(str(message["trace"]))
-    return found
+    failure: LevelfieldError = kind(str(message["text"]))
+    failure.__cause__ = _Elsewhere(str(message["trace"]))
+    return failure
 
 
 class _Elsewhere(Exception):

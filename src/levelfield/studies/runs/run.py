@@ -116,7 +116,7 @@ def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> N
     facts, rows = tested.facts, tested.rows
     measured, summary = facts.measured, {**facts.summary, **inputs.network_cost}
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
-    deviations = settled(facts.said, spec.conditions, measured, trains=facts.trains)
+    deviations = settled(facts.deviations, spec.conditions, measured, trains=facts.trains)
     if facts.own_head:
         deviations.append(Deviation("head", None, "its own code"))
     if len(inputs.fold.test):

@@ -94,9 +94,9 @@ def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
 def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) -> Batching:
     """The batching of a run over its training images."""
     epoch = conditions.batches_per_epoch
-    made = setup.drawn.make(inputs.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
-    check_fit(made, setup.method.objective)
-    return made
+    batching = setup.drawn.make(inputs.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
+    check_fit(batching, setup.method.objective)
+    return batching
 
 
 def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
@@ -163,8 +163,8 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
     return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False, kind="network"), *groups] if trunk else groups
 
 
-def _start_rows(inputs: RunInputs, embedder: Embedder, given: np.ndarray, progress: Progress) -> StartRows:
+def _start_rows(inputs: RunInputs, embedder: Embedder, labels: np.ndarray, progress: Progress) -> StartRows:
     """Embeddings of the training images before the first step."""
     embedder.eval()
     start = inputs.embed(embedder, inputs.fold.train, progress, coded=False)
-    return StartRows(torch.from_numpy(start), torch.from_numpy(given))
+    return StartRows(torch.from_numpy(start), torch.from_numpy(labels))

@@ -23,7 +23,7 @@ from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.files import explain_first, of_a_run
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
-from levelfield.studies.specification.locations import Place
+from levelfield.studies.specification.locations import Location
 from levelfield.studies.specification.rates import rate_notes, settings_under
 from levelfield.studies.specification.variations import Variation
 from levelfield.training import Conditions
@@ -115,10 +115,10 @@ class RunSpec(BaseModel):
         """The method's own conditions and the deviations of its ledger, each against the common value."""
         own = self.conditions
         common = {key: _in_short(value) for key, value in self.common.items()}
-        found = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
-        found |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
+        deviations = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
+        deviations |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
         notes = rate_notes(self.method, own)
-        return [replace(one, note=_origin(one, notes)) for one in found.values()]
+        return [replace(one, note=_origin(one, notes)) for one in deviations.values()]
 
     @property
     def draws(self) -> int:
@@ -204,7 +204,7 @@ class _Described(BaseModel):
     seed: int
     fold: int | None = None
     member: int | None = None
-    place: Place | None = None
+    place: Location | None = None
 
 
 class _JoinedRun(BaseModel):

@@ -74,8 +74,8 @@ def outputs_of(
             f"The teacher {folder} joins {len(members)} runs and has no common classifier: 'distill' needs a single "
             "run, 'imitate' and 'relational' do not."
         )
-    found = [outputs_of(one, wants, student, inputs, progress, scratch) for one in members]
-    return found[0] if len(found) == 1 else joined(found)
+    outputs = [outputs_of(one, wants, student, inputs, progress, scratch) for one in members]
+    return outputs[0] if len(outputs) == 1 else joined(outputs)
 
 
 def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
@@ -119,13 +119,13 @@ def after_messages(
     result: np.ndarray | None = None
     for members in groups.members:
         refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
-        found = (refined if wants == "rows" else logits).cpu().numpy()
+        outputs = (refined if wants == "rows" else logits).cpu().numpy()
         if result is None:
-            result = _room(len(rows), found, scratch if wants == "logits" else None)
-        places, first = np.unique(members, return_index=True)
-        new = ~done[places]
-        result[places[new]] = found[first[new]]
-        done[places] = True
+            result = _room(len(rows), outputs, scratch if wants == "logits" else None)
+        positions, first = np.unique(members, return_index=True)
+        new = ~done[positions]
+        result[positions[new]] = outputs[first[new]]
+        done[positions] = True
     assert result is not None
     assert done.all()
     return result
@@ -135,10 +135,10 @@ def after_messages(
 def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path | None) -> np.ndarray:
     result: np.ndarray | None = None
     for start in range(0, len(rows), _ROWS):
-        found = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
+        logits = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
         if result is None:
-            result = _room(len(rows), found, scratch)
-        result[start : start + _ROWS] = found
+            result = _room(len(rows), logits, scratch)
+        result[start : start + _ROWS] = logits
     assert result is not None
     return result
 

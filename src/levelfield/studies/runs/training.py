@@ -71,11 +71,11 @@ class Task:
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """TrainingFacts about a run when its model is written: cost, counts of the ledger, declarations of the method."""
+    """Facts about a run when its model is written: cost, counts of the ledger, and what its method declares."""
 
     summary: dict[str, Any]
     measured: Measured
-    said: list[Deviation]
+    deviations: list[Deviation]
     trains: bool
     refines: str | None
     """How the method refines rows; None if it does not."""
@@ -84,12 +84,13 @@ class TrainingFacts:
 
     def as_data(self) -> dict[str, Any]:
         """The facts as plain data, for another process."""
-        return {**vars(self), "measured": asdict(self.measured), "said": [asdict(each) for each in self.said]}
+        deviations = [asdict(each) for each in self.deviations]
+        return {**vars(self), "measured": asdict(self.measured), "deviations": deviations}
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TrainingFacts:
-        deviations = [Deviation(**each) for each in data["said"]]
-        return cls(**{**data, "measured": Measured(**data["measured"]), "said": deviations})
+        deviations = [Deviation(**each) for each in data["deviations"]]
+        return cls(**{**data, "measured": Measured(**data["measured"]), "deviations": deviations})
 
 
 class Trained(Protocol):

@@ -43,9 +43,9 @@ class Claim(BaseModel):
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        found = _FORM.match(self.claim)
-        assert found is not None
-        return found["first"], found["sign"], found["second"]
+        match = _FORM.match(self.claim)
+        assert match is not None
+        return match["first"], match["sign"], match["second"]
 
 
 def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from levelfield.studies.specification.choices import Data
 _ROOT: ContextVar[Path | None] = ContextVar("root", default=None)
 
 
-class Place(BaseModel):
+class Location(BaseModel):
     """Location of the images when a run began."""
 
     absolute: str
@@ -40,17 +40,17 @@ def images_in(root: Path | None) -> Iterator[None]:
         _ROOT.reset(before)
 
 
-def place_of(data: Data, folder: Path) -> Place | None:
+def location_of(data: Data, folder: Path) -> Location | None:
     """The current location of the images, for a run in `folder`; None for data without a location of its own."""
     named = _named(data)
     if named is None:
         return None
     absolute = expanded(named[1]).absolute()
-    return Place(absolute=str(absolute), relative=os.path.relpath(absolute, folder.absolute()))
+    return Location(absolute=str(absolute), relative=os.path.relpath(absolute, folder.absolute()))
 
 
-def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
-    """The same data at its current location. folder: the run (or study) that names it; stored: see Place."""
+def placed(data: Data, folder: Path, stored: Location | None = None) -> Data:
+    """The same data at its current location. folder: the run (or study) that names it; stored: see Location."""
     root, named = _ROOT.get(), _named(data)
     if root is not None:
         key = named[0] if named is not None else "root"
@@ -58,17 +58,17 @@ def placed(data: Data, folder: Path, stored: Place | None = None) -> Data:
     if named is None:
         return data
     key, text = named
-    looked = _candidates(text, folder, stored)
-    found = next((place for place in looked if place.exists()), None)
-    if found is None:
-        shown = ", ".join(dict.fromkeys(str(place.absolute()) for place in looked))
+    candidates = _candidates(text, folder, stored)
+    path = next((candidate for candidate in candidates if candidate.exists()), None)
+    if path is None:
+        shown = ", ".join(dict.fromkeys(str(candidate.absolute()) for candidate in candidates))
         raise MissingData(
             f"Cannot find the images '{text}' of {folder}. Searched: {shown}. Give their folder with --root DIR."
         )
-    return data if found == looked[0] else data.model_copy(update={key: str(found)})
+    return data if path == candidates[0] else data.model_copy(update={key: str(path)})
 
 
-def _candidates(text: str, folder: Path, stored: Place | None) -> list[Path]:
+def _candidates(text: str, folder: Path, stored: Location | None) -> list[Path]:
     asked = expanded(text)
     stored_paths = [] if stored is None else [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
     above = [] if asked.is_absolute() else [parent / asked for parent in folder.absolute().parents]
@@ -78,7 +78,7 @@ def _candidates(text: str, folder: Path, stored: Place | None) -> list[Path]:
 def _below(root: Path, text: str) -> Path:
     """`text` or its last part under `root`, if it exists; else `root`."""
     inside = [root / text, root / Path(text).name] if text else []
-    return next((place for place in inside if place != root and place.exists()), root)
+    return next((path for path in inside if path != root and path.exists()), root)
 
 
 def _named(data: Data) -> tuple[str, str] | None:

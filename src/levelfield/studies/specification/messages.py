@@ -12,15 +12,15 @@ from levelfield.errors import nearest
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
     """Pydantic's errors as one readable message."""
     lines = []
-    found = error.errors()
-    for finding in found:
-        place = finding["loc"]
-        if finding["type"] == "too_short" and any(f["loc"][: len(place)] == place != f["loc"] for f in found):
+    findings = error.errors()
+    for finding in findings:
+        location = finding["loc"]
+        if finding["type"] == "too_short" and any(f["loc"][: len(location)] == location != f["loc"] for f in findings):
             continue  # too short only because of wrong entries, which are reported themselves
-        where = ".".join(str(part) for part in finding["loc"])
+        where = ".".join(str(part) for part in location)
         if finding["type"] == "extra_forbidden":
-            known = _keys_at(model, finding["loc"][:-1])
-            close = nearest(str(finding["loc"][-1]), known)
+            known = _keys_at(model, location[:-1])
+            close = nearest(str(location[-1]), known)
             lines.append(
                 f"unknown key '{where}'."
                 + (f" Did you mean '{close}'?" if close else f" Valid keys: {', '.join(known)}.")
@@ -44,8 +44,8 @@ def _sentence(line: str) -> str:
     return line if line.split()[0].endswith(":") else line[0].upper() + line[1:]
 
 
-def _keys_at(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
-    for part in place:
+def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    for part in location:
         kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
         for one in (kind, *get_args(kind)):  # the type, or the entries of a list of it
             if isinstance(one, type) and issubclass(one, BaseModel):

@@ -21,11 +21,11 @@ def settings_under(method: MethodSpec, conditions: Conditions) -> dict[str, Any]
     >>> settings_under(MethodSpec(name="margin", settings={"beta": 0.6}), Conditions(rates="published", lr=1e-4))
     {'beta': 0.6, 'beta_lr_multiplier': 5.0}
     """
-    found = dict(method.settings)
+    settings = dict(method.settings)
     for key, (objective, own) in _objectives_of(method, conditions).items():
         filled = multipliers(objective, own, _head_lr(method, conditions))
-        found |= {key: {**(found.get(key) or {}), **filled}} if key and filled else filled
-    return found
+        settings |= {key: {**(settings.get(key) or {}), **filled}} if key and filled else filled
+    return settings
 
 
 def rate_notes(method: MethodSpec, conditions: Conditions) -> dict[float, str]:
@@ -34,9 +34,9 @@ def rate_notes(method: MethodSpec, conditions: Conditions) -> dict[float, str]:
     >>> rate_notes(MethodSpec(name="margin"), Conditions(rates="published", lr=1e-4))
     {5.0: 'x50 of 1e-05 as published'}
     """
-    found = [published_rates(*inner) for inner in _objectives_of(method, conditions).values()]
+    published = [published_rates(*inner) for inner in _objectives_of(method, conditions).values()]
     lr = _head_lr(method, conditions)
-    return {rate.under(lr): rate.text for rates in found for rate in rates.values()}
+    return {rate.under(lr): rate.text for rates in published for rate in rates.values()}
 
 
 def _objectives_of(method: MethodSpec, conditions: Conditions) -> dict[str, tuple[str, Mapping[str, Any]]]:

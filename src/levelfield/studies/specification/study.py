@@ -202,16 +202,16 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
                 method["settings"][named] = value
         content["methods"] = methods
         return
-    place = content
+    section = content
     for part in parts[:-1]:
-        if not isinstance(place.get(part), dict):
-            place[part] = {"name": place[part]} if isinstance(place.get(part), str) else {}
-        place = place[part]
+        if not isinstance(section.get(part), dict):
+            section[part] = {"name": section[part]} if isinstance(section.get(part), str) else {}
+        section = section[part]
     if len(parts) == 1 and parts[0] not in Study.model_fields:
         by_short = {**{k: f"conditions.{k}" for k in Conditions.model_fields}, **{k: k for k in Study.model_fields}}
         close = nearest(parts[0], by_short)
         raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{by_short[close]}'?" if close else ""))
-    place[parts[-1]] = value
+    section[parts[-1]] = value
 
 
 def owner(key: str, labels: Iterable[str]) -> str | None:

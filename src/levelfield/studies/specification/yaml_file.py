@@ -38,7 +38,7 @@ def read_study(
     mini_form, small_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also"))
     forms = {"mini": mini_form, "small": {**mini_form, **small_form} if small_form else {}}
     content.setdefault("name", own.replace("/", "-") if own else file.stem)
-    others = {name: _changes(found, f"also.{name}", path) for name, found in others.items()}
+    others = {name: _changes(changes, f"also.{name}", path) for name, changes in others.items()}
     asked = content
     if on is not None and on != _data_name(content):
         if on not in others:
@@ -171,11 +171,11 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _changes(found: Any, key: str, path: str) -> dict[str, Any]:
+def _changes(changes: Any, key: str, path: str) -> dict[str, Any]:
     """The content of `mini`, `small` or `also`: keys and values, or nothing."""
-    if not isinstance(found or {}, dict):
-        raise BadSpecification(f"`{key}` of {path} must have keys and values, `{key}: {{...}}`; got {found!r}.")
-    return {str(name): value for name, value in (found or {}).items()}
+    if not isinstance(changes or {}, dict):
+        raise BadSpecification(f"`{key}` of {path} must have keys and values, `{key}: {{...}}`; got {changes!r}.")
+    return {str(name): value for name, value in (changes or {}).items()}
 
 
 def _without(content: dict[str, Any], key: str) -> dict[str, Any]:

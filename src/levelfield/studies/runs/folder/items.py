@@ -58,20 +58,20 @@ class Items:
         if self.roles is None:
             return {"embeddings": rows, "labels": labels}
         asked = self.queries
-        found = {"embeddings": rows[asked], "labels": labels[asked]}
-        return {**found, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
+        query_arrays = {"embeddings": rows[asked], "labels": labels[asked]}
+        return {**query_arrays, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
 
 
 def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
     """The test embeddings after the method's refinement. A gallery is not refined."""
     if queries is None or queries.all():
         return method.refine(rows)
-    found = method.refine(rows[queries], rows[~queries])
-    if found.shape[1:] != rows.shape[1:]:
+    refined_queries = method.refine(rows[queries], rows[~queries])
+    if refined_queries.shape[1:] != rows.shape[1:]:
         raise BadSpecification(
-            f"Refined queries have {found.shape[1]} dimensions, but the gallery has {rows.shape[1]}."
+            f"Refined queries have {refined_queries.shape[1]} dimensions, but the gallery has {rows.shape[1]}."
         )
-    rows[queries] = found
+    rows[queries] = refined_queries
     return rows
 
 

@@ -38,7 +38,7 @@ from levelfield.studies.runs.folder.files import (
 )
 from levelfield.studies.runs.spec import PlannedRun, RunSpec, described_in, recorded_identity
 from levelfield.studies.specification.choices import check_folder_name
-from levelfield.studies.specification.locations import Place, place_of, placed
+from levelfield.studies.specification.locations import Location, location_of, placed
 from levelfield.studies.specification.messages import explain
 
 PLAN = "runs.json"
@@ -81,7 +81,7 @@ class Result:
 
         Cached, because a leaderboard needs it often and it is much smaller than the per-query scores.
         """
-        arrays, found = self.queries(), {}
+        arrays, by_metric = self.queries(), {}
         coded: dict[bool, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
         for metric in arrays.keys() & self.signatures.keys():
             leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
@@ -90,8 +90,8 @@ class Result:
                 coded[leaves_out] = kept, *_coded(arrays["labels"][kept])
             kept, codes, counts = coded[leaves_out]
             sums = np.bincount(codes, weights=arrays[metric][kept], minlength=len(counts))
-            found[metric] = sums / counts, counts.astype(np.float64)
-        return found
+            by_metric[metric] = sums / counts, counts.astype(np.float64)
+        return by_metric
 
     def queries(self) -> dict[str, np.ndarray]:
         """The stored scores of each query by metric, `lone` and `labels`."""
@@ -135,8 +135,8 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
     if described.exists():
         return  # keep the versions that the run began with
     content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
-    if (place := place_of(spec.data, home or folder)) is not None:
-        content["place"] = place.model_dump()
+    if (location := location_of(spec.data, home or folder)) is not None:
+        content["place"] = location.model_dump()
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
@@ -161,7 +161,7 @@ def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
     """The specification of a finished run, with the current location of its images. spec: if already read."""
     spec = read_spec(folder) if spec is None else spec
     stored = described_in(folder).get("place")
-    where = None if stored is None else Place.model_validate(stored)
+    where = None if stored is None else Location.model_validate(stored)
     return spec.model_copy(update={"data": placed(spec.data, folder, where)})
 
 

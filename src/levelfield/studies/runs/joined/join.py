@@ -107,9 +107,9 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
     """Write the description of the ensemble, or refuse a folder with another ensemble."""
     described, identity = folder / ENSEMBLE, joined_identity(members)
     if described.exists():
-        if (found := joined_here(folder)) != identity:
+        if (recorded := joined_here(folder)) != identity:
             raise BadInput(
-                f"{folder} joins other runs (its {ENSEMBLE} says {found}, these are {identity}). Choose "
+                f"{folder} joins other runs (its {ENSEMBLE} says {recorded}, these are {identity}). Choose "
                 "another folder, or remove it."
             )
         return
@@ -128,9 +128,9 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under
         rows = joined([member.rows for member in members])
         write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
         link_whole(members[0].folder / "items.csv", folder / "items.csv")
-    for place, member in enumerate(members):
+    for index, member in enumerate(members):
         for path in member.descriptions:
-            link_whole(path, folder / "members" / str(place) / path.relative_to(member.folder))
+            link_whole(path, folder / "members" / str(index) / path.relative_to(member.folder))
     save_ensemble(folder, [member.folder for member in members], about)
     write_training(folder, _training(members, under))
 
@@ -189,10 +189,10 @@ def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -
     described = [member.described for member in members if "conditions" in member.described]
     dims = {each.get("common", {}).get("dim", each["conditions"]["dim"]) for each in described}  # the common dim
     passes = round(sum(member.passes for member in members), 3)
-    found = [
+    deviations = [
         Deviation("members", usual, sum(member.models for member in members)),
         Deviation("dim", usual * dims.pop() if len(dims) == 1 else None, measured.dim),
         Deviation("trunk_passes", usual, int(passes) if passes == int(passes) else passes),
         Deviation("extra_parameters", 0, measured.extra_parameters),
     ]
-    return [each for each in found if each.method and each.method != each.condition]
+    return [each for each in deviations if each.method and each.method != each.condition]

@@ -119,8 +119,8 @@ def checked(folders: Sequence[Path]) -> list[Member]:
     if not members:
         raise BadInput("No runs to join: name at least one run.")
     first = members[0]
-    for place, other in enumerate(members[1:], start=1):
-        for earlier in members[:place]:
+    for index, other in enumerate(members[1:], start=1):
+        for earlier in members[:index]:
             if other.identity == earlier.identity:
                 raise BadInput(f"{other.folder} and {earlier.folder} are the same run: name each run once.")
         if not _tested_alike(first, other):
@@ -161,7 +161,7 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
     count = len(described_in(folder, [ENSEMBLE])["members"])
-    specs = [spec_of(within(folder, f"members/{place}"), trained=trained) for place in range(count)]
+    specs = [spec_of(within(folder, f"members/{index}"), trained=trained) for index in range(count)]
     first = specs[0]
     decisive = ("protocol", *(("fold",) if trained else ()))
     for other in specs[1:]:
@@ -179,14 +179,14 @@ def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviati
     Empty within a study; a run of another study may have had more steps or more training classes.
     """
     ours = _circumstances(under)
-    found: dict[str, Deviation] = {}
+    by_text: dict[str, Deviation] = {}
     for member in members:
         for path in member.descriptions:
             theirs = _circumstances(read_spec(path.parent)) if path.name == "run.yaml" else {}
             differ = [key for key, value in theirs.items() if value != ours.get(key)]
             deviations = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
-            found |= {each.text: each for each in deviations}
-    return list(found.values())
+            by_text |= {each.text: each for each in deviations}
+    return list(by_text.values())
 
 
 def _circumstances(spec: RunSpec) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, s
             return "their order differs"
         here = next(path for path in others if path not in set(paths))
         return f"{here} is a test image in only one of them"
-    place = next(k for k, item in enumerate(first) if item != other[k])
-    if first[place][1] == other[place][1]:
+    index = next(k for k, item in enumerate(first) if item != other[k])
+    if first[index][1] == other[index][1]:
         return "only one of them has a gallery, or their queries differ"
-    return f"the class of {paths[place]} is '{other[place][1]}' in the first and '{first[place][1]}' in the second"
+    return f"the class of {paths[index]} is '{other[index][1]}' in the first and '{first[index][1]}' in the second"

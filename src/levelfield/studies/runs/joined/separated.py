@@ -25,7 +25,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Score:
     """A metric of one embedding, and its class means, if any."""
 
     value: float
@@ -54,13 +54,13 @@ def separate(members: Sequence[Member], together: Result, metrics: Sequence[str]
         stage.advance()
     all_of_it = {name: _stored(together, name) for name in metrics}
     return Separated(
-        [{name: _figure([found[name]]) for name in metrics} for found in alone],
-        {name: _figure([found[name] for found in alone]) for name in metrics},
+        [{name: _figure([scores[name]]) for name in metrics} for scores in alone],
+        {name: _figure([scores[name] for scores in alone]) for name in metrics},
         {name: _figure([all_of_it[name]]) for name in metrics},
     )
 
 
-def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict[str, _Found]:
+def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict[str, _Score]:
     own = member.result
     known = [
         name
@@ -68,34 +68,34 @@ def _of_member(member: Member, together: Result, metrics: Sequence[str]) -> dict
         if name in own.values and own.signatures[name]["definition"] == together.signatures[name]["definition"]
     ]
     missing = [name for name in metrics if name not in known]
-    found = {name: _stored(own, name) for name in known}
+    scores = {name: _stored(own, name) for name in known}
     if missing:
         asked = Items.read(member.folder).arrays(member.rows, member.labels)  # with the gallery, if there is one
         result, labels = evaluate(**asked, metrics=missing), asked["labels"]
         kept = result.counted
         for name in missing:
             queries = result.per_query.get(name)
-            found[name] = _found(result[name], None if queries is None else queries[kept], labels[kept])
-    return found
+            scores[name] = _score(result[name], None if queries is None else queries[kept], labels[kept])
+    return scores
 
 
-def _stored(result: Result, metric: str) -> _Found:
+def _stored(result: Result, metric: str) -> _Score:
     if not result.has_queries(metric):
-        return _found(result.values[metric], None, np.zeros(0))
-    return _found(result.values[metric], *result.per_query(metric))
+        return _score(result.values[metric], None, np.zeros(0))
+    return _score(result.values[metric], *result.per_query(metric))
 
 
-def _found(value: float, queries: np.ndarray | None, labels: np.ndarray) -> _Found:
+def _score(value: float, queries: np.ndarray | None, labels: np.ndarray) -> _Score:
     if queries is None:
-        return _Found(value, None, np.zeros(0))
+        return _Score(value, None, np.zeros(0))
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return _Found(value, np.bincount(codes, weights=queries) / counts, counts.astype(np.float64))
+    return _Score(value, np.bincount(codes, weights=queries) / counts, counts.astype(np.float64))
 
 
-def _figure(found: Sequence[_Found]) -> Figure:
-    value = separated(each.value for each in found)
-    means = [each.class_means for each in found if each.class_means is not None]
-    if len(means) < len(found) or len(means[0]) == 0:
+def _figure(scores: Sequence[_Score]) -> Figure:
+    value = separated(each.value for each in scores)
+    means = [each.class_means for each in scores if each.class_means is not None]
+    if len(means) < len(scores) or len(means[0]) == 0:
         return Figure(value)
-    interval = class_interval(np.stack(means), found[0].weights)
+    interval = class_interval(np.stack(means), scores[0].weights)
     return Figure(value) if interval is None else Figure(value, interval.low, interval.high)
