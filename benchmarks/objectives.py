@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from levelfield import objectives
-from levelfield.objectives._given import Given
+from levelfield.objectives._inputs import LossInputs
 
 HERE = Path(__file__).parent
 DIM = 512
@@ -116,7 +116,7 @@ class Benchmark:
                 labels = spread(labels, classes)
                 objective = objectives.create(contest.objective, num_classes=classes, dim=dim, **contest.settings)
                 draw = torch.Generator().manual_seed(0)
-                if objective.quick(Given(rows.detach(), labels, None, None, None, draw)) is None:
+                if objective.quick(LossInputs(rows.detach(), labels, None, None, None, draw)) is None:
                     continue
                 lanes = {"ours": _lane(objective, rows, labels, generator=draw)}
                 lanes["definition"] = _lane(_ByDefinition(objective), rows, labels, generator=draw)

@@ -18,8 +18,8 @@ from levelfield.testing import CLASSES, DIM
 NAMES = {
     "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry library load methods
         miners objectives papers randomness reports shipping studies testing training trusting tuning""",
-    "levelfield.objectives": """CrossBatchMemory Facts Given Objective ShardedClasses as_objective create describe names
-        register""",
+    "levelfield.objectives": """CrossBatchMemory Facts LossInputs Objective ShardedClasses as_objective create describe
+        names register""",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch

@@ -109,11 +109,11 @@ def test_gradients_reach_the_batch_and_are_derivatives_with_partners_held(name: 
     assert rows.grad.isfinite().all()
     assert rows.grad.abs().sum() > 0
     assert torch.equal(memory.rows, held)  # in evaluation mode nothing is remembered
-    given = memory._against_queue(memory._given(rows, second[1], None, None, None, stream(0, "x")), 6)
-    tuples = memory.objective.chosen(given.geometry(normalize=memory.normalize), given)
+    inputs = memory._against_queue(memory._inputs(rows, second[1], None, None, None, stream(0, "x")), 6)
+    tuples = memory.objective.chosen(inputs.geometry(normalize=memory.normalize), inputs)
 
     def loss(anchors: Tensor) -> Tensor:
-        return memory.objective.loss_of(given._replace(embeddings=anchors, tuples=tuples))
+        return memory.objective.loss_of(inputs._replace(embeddings=anchors, tuples=tuples))
 
     assert torch.autograd.gradcheck(loss, (second[0].clone().requires_grad_(),), atol=1e-6)
 

@@ -44,7 +44,7 @@ def mine(tmp_path: Path) -> str:
 
 
 def test_public_names_are_these() -> None:
-    functions = ["Facts", "Given", "Objective", "as_objective", "create", "describe", "names", "register"]
+    functions = ["Facts", "LossInputs", "Objective", "as_objective", "create", "describe", "names", "register"]
     classes = ["Contrastive", "Margin", "MultiSimilarity", "NormalizedSoftmax", "ProxyAnchor", "Triplet"]
     assert set(objectives.__all__) >= {*functions, *classes}
     assert all(hasattr(objectives, name) for name in objectives.__all__)

@@ -22,7 +22,7 @@ from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, register
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
-from levelfield.objectives._given import check_classes
+from levelfield.objectives._inputs import check_classes
 from levelfield.objectives._parts.proxies import mean_entropy
 from levelfield.randomness import numpy_stream
 from levelfield.settings import Count, Positive

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._create import as_objective, create, describe, names
 from levelfield.objectives._sharded import ShardedClasses
 from levelfield.objectives.cross_batch_memory import CrossBatchMemory
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # written by make tables
 __all__ = [
     "CrossBatchMemory",
     "Facts",
-    "Given",
+    "LossInputs",
     "Objective",
     "ShardedClasses",
     "as_objective",

@@ -15,8 +15,8 @@ from levelfield.geometry import Geometry, full_precision
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
-from levelfield.objectives._given import Given as Given
-from levelfield.objectives._given import checked
+from levelfield.objectives._inputs import LossInputs as LossInputs
+from levelfield.objectives._inputs import checked
 from levelfield.objectives._parts.start import StartRows
 from levelfield.randomness import stream
 from levelfield.registry import Registry
@@ -42,7 +42,7 @@ class Facts:
     published_lr: float | None = None  # the head's rate that the default `*_lr_multiplier`s refer to; None: all are 1
     separable: bool = False  # the loss is a mean over independent samples
     distributions: bool = False  # it learns a mean and variances of each class
-    memory: bool = False  # supports a memory of earlier batches (`Given.columns`)
+    memory: bool = False  # supports a memory of earlier batches (`LossInputs.columns`)
     weights: bool = True  # takes a weight per anchor
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> reason, in one sentence
     name: str = ""  # set on registration
@@ -77,10 +77,10 @@ class Objective(nn.Module):
         """The terms of the last call by name, without gradients, for the log; empty if the loss has one term."""
         self._own_generator = stream(0, "objective")
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, given).")
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, inputs).")
 
-    def quick(self, given: Given) -> Tensor | None:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
         """The same loss in closed form (see `_parts.closed`); None if only the definition applies.
 
         If `parts` has several terms, it sums its own terms with `total`.
@@ -92,13 +92,13 @@ class Objective(nn.Module):
         self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
         return sum_of(terms)
 
-    def definition(self, given: Given) -> Callable[[], Tensor]:
+    def definition(self, inputs: LossInputs) -> Callable[[], Tensor]:
         """Function that computes the loss from `parts` later with the current parameters, for second derivatives.
 
         `torch.func.functional_call` replaces parameters only during the call.
         """
         now: dict[str, Tensor] = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
-        return lambda: torch.func.functional_call(_Definition(self), now, (given,))
+        return lambda: torch.func.functional_call(_Definition(self), now, (inputs,))
 
     def forward(
         self,
@@ -124,16 +124,16 @@ class Objective(nn.Module):
         Returns:
             The loss, a tensor of shape () with gradients.
         """
-        return self.loss_of(self._given(embeddings, labels, tuples, weights, roles, generator))
+        return self.loss_of(self._inputs(embeddings, labels, tuples, weights, roles, generator))
 
     if TYPE_CHECKING:  # torch declares `Callable[..., Any]` for every module
         __call__ = forward
 
-    def loss_of(self, given: Given) -> Tensor:
+    def loss_of(self, inputs: LossInputs) -> Tensor:
         """The loss of validated input, in closed form if there is one."""
-        with full_precision(given.embeddings.device.type):
-            value = self.quick(given) if given.columns is None else None
-            return self.total(self.parts(given)) if value is None else value
+        with full_precision(inputs.embeddings.device.type):
+            value = self.quick(inputs) if inputs.columns is None else None
+            return self.total(self.parts(inputs)) if value is None else value
 
     def terms(
         self,
@@ -146,9 +146,9 @@ class Objective(nn.Module):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """The named terms of the loss, each differentiable; a plain call stores their values in `shown`."""
-        given = self._given(embeddings, labels, tuples, weights, roles, generator)
+        inputs = self._inputs(embeddings, labels, tuples, weights, roles, generator)
         with full_precision(embeddings.device.type):
-            return self.parts(given)
+            return self.parts(inputs)
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
         """Class logits (b, C) of raw rows, whose softmax is trained (without margin); None if it is not a classifier.
@@ -207,24 +207,24 @@ class Objective(nn.Module):
     def takes_weights(self) -> bool:
         return self.facts.weights
 
-    def takes_everything(self, given: Given) -> bool:
+    def takes_everything(self, inputs: LossInputs) -> bool:
         """Whether the whole batch is used: no tuples given and no miner."""
-        return given.tuples is None and self.miner is None
+        return inputs.tuples is None and self.miner is None
 
-    def chosen(self, geometry: Geometry, given: Given) -> Tuples | None:
+    def chosen(self, geometry: Geometry, inputs: LossInputs) -> Tuples | None:
         """The given tuples, else the mined ones; None means the whole batch."""
-        if given.tuples is not None:
-            return given.tuples
+        if inputs.tuples is not None:
+            return inputs.tuples
         if self.miner is None:
             return None
-        tuples = self.miner(geometry.detached(), given.labels, generator=given.generator)
+        tuples = self.miner(geometry.detached(), inputs.labels, generator=inputs.generator)
         if isinstance(self.miner, Switched) and isinstance(tuples, Tensor):
             self.switched = switched_share(tuples)
         return tuples
 
-    def chosen_triplets(self, geometry: Geometry, given: Given) -> Tensor | None:
+    def chosen_triplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
         """Like `chosen`, for objectives that only support triplets (t, 3)."""
-        triplets = self.chosen(geometry, given)
+        triplets = self.chosen(geometry, inputs)
         if triplets is None or (isinstance(triplets, Tensor) and triplets.dim() == 2 and triplets.shape[1] == 3):
             return triplets
         got = f"a tensor of shape {tuple(triplets.shape)}" if isinstance(triplets, Tensor) else "pairs"
@@ -240,7 +240,7 @@ class Objective(nn.Module):
     def _label(self) -> str:
         return self.facts.name or type(self).__name__
 
-    def _given(
+    def _inputs(
         self,
         embeddings: Tensor,
         labels: Tensor,
@@ -248,8 +248,8 @@ class Objective(nn.Module):
         weights: Tensor | None,
         roles: Any,
         generator: torch.Generator | None,
-    ) -> Given:
-        raw = Given(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
+    ) -> LossInputs:
+        raw = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         takes = self.facts.tuples != "none"
         sizes = {"dim": self.dim, "num_classes": self.num_classes}
         return checked(raw, self._label, **sizes, takes_tuples=takes, takes_weights=self.takes_weights)
@@ -260,8 +260,8 @@ class _Definition(nn.Module):
         super().__init__()
         self.objective = objective
 
-    def forward(self, given: Given) -> Tensor:
-        return sum_of(self.objective.parts(given))
+    def forward(self, inputs: LossInputs) -> Tensor:
+        return sum_of(self.objective.parts(inputs))
 
 
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:

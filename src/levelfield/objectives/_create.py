@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, Given, Objective, registry
+from levelfield.objectives._contract import Facts, LossInputs, Objective, registry
 from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
 from levelfield.registry import is_pml_reference
@@ -120,14 +120,14 @@ class Plain(Objective):
         self._takes = accepted(module.forward)
         self._before = buffers_of(module)
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         more: dict[str, Any] = {}
         for name in ("tuples", "weights", "roles", "generator"):
             if self._takes is not None and name in self._takes:
-                more[name] = getattr(given, name)
-            elif name != "generator" and getattr(given, name) is not None:
+                more[name] = getattr(inputs, name)
+            elif name != "generator" and getattr(inputs, name) is not None:
                 raise BadInput(f"{type(self.module).__name__} takes no {name}: its forward has no such argument.")
-        loss = self.module(given.embeddings, given.labels, **more)
+        loss = self.module(inputs.embeddings, inputs.labels, **more)
         self.active = getattr(self.module, "active", None)
         return loss if isinstance(loss, dict) else {"loss": loss}
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.miners._pml import as_pml_indices, make_pml, pml_settings
-from levelfield.objectives._contract import Facts, Given, Objective
+from levelfield.objectives._contract import Facts, LossInputs, Objective
 from levelfield.randomness import drawn_from, stream
 from levelfield.registry import load_from_pml
 
@@ -29,12 +29,12 @@ class PMLLoss(Objective):
         super().__init__(miner=miner)
         self.loss = loss
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        tuples = given.tuples
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        tuples = inputs.tuples
         if tuples is None and self.miner is not None:
-            tuples = self.chosen(Geometry(given.embeddings.detach(), normalize=True), given)
-        with drawn_from(given.generator):
-            return {"loss": self.loss(given.embeddings, given.labels, as_pml_indices(tuples))}
+            tuples = self.chosen(Geometry(inputs.embeddings.detach(), normalize=True), inputs)
+        with drawn_from(inputs.generator):
+            return {"loss": self.loss(inputs.embeddings, inputs.labels, as_pml_indices(tuples))}
 
     @property
     def class_vectors(self) -> nn.Parameter | None:

@@ -19,7 +19,7 @@ from levelfield.distributed.gathering import from_each, shared
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, sum_of
+from levelfield.objectives._contract import Facts, LossInputs, Objective, sum_of
 from levelfield.objectives._create import create
 from levelfield.objectives._parts.class_scores import (
     LOWEST,
@@ -117,33 +117,33 @@ class ShardedClasses(Objective):
     def part_of(self, parameter: str) -> str:
         return self._objective.part_of(parameter.removeprefix("_objective."))
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        given = given._replace(embeddings=shared(given.embeddings.to(self.proxies.dtype), self._ranks))
-        vectors, local, count = self._drawn(given)
-        scores = ClassScores(given.embeddings, vectors, local, elsewhere=True)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        inputs = inputs._replace(embeddings=shared(inputs.embeddings.to(self.proxies.dtype), self._ranks))
+        vectors, local, count = self._drawn(inputs)
+        scores = ClassScores(inputs.embeddings, vectors, local, elsewhere=True)
         if isinstance(self._objective, ProxyAnchor):
-            share = _anchored(self._objective, scores, given, vectors, count)
+            share = _anchored(self._objective, scores, inputs, vectors, count)
             return {"loss": from_each(share, self._ranks).sum()}
-        return {"loss": self._entropy(scores, given, vectors)}
+        return {"loss": self._entropy(scores, inputs, vectors)}
 
-    def _entropy(self, scores: ClassScores, given: Given, vectors: Tensor) -> Tensor:
+    def _entropy(self, scores: ClassScores, inputs: LossInputs, vectors: Tensor) -> Tensor:
         """Mean cross-entropy from the score of the own class and the log-sum of all others."""
         scale, include_true = _scale(self._objective)
-        sums = from_each(_sums(scores, given, vectors, scale), self._ranks)  # (ranks, 2, b)
+        sums = from_each(_sums(scores, inputs, vectors, scale), self._ranks)  # (ranks, 2, b)
         own, others = sums[:, 0].sum(0), sums[:, 1].logsumexp(0)
         objective = self._objective
         logit = objective.target_logit(own) if isinstance(objective, ArcFace | CosFace) else scale * own
         terms = torch.logaddexp(others, logit) - logit if include_true else others - logit
         return terms.sum() / max(1, len(terms))
 
-    def _drawn(self, given: Given) -> tuple[Tensor, Tensor, int]:
+    def _drawn(self, inputs: LossInputs) -> tuple[Tensor, Tensor, int]:
         """The vectors to compare with, the position of each label among them (-1: of another process), and the number
         of classes that all processes compare with."""
-        labels, start, stop, device = on_host(given.labels), self.own.start, self.own.stop, given.labels.device
+        labels, start, stop, device = on_host(inputs.labels), self.own.start, self.own.stop, inputs.labels.device
         local = torch.where((labels >= start) & (labels < stop), labels - start, -1)
         if self.class_sample == 1:
             return self.proxies, on_device(local, device), self.num_classes
-        order = torch.randperm(self.num_classes, generator=given.generator, device=given.generator.device)
+        order = torch.randperm(self.num_classes, generator=inputs.generator, device=inputs.generator.device)
         chosen = torch.zeros(self.num_classes, dtype=torch.bool)
         chosen[order[: self._draws].cpu()] = True
         self.compared = int(chosen.sum()) / self.num_classes
@@ -171,7 +171,7 @@ def sharded(name: str, option: Any, settings: dict[str, Any], ranks: Ranks) -> S
     return make_objective(**chosen)
 
 
-def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> Tensor:
+def _sums(scores: ClassScores, inputs: LossInputs, vectors: Tensor, scale: float) -> Tensor:
     """Of each row, the score s_y of its own class (0 without) and log sum_{c != y} e^(scale s_c) over the vectors:
     (2, b). The log-sum is finite also if there is no other class."""
     own, others = log_sum_of_others(scores, scale)
@@ -187,15 +187,15 @@ def _sums(scores: ClassScores, given: Given, vectors: Tensor, scale: float) -> T
         return scores.back(weights, upstream.new_ones(()))
 
     value = torch.stack([own, (others / LOG2_E).clamp_min(LOWEST)])
-    return differentiable(value, given, vectors, back, _no_second_derivative)
+    return differentiable(value, inputs, vectors, back, _no_second_derivative)
 
 
-def _anchored(objective: ProxyAnchor, scores: ClassScores, given: Given, vectors: Tensor, classes: int) -> Tensor:
+def _anchored(objective: ProxyAnchor, scores: ClassScores, inputs: LossInputs, vectors: Tensor, classes: int) -> Tensor:
     """The share of the vectors in the loss of proxy anchor."""
-    present = max(1, len(on_host(given.labels).unique()))
-    slope = wants_slope(given.embeddings, vectors)
+    present = max(1, len(on_host(inputs.labels).unique()))
+    slope = wants_slope(inputs.embeddings, vectors)
     terms, back = objective.swept(scores, slope=slope, classes=classes, present=present)
-    return differentiable(sum_of(terms), given, vectors, back, _no_second_derivative)
+    return differentiable(sum_of(terms), inputs, vectors, back, _no_second_derivative)
 
 
 def _no_second_derivative() -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, positive_pairs
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.angles import of_pairs, once_each
 from levelfield.objectives._parts.closed import back_to_rows, closed
 from levelfield.objectives._parts.pairs import Form, chosen_pairs
@@ -98,27 +98,29 @@ class Angular(Objective):
         self.angular_weight, self.npair_weight, self.nu = angular_weight, npair_weight, nu
         self.nu_power, self.symmetric = nu_power, symmetric
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        raw = Geometry(given.embeddings, normalize=False)
-        pairs = chosen_pairs(self, raw, given, self.form)
-        angular, self.active = self._angular(Geometry(given.embeddings, normalize=self.normalize), pairs, given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        raw = Geometry(inputs.embeddings, normalize=False)
+        pairs = chosen_pairs(self, raw, inputs, self.form)
+        angular, self.active = self._angular(Geometry(inputs.embeddings, normalize=self.normalize), pairs, inputs)
         parts = {}
         if self.npair_weight:
-            loss, active = n_pair_loss(raw, pairs, given, form=self.form, symmetric=self.symmetric)
+            loss, active = n_pair_loss(raw, pairs, inputs, form=self.form, symmetric=self.symmetric)
             parts["n_pair"] = self.npair_weight * loss
             self.active = self.active + active
         parts["angular"] = self.angular_weight * angular
         if self.nu:
-            parts["norm"] = self.nu * norm_term(raw.rows, pairs, given, self.form, self.nu_power)
+            parts["norm"] = self.nu * norm_term(raw.rows, pairs, inputs, self.form, self.nu_power)
         return parts
 
-    def _angular(self, geometry: Geometry, pairs: Tensor | None, given: Given) -> tuple[Tensor, Tensor]:
-        weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
-        _, negative = class_masks(given.labels)
-        listed = positive_pairs(given.labels) if pairs is None else pairs
+    def _angular(self, geometry: Geometry, pairs: Tensor | None, inputs: LossInputs) -> tuple[Tensor, Tensor]:
+        weights = (
+            torch.ones_like(inputs.labels, dtype=geometry.rows.dtype) if inputs.weights is None else inputs.weights
+        )
+        _, negative = class_masks(inputs.labels)
+        listed = positive_pairs(inputs.labels) if pairs is None else pairs
         divisor = max(1, len(listed))
         if self.form == "pairs":
-            loss, active = self._of_pair_batch(geometry.rows[listed], given.labels[listed[:, 0]], weights[listed])
+            loss, active = self._of_pair_batch(geometry.rows[listed], inputs.labels[listed[:, 0]], weights[listed])
             return loss / divisor, active
         active = torch.zeros_like(listed[:, 0], dtype=torch.bool)
 
@@ -145,13 +147,13 @@ class Angular(Objective):
             active = active + (terms.detach() > 0).sum()
         return torch.stack(totals).mean(), active
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or self.form == "pairs" or not len(given.labels):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or self.form == "pairs" or not len(inputs.labels):
             return None
-        rows, table = given.embeddings.detach(), class_table(given.labels)
+        rows, table = inputs.embeddings.detach(), class_table(inputs.labels)
         raw = Geometry(rows, normalize=False)
         geometry = Geometry(rows, normalize=True) if self.normalize else raw
-        pairs = chosen_pairs(self, raw, given, self.form)
+        pairs = chosen_pairs(self, raw, inputs, self.form)
         push, pull = strengths(self.alpha)
         listed = once_each(table) if pairs is None else pairs
         angles = of_pairs(geometry.similarity, table, listed, push=push, pull=pull)
@@ -169,6 +171,6 @@ class Angular(Objective):
                 gradient.add_(back_to_rows(raw, of_products, "similarity"), alpha=self.npair_weight)
             norms_slope(raw, self.nu, self.nu_power)(gradient)
 
-        value, plain = self.total(terms), self.definition(given._replace(tuples=pairs))
+        value, plain = self.total(terms), self.definition(inputs._replace(tuples=pairs))
         slope = angles.slope.mul_(self.angular_weight)
-        return closed(given.embeddings, geometry, value, slope, "similarity", plain, also)
+        return closed(inputs.embeddings, geometry, value, slope, "similarity", plain, also)

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Ge, Le
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import Count, NotNegative, Positive
 
@@ -89,11 +89,11 @@ class ArcFace(ProxyObjective):
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.scale, self.margin, self.beyond_pi = scale, margin, beyond_pi
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        cosine = self.cosine(given.embeddings)
-        own = given.labels[:, None]
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        cosine = self.cosine(inputs.embeddings)
+        own = inputs.labels[:, None]
         logits = (self.scale * cosine).scatter(1, own, self.target_logit(cosine.gather(1, own)))
-        return {"classification": mean_entropy(logits, given.labels, given.weights)}
+        return {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.scale * self.cosine(embeddings)

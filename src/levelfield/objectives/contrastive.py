@@ -9,7 +9,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean
 from levelfield.settings import Share
@@ -69,26 +69,26 @@ class Contrastive(Objective):
         self.pos_margin, self.neg_margin, self.squared = pos_margin, neg_margin, squared
         self.normalize, self.reduction = normalize, reduction
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
-        tuples = self.chosen(geometry, given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
+        tuples = self.chosen(geometry, inputs)
         if tuples is None:
-            return self._of_everything(geometry, given)
+            return self._of_everything(geometry, inputs)
         pairs = self._sides(tuples)
         sides = []
         for (anchor, other), same in zip((pair.T for pair in pairs), (True, False), strict=True):
             distance = geometry.distance_of(anchor, other, squared=self.squared)
             hinge = (distance - self.pos_margin).relu() if same else (self.neg_margin - distance).relu()
-            sides.append((hinge, None if given.weights is None else given.weights[anchor]))
+            sides.append((hinge, None if inputs.weights is None else inputs.weights[anchor]))
         self.active = sum((hinge.detach() > 0).sum() for hinge, _ in sides)
         positive, negative = (mean(hinge, None, self.reduction, weights) for hinge, weights in sides)
         return {"positive": positive, "negative": negative}
 
-    def quick(self, given: Given) -> Tensor | None:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
         """All pairs: the negatives are the matrix with the few positives masked."""
-        if given.weights is not None or not self.takes_everything(given):
+        if inputs.weights is not None or not self.takes_everything(inputs):
             return None
-        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
+        geometry, table = Geometry(inputs.embeddings.detach(), normalize=self.normalize), class_table(inputs.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         distance: Tensor = getattr(geometry, matrix)
         pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
@@ -105,7 +105,7 @@ class Contrastive(Objective):
         slope.div_(-active)
         value = self.total({"positive": value / positives, "negative": pushes / active})
         put_(slope, table, pulls.to(slope.dtype) / positives)
-        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
+        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""
@@ -118,11 +118,11 @@ class Contrastive(Objective):
             )
         return tuples[:, :2], tuples[:, ::2]
 
-    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
-        positive, negative = given.class_masks()
+    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
+        positive, negative = inputs.class_masks()
         distance = geometry.squared_distance if self.squared else geometry.distance
         terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
-        weights = None if given.weights is None else given.weights[:, None]
+        weights = None if inputs.weights is None else inputs.weights[:, None]
         self.active = ((terms.detach() > 0) & (positive | negative)).sum()
         return {
             "positive": mean(terms, positive, self.reduction, weights),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import Count, NotNegative, Positive
 
@@ -66,9 +66,9 @@ class CosFace(ProxyObjective):
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.scale, self.margin = scale, margin
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        logits = cosface_logits(self.cosine(given.embeddings), given.labels, scale=self.scale, margin=self.margin)
-        return {"classification": mean_entropy(logits, given.labels, given.weights)}
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        logits = cosface_logits(self.cosine(inputs.embeddings), inputs.labels, scale=self.scale, margin=self.margin)
+        return {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.scale * self.cosine(embeddings)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.labels import on_device, on_host, remember
-from levelfield.objectives._contract import Given, Objective, registry
+from levelfield.objectives._contract import LossInputs, Objective, registry
 from levelfield.settings import Count, Natural
 
 MOST = 1_000_000  # rows: a typing error must not exhaust memory
@@ -61,18 +61,18 @@ class CrossBatchMemory(Objective):
         self.register_buffer("labels", torch.full((size,), -1))
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
 
-    def loss_of(self, given: Given) -> Tensor:
+    def loss_of(self, inputs: LossInputs) -> Tensor:
         """The loss; in training mode the batch is stored."""
-        if given.tuples is not None:
+        if inputs.tuples is not None:
             raise BadInput("A cross-batch memory chooses tuples from batch and memory itself; it takes no tuples.")
         calls, held = on_host(self.counts).tolist()
         if calls >= self.start:
-            given = self._against_queue(given, held)
-        loss = self.objective.loss_of(given)
+            inputs = self._against_queue(inputs, held)
+        loss = self.objective.loss_of(inputs)
         for name in ("active", "shown", "switched"):
             setattr(self, name, getattr(self.objective, name))
         if self.training:
-            self._remember(given, calls, held)
+            self._remember(inputs, calls, held)
         return loss
 
     def check_batch(self, rows: int) -> None:
@@ -108,22 +108,22 @@ class CrossBatchMemory(Objective):
     def separable(self) -> bool:
         return False
 
-    def _against_queue(self, given: Given, held: int) -> Given:
-        batch = given.embeddings
+    def _against_queue(self, inputs: LossInputs, held: int) -> LossInputs:
+        batch = inputs.embeddings
         self.check_batch(len(batch))
         older = min(held, self.size - len(batch))
         if self.rows.dtype != batch.dtype or self.rows.device != batch.device:
             self.rows, self.labels = self.rows.to(batch), self.labels.to(batch.device)
-        labels = torch.cat((given.labels, self.labels[:older]))
-        host = torch.cat((on_host(given.labels), on_host(self.labels)[:older]))
-        return given._replace(columns=torch.cat((batch.detach(), self.rows[:older])), labels=remember(labels, host))
+        labels = torch.cat((inputs.labels, self.labels[:older]))
+        host = torch.cat((on_host(inputs.labels), on_host(self.labels)[:older]))
+        return inputs._replace(columns=torch.cat((batch.detach(), self.rows[:older])), labels=remember(labels, host))
 
     @torch.no_grad()
-    def _remember(self, given: Given, calls: int, held: int) -> None:
-        if given.columns is not None:  # newest first
-            held, host = len(given.columns), on_host(self.labels)
-            self.rows[:held], self.labels[:held] = given.columns, given.labels
+    def _remember(self, inputs: LossInputs, calls: int, held: int) -> None:
+        if inputs.columns is not None:  # newest first
+            held, host = len(inputs.columns), on_host(self.labels)
+            self.rows[:held], self.labels[:held] = inputs.columns, inputs.labels
             if host is not self.labels:
-                host[:held] = on_host(given.labels)
+                host[:held] = on_host(inputs.labels)
                 remember(self.labels, host)
         self.counts = on_device(torch.tensor([calls + 1, held]), self.counts.device)

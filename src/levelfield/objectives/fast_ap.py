@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives.histogram import soft_counts
 from levelfield.settings import Count
 
@@ -52,16 +52,16 @@ class FastAP(Objective):
         super().__init__()
         self.bins, self.normalize = bins, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        squares = Geometry(given.embeddings, normalize=self.normalize).squared_distance
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        squares = Geometry(inputs.embeddings, normalize=self.normalize).squared_distance
         position = (squares * self._per_unit).clamp_max(self._nowhere)
-        positive, negative = class_masks(given.labels)
+        positive, negative = class_masks(inputs.labels)
         near, others = (self._histograms(position, counted) for counted in (positive, positive | negative))
         positives = positive.sum(1)
         terms = (1 - average_precision(near, others, positives)) * (positives > 0)
         self.active = (terms.detach() > 0).sum()
         anchors = (positives > 0).sum().clamp_min(1)
-        return {"fast_ap": (terms if given.weights is None else terms * given.weights).sum() / anchors}
+        return {"fast_ap": (terms if inputs.weights is None else terms * inputs.weights).sum() / anchors}
 
     @property
     def _per_unit(self) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import closed
 from levelfield.objectives._parts.sums import log_sum_exp, negatives, norms, norms_slope
 
@@ -61,23 +61,23 @@ class GeneralizedLifted(Objective):
         super().__init__()
         self.margin, self.nu, self.nu_power, self.normalize = margin, nu, nu_power, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
-        positive, negative = given.class_masks()
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
+        positive, negative = inputs.class_masks()
         terms = generalized_lifted_terms(geometry.distance, positive, negative, margin=self.margin)
         self.active = (terms.detach() > 0).sum()
         valid = (positive.any(1) & negative.any(1)).sum().clamp_min(1)
         norm = norms(geometry.rows, self.nu_power)
-        if given.weights is not None:
-            terms, norm = terms * given.weights, norm * given.weights
+        if inputs.weights is not None:
+            terms, norm = terms * inputs.weights, norm * inputs.weights
         parts = {"lifted": terms.sum() / valid}
         return parts | {"norm": self.nu * norm.sum() / max(1, len(norm))} if self.nu else parts
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or not len(inputs.labels):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = class_table(given.labels)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        table = class_table(inputs.labels)
         log_sum, slope, total = negatives(geometry.distance, table, -1.0)
         near = geometry.distance.gather(1, table.others).masked_fill_(~table.valid, -torch.inf)
         pull = near.logsumexp(1, keepdim=True)
@@ -91,6 +91,6 @@ class GeneralizedLifted(Objective):
         terms = {"lifted": hinge.sum() / valid}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value, plain = self.total(terms), self.definition(given)
+        value, plain = self.total(terms), self.definition(inputs)
         also = norms_slope(geometry, self.nu, self.nu_power)
-        return closed(given.embeddings, geometry, value, slope, "distance", plain, also)
+        return closed(inputs.embeddings, geometry, value, slope, "distance", plain, also)

@@ -12,8 +12,8 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._given import check_rows
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._inputs import check_rows
 from levelfield.objectives._parts.proxies import start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.settings import Count, Natural, NotNegative, Positive
@@ -181,27 +181,27 @@ class GroupLoss(Objective):
         """The classifier of the class mean at the smallest angle. The cross-entropy uses logits without temperature."""
         self.weight.copy_(linear_classifier(start, bias=False)[0])
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        rows = given.embeddings.to(torch.promote_types(given.embeddings.dtype, self.weight.dtype))
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        rows = inputs.embeddings.to(torch.promote_types(inputs.embeddings.dtype, self.weight.dtype))
         losses = group_loss_terms(
             rows,
             rows @ self.weight.to(rows.dtype).T,
-            given.labels,
-            self._anchors(given),
+            inputs.labels,
+            self._anchors(inputs),
             temperature=self.temperature,
             iterations=self.iterations,
             zero_diagonal=self.zero_diagonal,
             eps=self.eps,
         )
-        weights = torch.ones_like(losses.group) if given.weights is None else given.weights
+        weights = torch.ones_like(losses.group) if inputs.weights is None else inputs.weights
         group, cross_entropy = ((terms * weights).sum() / max(1, len(terms)) for terms in losses[2:])
         return {"group": self.group_weight * group, "cross_entropy": self.cross_entropy_weight * cross_entropy}
 
-    def _anchors(self, given: Given) -> Tensor:
-        if given.roles is None:
-            return draw_anchors(given.labels, self.anchors_per_class, given.generator)
-        if not isinstance(given.roles, Mapping) or set(given.roles) != {"anchors"}:
+    def _anchors(self, inputs: LossInputs) -> Tensor:
+        if inputs.roles is None:
+            return draw_anchors(inputs.labels, self.anchors_per_class, inputs.generator)
+        if not isinstance(inputs.roles, Mapping) or set(inputs.roles) != {"anchors"}:
             raise BadInput(f"Objective '{self._label}' needs roles of the form {{'anchors': rows}}.")
-        anchors = torch.as_tensor(given.roles["anchors"]).long()
-        check_rows(anchors, len(given.labels), self._label, "anchors")
-        return to_device(anchors, given.labels.device)
+        anchors = torch.as_tensor(inputs.roles["anchors"]).long()
+        check_rows(anchors, len(inputs.labels), self._label, "anchors")
+        return to_device(anchors, inputs.labels.device)

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadSpecification
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.hypergraph import (
     Bounds,
     Network,
@@ -205,13 +205,13 @@ class Hist(Objective):
         """
         return functional.layer_norm(embeddings, embeddings.shape[1:]) if self.layer_norm else embeddings
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        steps, terms = self.steps(given.embeddings, given.labels), {}
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        steps, terms = self.steps(inputs.embeddings, inputs.labels), {}
         if steps.distance is not None and self.distribution_weight:
-            entropy = mean_entropy(-self.tau * steps.distance, given.labels, given.weights)
+            entropy = mean_entropy(-self.tau * steps.distance, inputs.labels, inputs.weights)
             terms["distribution"] = self.distribution_weight * entropy
         if steps.logits is not None:
-            terms["classification"] = self.lambda_s * mean_entropy(steps.logits, given.labels, given.weights)
+            terms["classification"] = self.lambda_s * mean_entropy(steps.logits, inputs.labels, inputs.weights)
         return terms
 
     def steps(self, embeddings: Tensor, labels: Tensor) -> Steps:
@@ -243,15 +243,15 @@ class Hist(Objective):
         return self.lambda_s > 0 and self.relations == "hypergraph"
 
 
-def _bounds(given: object) -> Bounds:
+def _bounds(value: object) -> Bounds:
     """Two numbers, the lower first.
 
     >>> _bounds([0, 6])
     (0.0, 6.0)
     """
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; expected two numbers, lowest and highest.")
-    low, high = (number("log_var_clamp", bound) for bound in given)
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise BadSpecification(f"'log_var_clamp' is {value!r}; expected two numbers, lowest and highest.")
+    low, high = (number("log_var_clamp", bound) for bound in value)
     if low > high:
-        raise BadSpecification(f"'log_var_clamp' is {given!r}; the lower number must come first.")
+        raise BadSpecification(f"'log_var_clamp' is {value!r}; the lower number must come first.")
     return low, high

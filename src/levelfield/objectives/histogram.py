@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 
 
 def overlap(positive: Tensor, negative: Tensor) -> Tensor:
@@ -74,11 +74,11 @@ class Histogram(Objective):
         super().__init__()
         self.bins, self.normalize = bins, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        similarity = Geometry(given.embeddings, normalize=self.normalize).similarity
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        similarity = Geometry(inputs.embeddings, normalize=self.normalize).similarity
         position = ((similarity + 1) * self._per_unit).reshape(1, -1)
         sides = []
-        for mask in class_masks(given.labels):
+        for mask in class_masks(inputs.labels):
             once = mask.triu(1).reshape(1, -1)  # unordered pairs
             sides.append(soft_counts(position, once, self.bins)[0] / once.sum().clamp_min(1))
         terms = overlap(*sides)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, put_
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import closed
 from levelfield.objectives._parts.sums import log_sum_exp, mean, negatives
 
@@ -53,19 +53,19 @@ class LiftedStructure(Objective):
         super().__init__()
         self.margin, self.normalize = margin, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        positive, negative = class_masks(given.labels)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
+        positive, negative = class_masks(inputs.labels)
         terms = lifted_structure_terms(geometry.distance, negative, margin=self.margin)
         self.active = ((terms.detach() > 0) & positive).sum()
-        weights = None if given.weights is None else given.weights[:, None]
+        weights = None if inputs.weights is None else inputs.weights[:, None]
         return {"lifted": mean(terms, positive, "mean", weights)}
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or not len(inputs.labels):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table = class_table(given.labels)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        table = class_table(inputs.labels)
         pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
         log_sum, slope, total = negatives(geometry.distance, table, -1.0)
         others = log_sum[table.others, 0]
@@ -77,4 +77,4 @@ class LiftedStructure(Objective):
         slope.mul_(share.mul_(-2 / pairs).div_(total))
         value = hinge.square().sum() / (2 * pairs)
         put_(slope, table, hinge / pairs)
-        return closed(given.embeddings, geometry, value, slope, "distance", self.definition(given))
+        return closed(inputs.embeddings, geometry, value, slope, "distance", self.definition(inputs))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.settings import NotNegative, Share
 
 
@@ -101,35 +101,35 @@ class Margin(Objective):
     def optimisers(self) -> dict[str, str]:
         return {"beta": self.beta_optimiser} if isinstance(self.beta, nn.Parameter) and self.beta_optimiser else {}
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
-        triplets = self.chosen_triplets(geometry, given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
+        triplets = self.chosen_triplets(geometry, inputs)
         if triplets is None:
-            return self._of_everything(geometry, given)
+            return self._of_everything(geometry, inputs)
         anchor, positive, negative = triplets.T
-        beta = self._beta(given.labels.index_select(0, anchor))
+        beta = self._beta(inputs.labels.index_select(0, anchor))
         pull, push = margin_terms(
             geometry.distance_of(anchor, positive), geometry.distance_of(anchor, negative), beta, margin=self.margin
         )
         pulled, pushed = pull.detach() > 0, push.detach() > 0
         active = pulled.sum() + pushed.sum() if self.divisor == "active_pairs" else (pulled | pushed).sum()
         beta = beta.expand_as(pull)
-        if given.weights is not None:
-            weights = given.weights.index_select(0, anchor)
+        if inputs.weights is not None:
+            weights = inputs.weights.index_select(0, anchor)
             pull, push, beta = pull * weights, push * weights, beta * weights
         return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
-    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
+    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """Over all triplets, each positive pair counts once per negative of its anchor, and vice versa."""
-        positive, negative = given.class_masks()
+        positive, negative = inputs.class_masks()
         positives, negatives = positive.sum(1), negative.sum(1)
-        beta = self._beta(given.labels[: len(positive)]).expand(len(positive))
+        beta = self._beta(inputs.labels[: len(positive)]).expand(len(positive))
         pull, push = margin_terms(geometry.distance, geometry.distance, beta[:, None], margin=self.margin)
         pulled = ((pull.detach() > 0) & positive).sum(1)
         pushed = ((push.detach() > 0) & negative).sum(1)
         pull, push = (pull * positive).sum(1), (push * negative).sum(1)
         active = self._active_of_all(positives, negatives, pulled, pushed)
-        weights = torch.ones_like(pull) if given.weights is None else given.weights
+        weights = torch.ones_like(pull) if inputs.weights is None else inputs.weights
         return self._divided(
             (weights * pull * negatives).sum(),
             (weights * push * positives).sum(),

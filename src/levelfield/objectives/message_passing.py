@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit, working
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
 from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
@@ -165,14 +165,14 @@ class MessagePassing(Objective):
     def separable(self) -> bool:
         return self.network is None and not self.masked  # a classifier and nothing else
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        rows, parts = self._working(given.embeddings), {}
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        rows, parts = self._working(inputs.embeddings), {}
         if self.head_weight is not None and self.head_scale is not None:
-            refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, given.generator))
+            refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, inputs.generator))
             normed = standardised(refined, self.head_scale.to(rows.dtype))
-            parts["messages"] = self.message_weight * self._entropy(given, normed, self.head_weight, None)
+            parts["messages"] = self.message_weight * self._entropy(inputs, normed, self.head_weight, None)
         if self.aux_weight is not None:
-            parts["auxiliary"] = self.auxiliary_weight * self._entropy(given, rows, self.aux_weight, self.aux_bias)
+            parts["auxiliary"] = self.auxiliary_weight * self._entropy(inputs, rows, self.aux_weight, self.aux_bias)
         return parts
 
     @torch.no_grad()
@@ -191,8 +191,8 @@ class MessagePassing(Objective):
             raise BadInput(
                 f"Refinement needs rows of shape (n, {self.dim}), or groups of shape (g, n, {self.dim}), not {got}."
             )
-        places = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
-        refined = self._refined(self._working(embeddings), nothing_dropped, places)
+        positions = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
+        refined = self._refined(self._working(embeddings), nothing_dropped, positions)
         return unit(refined.flatten(0, -2)).view(refined.shape)
 
     @torch.no_grad()
@@ -241,14 +241,14 @@ class MessagePassing(Objective):
         earlier = states[1:-1] if kept is None else [state.index_select(-2, kept) for state in states[1:-1]]
         return torch.cat([*earlier, states[-1]], -1)
 
-    def _entropy(self, given: Given, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def _entropy(self, inputs: LossInputs, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Mean cross-entropy of the linear classifier (weight, bias), over all classes or those of the batch."""
-        labels = given.labels
+        labels = inputs.labels
         if self.masked and len(labels):
             labels, weight, bias, _ = present(labels, weight, bias)
         weight, bias = weight.to(rows.dtype), None if bias is None else bias.to(rows.dtype)
         logits = softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
-        return mean_entropy(logits, labels, given.weights, self.label_smoothing)
+        return mean_entropy(logits, labels, inputs.weights, self.label_smoothing)
 
     def _working(self, rows: Tensor) -> Tensor:
         """Convert to the higher precision of rows and weights, at least float32."""

@@ -11,7 +11,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners.multi_similarity import kept_pairs
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import closed, log_one_plus_sum_exp_
 from levelfield.objectives._parts.sums import log_one_plus_sum_exp
 from levelfield.settings import Positive
@@ -78,24 +78,24 @@ class MultiSimilarity(Objective):
         self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
         self.normalize, self.reduction = normalize, reduction
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
-        positive, negative = self._counted(geometry, given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
+        positive, negative = self._counted(geometry, inputs)
         pull, push = multi_similarity_terms(
             geometry.similarity, positive, negative, alpha=self.alpha, beta=self.beta, base=self.base
         )
         valid = (positive > 0).any(1) | (negative > 0).any(1)
         self.active = valid.sum()
         divisor = max(1, len(pull)) if self.reduction == "batch" else self.active.clamp_min(1)
-        if given.weights is not None:
-            pull, push = pull * given.weights, push * given.weights
+        if inputs.weights is not None:
+            pull, push = pull * inputs.weights, push * inputs.weights
         return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or given.tuples is not None or not len(given.labels):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or inputs.tuples is not None or not len(inputs.labels):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        table, n = class_table(given.labels), len(given.labels)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        table, n = class_table(inputs.labels), len(inputs.labels)
         near = geometry.similarity.gather(1, table.others)
         negatives = hide_(geometry.similarity.clone(), table, -torch.inf)
         nearest = negatives.amax(1, keepdim=True)
@@ -121,15 +121,15 @@ class MultiSimilarity(Objective):
             {"positive": pull.sum() / self.alpha / divisor, "negative": push.sum() / self.beta / divisor}
         )
         slope = put_(of_push.div_(divisor), table, of_pull / -divisor)
-        return closed(given.embeddings, geometry, value, slope, "similarity", self.definition(given))
+        return closed(inputs.embeddings, geometry, value, slope, "similarity", self.definition(inputs))
 
-    def _counted(self, geometry: Geometry, given: Given) -> tuple[Tensor, Tensor]:
-        if given.tuples is not None:
-            if isinstance(given.tuples, Tensor):
+    def _counted(self, geometry: Geometry, inputs: LossInputs) -> tuple[Tensor, Tensor]:
+        if inputs.tuples is not None:
+            if isinstance(inputs.tuples, Tensor):
                 raise BadInput("Objective 'multi_similarity' takes two lists of pairs as tuples: positive, negative.")
-            first, second = given.tuples
+            first, second = inputs.tuples
             return _counts(first, geometry.similarity), _counts(second, geometry.similarity)
-        positive, negative = given.class_masks()
+        positive, negative = inputs.class_masks()
         if self.epsilon is None:
             return positive, negative
         return kept_pairs(geometry.similarity.detach(), positive, negative, epsilon=self.epsilon)

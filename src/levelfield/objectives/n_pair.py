@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table
 from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, closed, through_unit, wants_slope
 from levelfield.objectives._parts.pairs import Form, chosen_pairs, first_pairs
 from levelfield.objectives._parts.sums import (
@@ -99,51 +99,51 @@ class NPair(Objective):
         self.form, self.nu, self.nu_power, self.symmetric = form, nu, nu_power, symmetric
         self.normalize, self.equal_class = normalize, equal_class
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        pairs = chosen_pairs(self, geometry, given, self.form)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
+        pairs = chosen_pairs(self, geometry, inputs, self.form)
         terms, self.active = n_pair_loss(
             geometry,
             pairs,
-            given,
+            inputs,
             form=self.form,
             symmetric=self.symmetric,
             soft_target=self.equal_class == "soft_target",
         )
         parts = {"n_pair": terms}
         if self.nu:
-            parts["norm"] = self.nu * norm_term(geometry.rows, pairs, given, self.form, self.nu_power)
+            parts["norm"] = self.nu * norm_term(geometry.rows, pairs, inputs, self.form, self.nu_power)
         return parts
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or not len(inputs.labels):
             return None
         if self.form == "pairs":
-            return self._quick_pairs(given)
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
-        pairs = chosen_pairs(self, geometry, given, self.form)
-        loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(given.labels), pairs)
+            return self._quick_pairs(inputs)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        pairs = chosen_pairs(self, geometry, inputs, self.form)
+        loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(inputs.labels), pairs)
         terms = {"n_pair": loss}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value, plain = self.total(terms), self.definition(given._replace(tuples=pairs))
+        value, plain = self.total(terms), self.definition(inputs._replace(tuples=pairs))
         also = norms_slope(geometry, self.nu, self.nu_power)
-        return closed(given.embeddings, geometry, value, slope, "similarity", plain, also)
+        return closed(inputs.embeddings, geometry, value, slope, "similarity", plain, also)
 
-    def _quick_pairs(self, given: Given) -> Tensor | None:
+    def _quick_pairs(self, inputs: LossInputs) -> Tensor | None:
         """One pair of each class: only its rows are used, and no column is of the pair's own class."""
-        if given.tuples is not None or given.roles is not None:
+        if inputs.tuples is not None or inputs.roles is not None:
             return None
-        pairs = first_pairs(given.labels)
+        pairs = first_pairs(inputs.labels)
         listed, count = pairs.T.reshape(-1), max(1, len(pairs))
-        geometry = Geometry(given.embeddings.detach().index_select(0, listed), normalize=self.normalize)
+        geometry = Geometry(inputs.embeddings.detach().index_select(0, listed), normalize=self.normalize)
         anchors, positives = geometry.rows.chunk(2)
         loss, slope, self.active = quick_pair_batch(anchors @ positives.T, symmetric=self.symmetric)
         terms = {"n_pair": loss}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).sum() / count
         value = self.total(terms)
-        if not wants_slope(given.embeddings):
+        if not wants_slope(inputs.embeddings):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
@@ -152,31 +152,31 @@ class NPair(Objective):
                 add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / count)
             if geometry.lengths is not None:
                 gradient = through_unit(gradient, geometry.rows, geometry.lengths)
-            return [torch.zeros_like(given.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
+            return [torch.zeros_like(inputs.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
-        return attached(value, [given.embeddings], slopes, self.definition(given._replace(tuples=pairs)))
+        return attached(value, [inputs.embeddings], slopes, self.definition(inputs._replace(tuples=pairs)))
 
 
 def n_pair_loss(
     geometry: Geometry,
     pairs: Tensor | None,
-    given: Given,
+    inputs: LossInputs,
     *,
     form: Form,
     symmetric: bool = False,
     soft_target: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The loss in one of its forms, without the norm term, and the number of terms above 0."""
-    weights = torch.ones_like(given.labels, dtype=geometry.rows.dtype) if given.weights is None else given.weights
+    weights = torch.ones_like(inputs.labels, dtype=geometry.rows.dtype) if inputs.weights is None else inputs.weights
     if pairs is None:
-        positive, negative = class_masks(given.labels)
+        positive, negative = class_masks(inputs.labels)
         terms = n_pair_terms(geometry.similarity, negative) * positive
         return (terms * weights[:, None]).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
     anchor, other = pairs.T
     if form == "sampled":
-        terms = n_pair_terms(geometry.similarity, class_masks(given.labels)[1])[anchor, other]
+        terms = n_pair_terms(geometry.similarity, class_masks(inputs.labels)[1])[anchor, other]
         return (terms * weights[anchor]).sum() / max(1, len(pairs)), (terms.detach() > 0).sum()
-    rows, labels = geometry.rows, given.labels[anchor]
+    rows, labels = geometry.rows, inputs.labels[anchor]
     terms = pair_batch_terms(rows[anchor], rows[other], labels, soft_target=soft_target)
     loss, active = (terms * weights[anchor]).sum(), (terms.detach() > 0).sum()
     if symmetric:
@@ -185,11 +185,11 @@ def n_pair_loss(
     return loss / max(1, len(pairs)), active
 
 
-def norm_term(rows: Tensor, pairs: Tensor | None, given: Given, form: Form, power: int) -> Tensor:
+def norm_term(rows: Tensor, pairs: Tensor | None, inputs: LossInputs, form: Form, power: int) -> Tensor:
     """mean_i |x_i|^power; in the form `pairs` the mean of |a|^power + |p|^power over the pairs."""
     lengths = norms(rows, power)
-    if given.weights is not None:
-        lengths = lengths * given.weights
+    if inputs.weights is not None:
+        lengths = lengths * inputs.weights
     if form == "pairs" and pairs is not None:
         return lengths[pairs].sum() / max(1, len(pairs))
     return lengths.sum() / max(1, len(lengths))

@@ -9,7 +9,7 @@ from annotated_types import Ge, Le
 from torch import Tensor
 
 from levelfield.labels import to_device
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import (
     ProxyInit,
     ProxyObjective,
@@ -80,9 +80,9 @@ class NormalizedSoftmax(ProxyObjective):
     def separable(self) -> bool:
         return not self.dropout  # the dropout mask depends on the batch
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        rows = self._dropped(given) if self._drops else given.embeddings
-        entropy = mean_entropy(self.logits(rows), given.labels, given.weights, self.smoothing_over_all)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        rows = self._dropped(inputs) if self._drops else inputs.embeddings
+        entropy = mean_entropy(self.logits(rows), inputs.labels, inputs.weights, self.smoothing_over_all)
         return {"classification": entropy}
 
     def logits(self, embeddings: Tensor) -> Tensor:
@@ -92,8 +92,8 @@ class NormalizedSoftmax(ProxyObjective):
     def _drops(self) -> bool:
         return self.training and self.dropout > 0
 
-    def _dropped(self, given: Given) -> Tensor:
+    def _dropped(self, inputs: LossInputs) -> Tensor:
         """Set some coordinates of the rows to 0 (no rescaling: rows are normalised later)."""
-        drawn = torch.rand(given.embeddings.shape, generator=given.generator, device=given.generator.device)
-        kept = to_device(drawn >= self.dropout, given.embeddings.device)
-        return given.embeddings * kept.to(given.embeddings.dtype)
+        drawn = torch.rand(inputs.embeddings.shape, generator=inputs.generator, device=inputs.generator.device)
+        kept = to_device(drawn >= self.dropout, inputs.embeddings.device)
+        return inputs.embeddings * kept.to(inputs.embeddings.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.sums import mean
 from levelfield.objectives.n_pair import n_pair_terms
 from levelfield.settings import Positive
@@ -48,10 +48,10 @@ class NTXent(Objective):
         super().__init__()
         self.temperature, self.normalize = temperature, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
-        positive, negative = given.class_masks()
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
+        positive, negative = inputs.class_masks()
         terms = nt_xent_terms(geometry.similarity, negative, temperature=self.temperature)
         self.active = ((terms.detach() > 0) & positive).sum()
-        weights = None if given.weights is None else given.weights[:, None]
+        weights = None if inputs.weights is None else inputs.weights[:, None]
         return {"nt_xent": mean(terms, positive, "mean", weights)}

@@ -12,8 +12,8 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, register
-from levelfield.objectives._given import check_rows
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._inputs import check_rows
 
 
 class Episode(NamedTuple):
@@ -38,12 +38,14 @@ def halves(labels: Tensor) -> tuple[Tensor, Tensor]:
     ordered, order = labels.sort(stable=True)
     start = torch.searchsorted(ordered, labels)  # where each row's class begins in the sorted order
     size = torch.searchsorted(ordered, labels, right=True) - start
-    place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
-    support = 2 * (place - start) < size
+    position = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
+    support = 2 * (position - start) < size
     return support.nonzero()[:, 0], (~support).nonzero()[:, 0]
 
 
-def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared: bool = True) -> tuple[Tensor, Tensor]:
+def prototypical_terms(
+    rows: Tensor, labels: Tensor, episode: Episode, *, squared: bool = True
+) -> tuple[Tensor, Tensor]:
     """-log softmax_c(-d^2(x_q, mu_c)) of the true class for each query (fehervari2019 eq. 13), and the row of each
     query.
 
@@ -51,29 +53,29 @@ def prototypical_terms(rows: Tensor, labels: Tensor, given: Episode, *, squared:
     prototypes. Memory: O(queries * prototypes).
 
     >>> rows, labels = torch.tensor([[0.0], [2.0], [3.0], [1.0]]), torch.tensor([0, 0, 1, 0])
-    >>> given = Episode(support=torch.tensor([0, 1, 2]), query=torch.tensor([3]))
-    >>> prototypical_terms(rows, labels, given)  # prototypes at 1 and 3: log(1 + e^-4)
+    >>> episode = Episode(support=torch.tensor([0, 1, 2]), query=torch.tensor([3]))
+    >>> prototypical_terms(rows, labels, episode)  # prototypes at 1 and 3: log(1 + e^-4)
     (tensor([0.0181]), tensor([3]))
     """
     rows = rows - rows.detach()[:1]  # means far from the origin would lose digits; distances do not change
     kinds = labels = on_host(labels)
-    if given.episode is not None:  # treat a class in another episode as another class
-        seen, kinds = torch.stack((given.episode, labels)).unique(dim=1, return_inverse=True)
-    present, member, counts = kinds[given.support].unique(return_inverse=True, return_counts=True)
-    if not len(present) or not len(given.query):
-        return rows.sum(1)[:0], to_device(given.query[:0], rows.device)
-    asked = kinds[given.query]
+    if episode.episode is not None:  # treat a class in another episode as another class
+        seen, kinds = torch.stack((episode.episode, labels)).unique(dim=1, return_inverse=True)
+    present, member, counts = kinds[episode.support].unique(return_inverse=True, return_counts=True)
+    if not len(present) or not len(episode.query):
+        return rows.sum(1)[:0], to_device(episode.query[:0], rows.device)
+    asked = kinds[episode.query]
     target = torch.searchsorted(present, asked).clamp_max(len(present) - 1)
     known = present[target] == asked
-    asking = given.query[known]
+    asking = episode.query[known]
     support, member, counts, query, target = (
-        to_device(part, rows.device) for part in (given.support, member, counts, asking, target[known])
+        to_device(part, rows.device) for part in (episode.support, member, counts, asking, target[known])
     )
     sums = rows.new_zeros(len(present), rows.shape[1]).index_add(0, member, rows.index_select(0, support))
     geometry = Geometry(rows.index_select(0, query), sums / counts[:, None], normalize=False)
     logits = -(geometry.squared_distance if squared else geometry.distance)
-    if given.episode is not None:
-        elsewhere = seen[0, present] != given.episode[asking][:, None]
+    if episode.episode is not None:
+        elsewhere = seen[0, present] != episode.episode[asking][:, None]
         logits = logits.masked_fill(to_device(elsewhere, rows.device), -torch.inf)
     return functional.cross_entropy(logits, target, reduction="none"), query
 
@@ -111,18 +113,18 @@ class Prototypical(Objective):
         super().__init__()
         self.squared, self.normalize = squared, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        rows = unit(given.embeddings) if self.normalize else given.embeddings
-        terms, query = prototypical_terms(rows, given.labels, self._episode(given), squared=self.squared)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        rows = unit(inputs.embeddings) if self.normalize else inputs.embeddings
+        terms, query = prototypical_terms(rows, inputs.labels, self._episode(inputs), squared=self.squared)
         self.active = (terms.detach() > 0).sum()
-        if given.weights is not None:
-            terms = terms * given.weights[query]
+        if inputs.weights is not None:
+            terms = terms * inputs.weights[query]
         return {"query": terms.sum() / max(1, len(terms))}
 
-    def _episode(self, given: Given) -> Episode:
-        roles: Any = given.roles
+    def _episode(self, inputs: LossInputs) -> Episode:
+        roles: Any = inputs.roles
         if roles is None:
-            return Episode(*halves(on_host(given.labels)))
+            return Episode(*halves(on_host(inputs.labels)))
         if not isinstance(roles, Mapping) or not {"support", "query"} <= set(roles) <= {"support", "query", "episode"}:
             what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
             raise BadInput(
@@ -131,14 +133,14 @@ class Prototypical(Objective):
             )
         episode = Episode(**{name: torch.as_tensor(value).cpu().long() for name, value in roles.items()})
         for name in ("support", "query"):
-            check_rows(getattr(episode, name), len(given.labels), self._label, name)
+            check_rows(getattr(episode, name), len(inputs.labels), self._label, name)
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
             raise BadInput(
                 f"Objective '{self._label}' got roles in which row {int(both[0])} is both support and query."
             )
-        if episode.episode is not None and episode.episode.shape != given.labels.shape:
+        if episode.episode is not None and episode.episode.shape != inputs.labels.shape:
             raise BadInput(
-                f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(given.labels)} embeddings."
+                f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(inputs.labels)} embeddings."
             )
         return episode

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
@@ -78,21 +78,21 @@ class ProxyAnchor(ProxyObjective):
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.alpha, self.delta = alpha, delta
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         classes = len(self.proxies)
-        geometry = Geometry(self.proxies, given.embeddings, normalize=True)  # the proxies are the anchors
-        member = torch.arange(classes, device=given.labels.device)[:, None] == given.labels[None, :]
+        geometry = Geometry(self.proxies, inputs.embeddings, normalize=True)  # the proxies are the anchors
+        member = torch.arange(classes, device=inputs.labels.device)[:, None] == inputs.labels[None, :]
         pull, push = proxy_anchor_terms(geometry.similarity, member, alpha=self.alpha, delta=self.delta)
         return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}
 
-    def quick(self, given: Given) -> Tensor | None:
-        few = len(self.proxies) < MANY or not len(given.labels)
-        if few or given.embeddings.dtype != self.proxies.dtype:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        few = len(self.proxies) < MANY or not len(inputs.labels)
+        if few or inputs.embeddings.dtype != self.proxies.dtype:
             return None
-        scores = ClassScores(given.embeddings, self.proxies, given.labels)
-        slope = wants_slope(given.embeddings, self.proxies)
+        scores = ClassScores(inputs.embeddings, self.proxies, inputs.labels)
+        slope = wants_slope(inputs.embeddings, self.proxies)
         terms, back = self.swept(scores, slope=slope, classes=len(self.proxies))
-        return differentiable(self.total(terms), given, self.proxies, back, self.definition(given))
+        return differentiable(self.total(terms), inputs, self.proxies, back, self.definition(inputs))
 
     def swept(
         self, scores: ClassScores, *, slope: bool, classes: int, present: int | None = None

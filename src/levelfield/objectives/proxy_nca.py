@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from levelfield.errors import BadSpecification
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import (
     ProxyInit,
     ProxyObjective,
@@ -89,11 +89,11 @@ class ProxyNCA(ProxyObjective):
                 "'label_smoothing' needs 'include_true': without the true class the targets do not sum to 1."
             )
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        distance = 2 - 2 * self.cosine(given.embeddings)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        distance = 2 - 2 * self.cosine(inputs.embeddings)
         if self.include_true:
             logits = -self.scale * distance
-            return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
-        terms = proxy_nca_terms(distance, given.labels, scale=self.scale)
-        weighted = terms if given.weights is None else terms * given.weights
+            return {"classification": mean_entropy(logits, inputs.labels, inputs.weights, self.smoothing_over_all)}
+        terms = proxy_nca_terms(distance, inputs.labels, scale=self.scale)
+        weighted = terms if inputs.weights is None else terms * inputs.weights
         return {"classification": weighted.sum() / max(1, len(terms))}

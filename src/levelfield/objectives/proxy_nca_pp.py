@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
 from levelfield.settings import Count, NotNegative, Positive
 
@@ -65,6 +65,6 @@ class ProxyNCAPlusPlus(ProxyObjective):
         super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
         self.temperature = temperature
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        logits = proxy_nca_pp_logits(self.cosine(given.embeddings), temperature=self.temperature)
-        return {"classification": mean_entropy(logits, given.labels, given.weights)}
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        logits = proxy_nca_pp_logits(self.cosine(inputs.embeddings), temperature=self.temperature)
+        return {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}

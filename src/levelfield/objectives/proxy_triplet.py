@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._contract import Facts, Given, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
 from levelfield.settings import Count, NotNegative, Positive
 
@@ -84,13 +84,13 @@ class ProxyTriplet(ProxyObjective):
     def separable(self) -> bool:
         return self.reduction != "active"
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, self.proxies, normalize=True)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = Geometry(inputs.embeddings, self.proxies, normalize=True)
         distance = 2 - 2 * geometry.similarity if self.squared else geometry.distance
-        hinges = proxy_triplet_hinges(distance, given.labels, scale=self.scale, margin=self.margin)
+        hinges = proxy_triplet_hinges(distance, inputs.labels, scale=self.scale, margin=self.margin)
         self.active = (hinges.detach() > 0).sum()
-        weighted = hinges if given.weights is None else hinges * given.weights[:, None]
-        return {"triplet": weighted.sum() / self._divisor(len(given.labels))}
+        weighted = hinges if inputs.weights is None else hinges * inputs.weights[:, None]
+        return {"triplet": weighted.sum() / self._divisor(len(inputs.labels))}
 
     def _divisor(self, samples: int) -> Tensor | int:
         """Divisor of the sum of all hinges, at least 1."""

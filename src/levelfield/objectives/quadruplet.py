@@ -19,7 +19,7 @@ from levelfield.labels import (
 )
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import mean, sum_over_blocks
 from levelfield.objectives._parts.triplets import Hinges, all_hinges, count_below
@@ -55,10 +55,10 @@ def draw_fourth(labels: Tensor, triplets: Tensor, generator: torch.Generator) ->
     size = sizes[ends].gather(1, which)
     size[:, 1] *= start[:, 0] != start[:, 1]  # a switched triplet has only one class
     free = len(labels) - size.sum(1)
-    place = torch.minimum((uniforms(len(triplets), labels, generator) * free).long(), free - 1)
+    position = torch.minimum((uniforms(len(triplets), labels, generator) * free).long(), free - 1)
     for at, width in zip(start.T, size.T, strict=True):
-        place += width * (place >= at)
-    return torch.where(free > 0, order[place.clamp(0, max(0, len(labels) - 1))], -1)
+        position += width * (position >= at)
+    return torch.where(free > 0, order[position.clamp(0, max(0, len(labels) - 1))], -1)
 
 
 @register(
@@ -106,20 +106,20 @@ class Quadruplet(Objective):
         self.margin1, self.margin2, self.squared = margin1, margin2, squared
         self.normalize = normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
-        quadruplets = self._quadruplets(geometry, given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
+        quadruplets = self._quadruplets(geometry, inputs)
         if quadruplets is None:
-            return self._of_everything(geometry, given)
+            return self._of_everything(geometry, inputs)
         first, second, exists = self._hinges(geometry, quadruplets)
         self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
-        weights = None if given.weights is None else given.weights[quadruplets[:, 0]]
+        weights = None if inputs.weights is None else inputs.weights[quadruplets[:, 0]]
         return {"triplet": mean(first, None, "mean", weights), "negatives": mean(second, exists, "mean", weights)}
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not self.takes_everything(given):
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or not self.takes_everything(inputs):
             return None
-        geometry, table = Geometry(given.embeddings.detach(), normalize=self.normalize), class_table(given.labels)
+        geometry, table = Geometry(inputs.embeddings.detach(), normalize=self.normalize), class_table(inputs.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         distance: Tensor = getattr(geometry, matrix)
         first = all_hinges(distance, table, margin=self.margin1)
@@ -128,16 +128,16 @@ class Quadruplet(Objective):
         triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
         value = self.total({"triplet": first.total / triplets, "negatives": second.total / quadruplets})
         slope = first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
-        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
+        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
 
-    def _quadruplets(self, geometry: Geometry, given: Given) -> Tensor | None:
-        tuples = given.tuples
+    def _quadruplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
+        tuples = inputs.tuples
         if isinstance(tuples, Tensor) and tuples.dim() == 2 and tuples.shape[1] == 4:
             return tuples
-        triplets = self.chosen_triplets(geometry, given)
+        triplets = self.chosen_triplets(geometry, inputs)
         if triplets is None:
             return None
-        return torch.column_stack((triplets, draw_fourth(given.labels, triplets, given.generator)))
+        return torch.column_stack((triplets, draw_fourth(inputs.labels, triplets, inputs.generator)))
 
     def _hinges(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both hinges, and the mask of tuples with a fourth sample."""
@@ -149,12 +149,12 @@ class Quadruplet(Objective):
         first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
         return first, second * exists, exists
 
-    def _of_everything(self, geometry: Geometry, given: Given) -> dict[str, Tensor]:
+    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """The second term uses all negative pairs, except those with a member of the anchor's class."""
-        _, negative = class_masks(given.labels)
+        _, negative = class_masks(inputs.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
-        weights = torch.ones_like(distance[:, 0]) if given.weights is None else given.weights
-        pairs, members = positive_pairs(given.labels), _with_members(class_table(given.labels))
+        weights = torch.ones_like(distance[:, 0]) if inputs.weights is None else inputs.weights
+        pairs, members = positive_pairs(inputs.labels), _with_members(class_table(inputs.labels))
         anchor, other = pairs.T
         first, one = _sum_of_hinges(distance, negative, torch.column_stack((pairs, anchor)), self.margin1, weights)
         inside, two = _sum_of_hinges(distance, negative, members, self.margin2, weights)
@@ -203,8 +203,8 @@ def _with_members(table: ClassTable) -> Tensor:
     """All (anchor, positive, member of their class), (m, 3)."""
     host = table.on_host
     members, exists = _members(host)
-    row, place, member = (host.valid[:, :, None] & exists[:, None, :]).nonzero().T
-    return to_device(torch.stack((row, host.others[row, place], members[row, member]), 1), table.others.device)
+    row, position, member = (host.valid[:, :, None] & exists[:, None, :]).nonzero().T
+    return to_device(torch.stack((row, host.others[row, position], members[row, member]), 1), table.others.device)
 
 
 def _sum_of_hinges(

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.sums import Reduction
 from levelfield.settings import NotNegative, number
 
@@ -85,16 +85,16 @@ class RankedList(Objective):
         self.lam = number("lam", lam, least=0, most=1) if combine == "convex" else lam
         self.weight_grad, self.normalize, self.reduction = weight_grad, normalize, reduction
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        distance = given.geometry(normalize=self.normalize).distance
-        positive, negative = given.class_masks()
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        distance = inputs.geometry(normalize=self.normalize).distance
+        positive, negative = inputs.class_masks()
         grad = self.weight_grad
         pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
         pull, push = pull * self._pull_weight, push * self.lam
         divisor = self._divisor(pull.detach(), push.detach())
-        if given.weights is not None:
-            pull, push = pull * given.weights, push * given.weights
+        if inputs.weights is not None:
+            pull, push = pull * inputs.weights, push * inputs.weights
         return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
 
     @property

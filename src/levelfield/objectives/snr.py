@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit, wants_slope
 from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._parts.triplets import all_hinges
@@ -114,34 +114,34 @@ class SNR(Objective):
         self.neg_margin, self.centered, self.lam = neg_margin, centered, lam
         self.reg_over, self.normalize, self.reduction = reg_over, normalize, reduction
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        geometry = given.geometry(normalize=self.normalize)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        geometry = inputs.geometry(normalize=self.normalize)
         columns = None if geometry.with_itself else geometry.columns
         signals = Signals(geometry.rows, columns, centered=self.centered)
-        tuples = self._tuples(geometry, given)
-        terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, given, tuples)
+        tuples = self._tuples(geometry, inputs)
+        terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, inputs, tuples)
         if self.lam:
-            means = geometry.rows.sum(1).abs() * self._shares(given, tuples, geometry.rows.dtype)
-            terms["zero_mean"] = (means if given.weights is None else means * given.weights).sum()
+            means = geometry.rows.sum(1).abs() * self._shares(inputs, tuples, geometry.rows.dtype)
+            terms["zero_mean"] = (means if inputs.weights is None else means * inputs.weights).sum()
         return terms
 
-    def quick(self, given: Given) -> Tensor | None:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
         """With U the slope of the squared distances, an anchor's energy changes the ratios of its row by - D /
         energy."""
-        if given.weights is not None or not self.takes_everything(given):
+        if inputs.weights is not None or not self.takes_everything(inputs):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         signals = Signals(geometry.rows, centered=self.centered)
-        shares = self._shares(given, None, geometry.rows.dtype)
+        shares = self._shares(inputs, None, geometry.rows.dtype)
         ratio = signals.matrix_in_place()
-        terms, slope = self._quick_everything(ratio, signals.usable, given.labels)
+        terms, slope = self._quick_everything(ratio, signals.usable, inputs.labels)
         slope.mul_(signals.inverse[:, None])
         energy_slope = ratio.mul_(slope).sum(1).neg_()
         sums = geometry.rows.sum(1)
         if self.lam:
             terms["zero_mean"] = (sums.abs() * shares).sum()
         value = self.total(terms)
-        if not wants_slope(given.embeddings):
+        if not wants_slope(inputs.embeddings):
             return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
@@ -151,26 +151,26 @@ class SNR(Objective):
             gradient *= upstream
             return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
 
-        return attached(value, [given.embeddings], slopes, self.definition(given))
+        return attached(value, [inputs.embeddings], slopes, self.definition(inputs))
 
-    def _tuples(self, geometry: Geometry, given: Given) -> Tuples | None:
-        return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, given)
+    def _tuples(self, geometry: Geometry, inputs: LossInputs) -> Tuples | None:
+        return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, inputs)
 
-    def _triplets(self, signals: Signals, given: Given, triplets: Tuples | None) -> dict[str, Tensor]:
+    def _triplets(self, signals: Signals, inputs: LossInputs, triplets: Tuples | None) -> dict[str, Tensor]:
         if triplets is None:
-            return {"triplet": self._all_triplets(signals, given)}
+            return {"triplet": self._all_triplets(signals, inputs)}
         assert isinstance(triplets, Tensor)
         anchor, positive, negative = triplets.T
         terms = triplet_terms(signals.of(anchor, positive), signals.of(anchor, negative), margin=self.margin)
         usable = signals.usable[anchor]
         self.active = ((terms.detach() > 0) & usable).sum()
-        weights = None if given.weights is None else given.weights[anchor]
+        weights = None if inputs.weights is None else inputs.weights[anchor]
         return {"triplet": mean(terms, usable, self.reduction, weights)}
 
-    def _all_triplets(self, signals: Signals, given: Given) -> Tensor:
-        positive, negative = given.class_masks()
+    def _all_triplets(self, signals: Signals, inputs: LossInputs) -> Tensor:
+        positive, negative = inputs.class_masks()
         positive = positive & signals.usable[:, None]
-        weights = given.weights
+        weights = inputs.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 
         def block_sum(ratio: Tensor, pairs: Tensor) -> Tensor:
@@ -184,32 +184,32 @@ class SNR(Objective):
         count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
         return total / count.clamp_min(1)
 
-    def _pairs(self, signals: Signals, given: Given, tuples: Tuples | None) -> dict[str, Tensor]:
+    def _pairs(self, signals: Signals, inputs: LossInputs, tuples: Tuples | None) -> dict[str, Tensor]:
         if tuples is None:
-            anchors = torch.arange(len(given.embeddings), device=given.labels.device)[:, None]
+            anchors = torch.arange(len(inputs.embeddings), device=inputs.labels.device)[:, None]
             ratio, usable = signals.matrix(), signals.usable[:, None]
-            sides = [(ratio, mask & usable, anchors) for mask in given.class_masks()]
+            sides = [(ratio, mask & usable, anchors) for mask in inputs.class_masks()]
         else:
             lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
             sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
         terms: dict[str, Tensor] = {}
-        self.active = torch.zeros((), dtype=torch.int64, device=given.labels.device)
+        self.active = torch.zeros((), dtype=torch.int64, device=inputs.labels.device)
         for name, (ratio, counted, anchor) in zip(("positive", "negative"), sides, strict=True):
             same = torch.full((), name == "positive", device=ratio.device)
             losses = contrastive_terms(ratio, same, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
             self.active += ((losses.detach() > 0) & counted).sum()
-            weights = None if given.weights is None else given.weights[anchor]
+            weights = None if inputs.weights is None else inputs.weights[anchor]
             terms[name] = mean(losses, counted, self.reduction, weights)
         return terms
 
-    def _shares(self, given: Given, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
+    def _shares(self, inputs: LossInputs, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
         """Weight of each row in the regulariser (n,), or one for all; the sum is `lam`."""
-        rows = len(given.embeddings)
+        rows = len(inputs.embeddings)
         if self.reg_over == "batch" or (tuples is None and self.form == "contrastive"):
             return self.lam / max(1, rows)
         if tuples is None:
-            positives = class_table(given.labels, rows).counts
-            often = positives * (len(given.labels) - 1 - positives)
+            positives = class_table(inputs.labels, rows).counts
+            often = positives * (len(inputs.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
             often = anchors.new_zeros(rows).index_add_(0, anchors, torch.ones_like(anchors))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
 from levelfield.objectives._parts.closed import LOG2_E
 from levelfield.objectives._parts.proxies import ProxyInit, mean_entropy, start_proxies
@@ -117,23 +117,23 @@ class SoftTriple(Objective):
     def class_vectors(self) -> nn.Parameter:
         return self.centers
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         shape = (self.num_classes, self.centers_per_class, -1)
-        cosine = Geometry(given.embeddings, self.centers, normalize=True).similarity
+        cosine = Geometry(inputs.embeddings, self.centers, normalize=True).similarity
         similarity = soft_similarity(cosine.view(len(cosine), *shape[:2]), gamma=self.gamma)
-        logits = cosface_logits(similarity, given.labels, scale=self.la, margin=self.delta)
-        terms = {"classification": mean_entropy(logits, given.labels, given.weights)}
+        logits = cosface_logits(similarity, inputs.labels, scale=self.la, margin=self.delta)
+        terms = {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}
         if self.tau and self.centers_per_class > 1:
             # The loss is a mean over samples including the regulariser: without samples it is 0.
-            counts = len(given.labels) if given.weights is None else given.weights.sum()
+            counts = len(inputs.labels) if inputs.weights is None else inputs.weights.sum()
             spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
-            terms["regularizer"] = self.tau * counts / max(1, len(given.labels)) * spread
+            terms["regularizer"] = self.tau * counts / max(1, len(inputs.labels)) * spread
         return terms
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or not len(given.labels) or given.embeddings.dtype != self.centers.dtype:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or not len(inputs.labels) or inputs.embeddings.dtype != self.centers.dtype:
             return None
-        scores = ClassScores(given.embeddings, self.centers, given.labels, per_class=self.centers_per_class)
+        scores = ClassScores(inputs.embeddings, self.centers, inputs.labels, per_class=self.centers_per_class)
         spread = _Spread(scores, self.reg_eps) if self.tau and self.centers_per_class > 1 else None
         scores.filled(None if spread is None else spread.measure)
         powers, scratch = scores.buffer(), scores.buffer()
@@ -166,7 +166,7 @@ class SoftTriple(Objective):
                     spread.pull_(moved, chunk, among * gradient)
             return gradients
 
-        return differentiable(value, given, self.centers, back, self.definition(given))
+        return differentiable(value, inputs, self.centers, back, self.definition(inputs))
 
     def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From cosines sorted by class (c K, b): the classes' similarities S (c, b), and numerators (c, K, b) and

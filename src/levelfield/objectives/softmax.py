@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.proxies import (
     ProxyInit,
     Smoothing,
@@ -100,9 +100,9 @@ class Softmax(Objective):
         if self.bias is not None:
             self.bias.copy_(bias)
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        logits = self.logits(given.embeddings)
-        return {"classification": mean_entropy(logits, given.labels, given.weights, self.smoothing_over_all)}
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        logits = self.logits(inputs.embeddings)
+        return {"classification": mean_entropy(logits, inputs.labels, inputs.weights, self.smoothing_over_all)}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         product = Geometry(embeddings, self.weight, normalize=False).similarity

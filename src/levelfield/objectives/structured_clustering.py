@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.medoids import TIE, Inference, Normalisation, most_violating
 from levelfield.settings import Natural, NotNegative
 
@@ -38,8 +38,8 @@ def choose_medoids(
 ) -> Choice:
     """The most violating clustering and the medoids of the classes; ties go to the first. distance: (b, b).
 
-    >>> places = torch.tensor([0.0, 1.0, 10.0, 11.0])
-    >>> choose_medoids((places[:, None] - places).abs(), torch.tensor([7, 9, 7, 9]))
+    >>> positions = torch.tensor([0.0, 1.0, 10.0, 11.0])
+    >>> choose_medoids((positions[:, None] - positions).abs(), torch.tensor([7, 9, 7, 9]))
     Choice(medoids=tensor([0, 2]), violating=tensor([0, 0, 2, 2]), true=tensor([0, 1, 0, 1]), delta=1.0)
     """
     if not len(labels):
@@ -115,20 +115,20 @@ class StructuredClustering(Objective):
         self.gamma, self.inference, self.pam_iterations = gamma, inference, pam_iterations
         self.nmi, self.normalize = nmi, normalize
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        choice = self._choice(given)
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        choice = self._choice(inputs)
         samples = torch.arange(len(choice.true), device=choice.true.device)
-        geometry = Geometry(given.embeddings, normalize=self.normalize)
+        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
         to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
         gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
         self.active = (gap.detach() > 0).long()
         return {"clustering": gap.relu()}
 
-    def _choice(self, given: Given) -> Choice:
-        rows = given.embeddings.detach().cpu().double()
+    def _choice(self, inputs: LossInputs) -> Choice:
+        rows = inputs.embeddings.detach().cpu().double()
         choice = choose_medoids(
             Geometry(rows, normalize=self.normalize).distance,
-            given.labels,
+            inputs.labels,
             gamma=self.gamma,
             inference=self.inference,
             pam_iterations=self.pam_iterations,

@@ -11,7 +11,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table, positive_pairs
 from levelfield.miners import Miner, MinerChoice
 from levelfield.miners.semihard import Semihard
-from levelfield.objectives._contract import Facts, Given, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
 from levelfield.objectives._parts.triplets import all_hinges
@@ -73,15 +73,15 @@ class Triplet(Objective):
         self.margin, self.squared, self.smooth, self.swap = margin, squared, smooth, swap
         self.normalize, self.reduction = normalize, reduction
 
-    def parts(self, given: Given) -> dict[str, Tensor]:
-        if self.swap and given.columns is not None:
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        if self.swap and inputs.columns is not None:
             raise BadInput(
                 "Objective 'triplet' with swap compares positives with negatives and does not support a memory."
             )
-        geometry = given.geometry(normalize=self.normalize)
-        triplets = self.chosen_triplets(geometry, given)
+        geometry = inputs.geometry(normalize=self.normalize)
+        triplets = self.chosen_triplets(geometry, inputs)
         if triplets is None:
-            return {"triplet": self._of_everything(geometry, given)}
+            return {"triplet": self._of_everything(geometry, inputs)}
         anchor, positive, negative = triplets.T
         to_positive = geometry.distance_of(anchor, positive, squared=self.squared)
         to_negative = geometry.distance_of(anchor, negative, squared=self.squared)
@@ -89,21 +89,23 @@ class Triplet(Objective):
             to_negative = torch.minimum(to_negative, geometry.distance_of(positive, negative, squared=self.squared))
         terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
         self.active = (terms.detach() > 0).sum()
-        return {"triplet": mean(terms, None, self.reduction, None if given.weights is None else given.weights[anchor])}
+        return {
+            "triplet": mean(terms, None, self.reduction, None if inputs.weights is None else inputs.weights[anchor])
+        }
 
-    def quick(self, given: Given) -> Tensor | None:
-        if given.weights is not None or self.smooth or self.swap:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if inputs.weights is not None or self.smooth or self.swap:
             return None
-        band = given.tuples is None and self._is_band(self.miner)
-        if not band and not self.takes_everything(given):
+        band = inputs.tuples is None and self._is_band(self.miner)
+        if not band and not self.takes_everything(inputs):
             return None
-        geometry = Geometry(given.embeddings.detach(), normalize=self.normalize)
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
-        hinges = all_hinges(getattr(geometry, matrix), class_table(given.labels), margin=self.margin, band=band)
+        hinges = all_hinges(getattr(geometry, matrix), class_table(inputs.labels), margin=self.margin, band=band)
         self.active = hinges.active
         divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
         value, slope = hinges.total / divisor, hinges.slope.div_(divisor)
-        return closed(given.embeddings, geometry, value, slope, matrix, self.definition(given))
+        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
 
     def _is_band(self, miner: Miner | None) -> bool:
         """Whether the miner selects all negatives beyond the positive by at most this margin, which need not be
@@ -111,10 +113,10 @@ class Triplet(Objective):
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
 
-    def _of_everything(self, geometry: Geometry, given: Given) -> Tensor:
+    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> Tensor:
         """All triplets, in blocks of positive pairs against all negatives."""
-        positive, negative = given.class_masks()
-        weights = given.weights
+        positive, negative = inputs.class_masks()
+        weights = inputs.weights
         self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 
         def block_sum(distance: Tensor, pairs: Tensor) -> Tensor:
@@ -129,6 +131,6 @@ class Triplet(Objective):
             return (terms if weights is None else terms * weights[anchor][:, None]).sum()
 
         matrix = geometry.squared_distance if self.squared else geometry.distance
-        total = sum_over_blocks(block_sum, matrix, positive_pairs(given.labels, len(given.embeddings)))
+        total = sum_over_blocks(block_sum, matrix, positive_pairs(inputs.labels, len(inputs.embeddings)))
         count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
         return total / count.clamp_min(1)

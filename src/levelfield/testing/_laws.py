@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from levelfield.objectives import Objective
-from levelfield.objectives._given import Given
+from levelfield.objectives._inputs import LossInputs
 from levelfield.randomness import stream
 from levelfield.testing._divided_law import a_divided_batch_has_the_gradients_of_the_whole
 from levelfield.testing._measuring import (
@@ -310,7 +310,7 @@ LAWS: list[Law] = [
 def _has_closed_form(objective: Objective) -> bool:
     """Whether the objective uses its closed form with these settings and this number of classes."""
     rows, labels = ordinary()
-    return objective.quick(Given(rows, labels, None, None, None, stream(0, "law"))) is not None
+    return objective.quick(LossInputs(rows, labels, None, None, None, stream(0, "law"))) is not None
 
 
 def _has_terms(objective: Objective) -> bool:

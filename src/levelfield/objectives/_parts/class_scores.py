@@ -16,7 +16,7 @@ from torch import Tensor
 
 from levelfield.geometry import lengths_of
 from levelfield.labels import on_device, on_host, to_device
-from levelfield.objectives._contract import Given
+from levelfield.objectives._contract import LossInputs
 from levelfield.objectives._parts.closed import LOG2_E, attached, through_unit, wants_slope
 
 AT_ONCE = 1024  # class vectors in a chunk
@@ -199,15 +199,15 @@ def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Poo
 
 
 def differentiable(
-    value: Tensor, given: Given, vectors: Tensor, back: Callable[[Tensor], Gradients], plain: Callable[[], Tensor]
+    value: Tensor, inputs: LossInputs, vectors: Tensor, back: Callable[[Tensor], Gradients], plain: Callable[[], Tensor]
 ) -> Tensor:
     """Attach to `value` the gradients that `back(upstream gradient)` computes."""
-    inputs = [given.embeddings, vectors]
-    if not wants_slope(*inputs):
+    tensors = [inputs.embeddings, vectors]
+    if not wants_slope(*tensors):
         return value
 
     def slopes(gradient: Tensor) -> list[Tensor | None]:
         gradients = back(gradient)
-        return [gradients.rows if inputs[0].requires_grad else None, gradients.vectors]
+        return [gradients.rows if tensors[0].requires_grad else None, gradients.vectors]
 
-    return attached(value, inputs, slopes, plain)
+    return attached(value, tensors, slopes, plain)

@@ -42,8 +42,8 @@ def most_violating(
 
     distance: (b, b) with zeros on the diagonal. classes: (b,) integers 0..K-1, all of them present. Memory: O(b * b).
 
-    >>> places = np.array([0.0, 1.0, 10.0, 11.0])
-    >>> most_violating(abs(places[:, None] - places), np.array([0, 1, 0, 1]), inference="greedy")
+    >>> positions = np.array([0.0, 1.0, 10.0, 11.0])
+    >>> most_violating(abs(positions[:, None] - positions), np.array([0, 1, 0, 1]), inference="greedy")
     Clustering(medoids=array([1, 2]), owner=array([0, 0, 1, 1]), delta=1.0)
     """
     batch = _Batch(distance, classes, gamma, nmi)
@@ -75,8 +75,8 @@ class _Batch:
         if without is not None:
             among[without] = np.inf
         owner = among.argmin(0)
-        places = [place for place in range(len(medoids)) if place != without]
-        owner[[medoids[place] for place in places]] = places
+        positions = [position for position in range(len(medoids)) if position != without]
+        owner[[medoids[position] for position in positions]] = positions
         return among[owner, np.arange(self.samples)], owner
 
     def delta_of(self, owner: np.ndarray) -> float:
@@ -84,15 +84,15 @@ class _Batch:
         return float(self._delta(joint, self._sum_of_logs(owner)))
 
     def with_one_more(
-        self, candidates: np.ndarray, place: int, medoids: list[int], without: int | None = None
+        self, candidates: np.ndarray, position: int, medoids: list[int], without: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """F and Delta for each candidate inserted at `place` of the list, with `without` removed.
+        """F and Delta for each candidate inserted at `position` of the list, with `without` removed.
 
         Only the samples that move to the candidate change a count; with many medoids these are few.
         """
         near, owner = self.nearest(medoids, without)
         to = self.distance[candidates]
-        moves = (to < near) | ((to == near) & (place < owner))
+        moves = (to < near) | ((to == near) & (position < owner))
         moves[:, [medoid for k, medoid in enumerate(medoids) if k != without]] = False
         moves[np.arange(len(candidates)), candidates] = True
         mover, sample = moves.nonzero()
@@ -135,8 +135,8 @@ def _first_best(scores: np.ndarray) -> int:
 
 def _greedy(batch: _Batch) -> list[int]:
     medoids: list[int] = []
-    for place in range(batch.count):
-        facility, delta = batch.with_one_more(np.arange(batch.samples), place, medoids)
+    for position in range(batch.count):
+        facility, delta = batch.with_one_more(np.arange(batch.samples), position, medoids)
         scores = facility + batch.gamma * delta
         scores[medoids] = -np.inf
         medoids.append(_first_best(scores))
@@ -148,12 +148,12 @@ def _improved(batch: _Batch, medoids: list[int], sweeps: int) -> list[int]:
     medoids = list(medoids)
     for _ in range(sweeps):
         before, (_, fixed) = list(medoids), batch.nearest(medoids)
-        for place in range(batch.count):
-            (members,) = (fixed == place).nonzero()
+        for position in range(batch.count):
+            (members,) = (fixed == position).nonzero()
             if len(members) > 1:
-                _, delta = batch.with_one_more(members, place, medoids, without=place)
+                _, delta = batch.with_one_more(members, position, medoids, without=position)
                 within = batch.distance[np.ix_(members, members)].sum(1)
-                medoids[place] = int(members[_first_best(batch.gamma * delta - within)])
+                medoids[position] = int(members[_first_best(batch.gamma * delta - within)])
         if medoids == before:  # converged
             break
     return medoids

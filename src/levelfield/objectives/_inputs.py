@@ -14,7 +14,7 @@ from levelfield.miners import Tuples
 from levelfield.miners._contract import check_batch, kind_of
 
 
-class Given(NamedTuple):
+class LossInputs(NamedTuple):
     """Validated inputs of one call: rows (b, d) in float32 or float64, labels (b,) int64.
 
     columns: rows (m, d) to compare the batch with; the first b are the batch again, without gradient. The labels (m,)
@@ -40,10 +40,16 @@ class Given(NamedTuple):
 
 
 def checked(
-    given: Given, objective: str, *, dim: int | None, num_classes: int | None, takes_tuples: bool, takes_weights: bool
-) -> Given:
-    """Validate and convert `given` for the named objective. `dim`, `num_classes`: those of the objective, None: any."""
-    rows, labels, tuples, weights, roles, generator, _ = given
+    inputs: LossInputs,
+    objective: str,
+    *,
+    dim: int | None,
+    num_classes: int | None,
+    takes_tuples: bool,
+    takes_weights: bool,
+) -> LossInputs:
+    """Validate and convert the inputs of the named objective. `dim`, `num_classes`: those it expects, None: any."""
+    rows, labels, tuples, weights, roles, generator, _ = inputs
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
         raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; expected a torch.Generator.")
@@ -63,7 +69,7 @@ def checked(
                 "a tensor with one weight per embedding."
             )
         weights = weights.to(rows.dtype)
-    return Given(rows, labels, tuples, weights, roles, generator)
+    return LossInputs(rows, labels, tuples, weights, roles, generator)
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:

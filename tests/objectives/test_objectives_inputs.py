@@ -27,7 +27,7 @@ def seeded() -> torch.Generator:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ({"embeddings": ROWS.numpy()}, "type ndarray as embeddings"),
         ({"labels": LABELS.tolist()}, "a list of 12 as labels; use tensors"),
@@ -47,9 +47,9 @@ def seeded() -> torch.Generator:
         ({"generator": 3}, "type int as generator"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_a_sentence(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
-        create("contrastive")(**{"embeddings": ROWS, "labels": LABELS, **given})
+def test_what_cannot_be_used_is_refused_in_a_sentence(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        create("contrastive")(**{"embeddings": ROWS, "labels": LABELS, **arguments})
 
 
 @pytest.mark.parametrize("name", objectives.names())
