@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 
@@ -22,6 +23,11 @@ EXCEPT = re.compile(
     r"CHANGELOG\.md|tests/golden/|tests/parity/|tests/docs/test_words\.py"
     r"|test_cli_library\.py|tests/library/|test_renamed|test_archives\.py|\.log\.json$|docs/logs/|benchmarks/results/"
 )
+
+
+# they do not say what a variable, a parameter or a function is
+NO_NAMES = {"found", "told", "said", "made", "given", "place", "places"}
+KEYS = {("src/levelfield/studies/runs/spec.py", "place")}  # of run.yaml
 
 
 def texts() -> list[tuple[str, str]]:
@@ -49,3 +55,31 @@ def test_no_synonym_is_used(word: str) -> None:
 
 def test_the_search_sees_the_files() -> None:
     assert len(texts()) > 500
+
+
+def names_in(code: str) -> set[str]:
+    """The names that a module assigns or defines.
+
+    >>> sorted(names_in("def f(a):\n    b: int = a\n    for c in (): pass"))
+    ['a', 'b', 'c', 'f']
+    """
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return names
+
+
+def test_names_say_what_they_hold() -> None:
+    used = [
+        f"{name}: {word}"
+        for name, text in texts()
+        if name.startswith("src/") and name.endswith(".py")
+        for word in sorted(names_in(text) & NO_NAMES)
+        if (name, word) not in KEYS
+    ]
+    assert not used, "call a thing what it is: " + "; ".join(used[:10])
