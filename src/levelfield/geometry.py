@@ -155,11 +155,11 @@ class Geometry:
             difference = self.rows.index_select(0, first) - self.columns.index_select(0, second)
             squares = difference.square().sum(1)
             return squares if squared else _root(squares, squares.detach() == 0)
-        places = first * m + second
+        positions = first * m + second
         if self._is_plain and "distance" not in self.__dict__:  # take the root of a few entries instead of all
-            squares = self.squared_distance.reshape(-1).index_select(0, places)
+            squares = self.squared_distance.reshape(-1).index_select(0, positions)
             return squares if squared else squares.sqrt_()
-        return (self.squared_distance if squared else self.distance).reshape(-1).index_select(0, places)
+        return (self.squared_distance if squared else self.distance).reshape(-1).index_select(0, positions)
 
     def detached(self) -> Geometry:
         """The same geometry without gradients, for miners; shares matrices that are already computed."""

@@ -66,12 +66,12 @@ class Shards:
 
     def _changed_state(self, optimiser: Optimizer, content: dict[str, Any], change: Change) -> dict[str, Any]:
         """The moments of the shards changed: the tensors with as many axes as the parameter."""
-        places = {id(p): k for k, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
+        positions = {id(p): k for k, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
         state = dict(content["state"])
         for name, parameter in self._parameters.items():
-            kept = state.get(place) if (place := places.get(id(parameter))) is not None else None
+            kept = state.get(position) if (position := positions.get(id(parameter))) is not None else None
             if kept is not None:
-                state[place] = {
+                state[position] = {
                     key: change(value, self._rows[name])
                     if isinstance(value, Tensor) and value.dim() == parameter.dim()
                     else value

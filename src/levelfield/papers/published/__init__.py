@@ -73,5 +73,5 @@ def batches() -> tuple[Batches, ...]:
 
 def _entries(name: str) -> list[dict[str, Any]]:
     content = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
-    found: list[dict[str, Any]] = content["entries"]
-    return found
+    entries: list[dict[str, Any]] = content["entries"]
+    return entries

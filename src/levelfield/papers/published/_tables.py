@@ -111,8 +111,8 @@ def papers() -> dict[str, str]:
 @cache
 def names() -> dict[str, Any]:
     """Our names of the papers' methods, datasets, backbones and metrics, and the published numbers that are wrong."""
-    found: dict[str, Any] = json.loads(_read("names.json"))
-    return found
+    names_by_kind: dict[str, Any] = json.loads(_read("names.json"))
+    return names_by_kind
 
 
 def architecture(backbone: str) -> str:
