@@ -95,7 +95,7 @@ PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
         "check": (check.check, "my_losses.py:MyLoss"),
         "datasets": (datasets.group, ""),
         "cache": (cache.cache, "--clear"),
-        "cluster": (cluster.group, "check 10.0.0.1:6379 --study demo"),
+        "cluster": (cluster.group, "check HOST:6379 --study demo"),
     },
 }
 for _panel, _commands in PANELS.items():
