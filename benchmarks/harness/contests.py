@@ -52,8 +52,6 @@ class ProxyContest:
 SEMIHARD = ("TripletMarginMiner", {"margin": 0.2, "type_of_triplets": "semihard"})
 EACH_POSITIVE = {"distance_weighted": {"per_anchor": "positives"}}
 
-BY_DEFINITION: dict[Layout, Bound | None] = dict.fromkeys(at.PAIRS)  # measured without a target
-
 CONTESTS = [
     Contest(
         "triplet, all",
@@ -86,7 +84,7 @@ CONTESTS = [
         at.PML_DISTANCE_WEIGHTED,
     ),
     Contest("margin, distance_weighted", "margin", {}, at.DISTANCE_WEIGHTED),
-    Contest("margin, all", "margin", {"miner": "all"}, BY_DEFINITION),
+    Contest("margin, all", "margin", {"miner": "all"}),
     Contest(
         "multi_similarity",
         "multi_similarity",
@@ -101,7 +99,7 @@ CONTESTS = [
         faster=at.PML_OTHERS,
     ),
     Contest("contrastive, distance_weighted", "contrastive", {}, at.DISTANCE_WEIGHTED),
-    Contest("nt_xent", "nt_xent", {}, BY_DEFINITION, {"name": "NTXentLoss"}, {at.SMALL: None}),
+    Contest("nt_xent", "nt_xent", pml={"name": "NTXentLoss"}, faster=at.PML_ALL_PAIRS_OF_TRIPLES),
     Contest("n_pair, all", "n_pair", {"form": "all"}),
     Contest("n_pair, sampled", "n_pair", {"form": "sampled"}),
     Contest("n_pair, pairs", "n_pair", {"form": "pairs", "nu": 0.0}, pml={"name": "NPairsLoss"}, faster=at.PML_OTHERS),
@@ -118,37 +116,28 @@ CONTESTS = [
         "angular, all",
         "angular",
         {"form": "all", "npair_weight": 0.0},
-        dict.fromkeys(at.few(at.PAIRS)),
+        at.ANGULAR,
         {"name": "AngularLoss", "alpha": 45},
         at.PML_ANGULAR,
     ),
     Contest("angular + n_pair, sampled", "angular", {}, {}),
-    Contest("angular + n_pair, all", "angular", {"form": "all"}, dict.fromkeys(at.few(at.PAIRS))),
+    Contest("angular + n_pair, all", "angular", {"form": "all"}, at.ANGULAR_N_PAIR),
     Contest(
         "histogram, 65",
         "histogram",
         {},
-        BY_DEFINITION,
+        at.HISTOGRAM,
         {"name": "HistogramLoss", "n_bins": 64},
-        dict.fromkeys(at.PML_HISTOGRAM_SNR),
+        at.PML_HISTOGRAM_SNR,
     ),
-    Contest("histogram, 11", "histogram", {"bins": 11}, BY_DEFINITION),
+    Contest("histogram, 11", "histogram", {"bins": 11}, at.HISTOGRAM),
     Contest(
         "ranked_list",
         "ranked_list",
-        {},
-        BY_DEFINITION,
-        {"name": "RankedListLoss", "margin": 0.4, "Tn": 10, "alpha": 1.2},
-        dict.fromkeys(at.PML_OTHERS),
+        pml={"name": "RankedListLoss", "margin": 0.4, "Tn": 10, "alpha": 1.2},
+        faster=at.PML_OTHERS,
     ),
-    Contest(
-        "fast_ap",
-        "fast_ap",
-        {},
-        BY_DEFINITION,
-        {"name": "FastAPLoss", "num_bins": 10},
-        dict.fromkeys(at.PML_FAST_AP),
-    ),
+    Contest("fast_ap", "fast_ap", {}, at.FAST_AP, {"name": "FastAPLoss", "num_bins": 10}, at.PML_FAST_AP),
     Contest(
         "snr, all",
         "snr",
@@ -198,27 +187,14 @@ PROXY_CONTESTS = [
     ProxyContest(
         "normalized_softmax",
         "normalized_softmax",
-        products=UNASKED,
         pml={"name": "NormalizedSoftmaxLoss"},
-        faster=dict.fromkeys((*at.FEW, *at.PROXIES)),
+        faster=at.pml_proxies(1.8, 2.2),
     ),
-    ProxyContest("cosface", "cosface", products=UNASKED, pml={"name": "CosFaceLoss"}, faster=COMMON),
-    ProxyContest(
-        "arcface",
-        "arcface",
-        products=UNASKED,
-        pml={"name": "ArcFaceLoss"},
-        faster=dict.fromkeys((*at.FEW, *at.PROXIES)),
-    ),
-    ProxyContest(
-        "proxy_nca",
-        "proxy_nca",
-        products=UNASKED,
-        pml={"name": "ProxyNCALoss", "softmax_scale": 9},
-        faster=COMMON,
-    ),
-    ProxyContest("proxy_nca_pp", "proxy_nca_pp", products=UNASKED),
-    ProxyContest("proxy_triplet", "proxy_triplet", products=UNASKED),
+    ProxyContest("cosface", "cosface", pml={"name": "CosFaceLoss"}, faster=COMMON),
+    ProxyContest("arcface", "arcface", pml={"name": "ArcFaceLoss"}, faster=at.pml_proxies(1.6, 2)),
+    ProxyContest("proxy_nca", "proxy_nca", pml={"name": "ProxyNCALoss", "softmax_scale": 9}, faster=COMMON),
+    ProxyContest("proxy_nca_pp", "proxy_nca_pp"),
+    ProxyContest("proxy_triplet", "proxy_triplet"),
     ProxyContest(
         "proxy_anchor",
         "proxy_anchor",
