@@ -103,9 +103,6 @@ def test_a_miner_alone_chooses_the_tuples_of_the_cpu_and_waits_within_its_budget
     for mine, theirs in pairs:
         assert isinstance(mine, OnDevice)
         assert torch.equal(mine.cpu(), theirs)
-    if hasattr(miner, "probabilities"):
-        laws = miner.probabilities(ROWS.to("cuda"), LABELS.to("cuda"))
-        assert all(isinstance(law, OnDevice) for law in laws.values())
 
 
 @pytest.mark.parametrize(("name", "settings"), [form for form in FORMS if "num_classes" not in form[1]], ids=str)
@@ -118,11 +115,11 @@ def test_an_objective_needs_no_float64_on_the_device(name: str, settings: dict) 
         WITHOUT_FLOAT64.remove("cuda")
 
 
-def test_labels_that_change_in_place_lose_their_copy_on_the_host() -> None:
-    labels = on_device(LABELS.clone(), "cuda")
-    labels[:12] = labels[12:]
-    found = miners.create("batch_hard")(ROWS.to("cuda"), labels).cpu()
-    assert torch.equal(found, miners.create("batch_hard")(ROWS, labels.cpu()))
+def test_labels_may_change_in_place_between_two_calls() -> None:
+    labels, miner = LABELS.to("cuda"), miners.create("batch_hard")
+    miner(ROWS.to("cuda"), labels)
+    labels[:12] = labels[:12].flip(0)
+    assert torch.equal(miner(ROWS.to("cuda"), labels).cpu(), miner(ROWS, labels.cpu()))
 
 
 @pytest.mark.parametrize("name", [n for n in objectives.names() if "num_classes" in objectives.describe(n).needs])
@@ -130,11 +127,9 @@ def test_labels_that_change_in_place_lose_their_copy_on_the_host() -> None:
 def test_a_label_out_of_range_is_refused_on_a_device(name: str, label: int) -> None:
     labels = LABELS.clone()
     labels[3] = label
-    with pytest.raises(BadInput, match=f"6 classes but got the label {label}: labels must be 0 to 5"):
-        created(name, {}).to("cuda")(ROWS.to("cuda"), on_device(labels, "cuda"))
-    with pytest.raises(RuntimeError, match="6 classes: labels must be 0 to 5"), waits() as waited:  # on the device
-        created(name, {}).to("cuda")(ROWS.to("cuda"), labels.to("cuda"))
-    assert all("device" in wait for wait in waited)
+    for there in (on_device(labels, "cuda"), labels.to("cuda")):
+        with pytest.raises(BadInput, match=f"6 classes but got the label {label}: labels must be 0 to 5"):
+            created(name, {}).to("cuda")(ROWS.to("cuda"), there)
 
 
 @pytest.mark.parametrize("called", [miners.create("random"), objectives.create("contrastive")])

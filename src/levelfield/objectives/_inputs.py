@@ -9,7 +9,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, working
-from levelfield.labels import class_masks, host_copy
+from levelfield.labels import class_masks, labels_of_call, on_host
 from levelfield.miners import Tuples
 from levelfield.miners._contract import check_batch, kind_of
 
@@ -53,7 +53,7 @@ def checked(
     _check_batch(rows, labels, objective, dim)
     if not isinstance(generator, torch.Generator):
         raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; expected a torch.Generator.")
-    rows, labels = working(rows), labels.long().contiguous()
+    rows, labels = working(rows), labels_of_call(labels)
     if num_classes is not None:
         check_classes(labels, num_classes, objective)
     if tuples is not None:
@@ -73,19 +73,14 @@ def checked(
 
 
 def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
-    """Refuse labels out of range: on the host, or by an assertion on the device, which does not wait."""
-    if not labels.numel():
-        return
-    expected = f"labels must be 0 to {num_classes - 1}."
-    host = host_copy(labels)
-    if host is None and labels.device.type == "cuda":
-        inside = ((labels >= 0) & (labels < num_classes)).all()
-        torch._assert_async(inside, f"Objective '{objective}' has {num_classes} classes: {expected}")
-        return
-    low, high = (int(bound) for bound in torch.aminmax(labels if host is None else host))
-    if low < 0 or high >= num_classes:
-        wrong = low if low < 0 else high
-        raise BadInput(f"Objective '{objective}' has {num_classes} classes but got the label {wrong}: {expected}")
+    """Refuse labels out of range. Waits for the device unless the labels have a copy on the host (`on_device`)."""
+    if labels.numel():
+        low, high = (int(bound) for bound in torch.aminmax(on_host(labels)))
+        if low < 0 or high >= num_classes:
+            raise BadInput(
+                f"Objective '{objective}' has {num_classes} classes but got the label {low if low < 0 else high}: "
+                f"labels must be 0 to {num_classes - 1}."
+            )
 
 
 def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: int = 0) -> None:

@@ -60,6 +60,7 @@ class CrossBatchMemory(Objective):
         self.register_buffer("rows", torch.zeros(size, dim))
         self.register_buffer("labels", torch.full((size,), -1))
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
+        self.register_load_state_dict_post_hook(_forget_copies)
 
     def loss_of(self, inputs: LossInputs) -> Tensor:
         """The loss; in training mode the batch is stored."""
@@ -85,9 +86,8 @@ class CrossBatchMemory(Objective):
 
     def reset(self) -> None:
         """Empty the memory."""
-        self.rows.zero_()
-        self.labels.fill_(-1)
-        self.counts.zero_()
+        self.rows = torch.zeros_like(self.rows)
+        self.labels, self.counts = torch.full_like(self.labels, -1), torch.zeros_like(self.counts)
 
     @property
     def learned_buffers(self) -> int:
@@ -127,3 +127,8 @@ class CrossBatchMemory(Objective):
                 host[:held] = on_host(inputs.labels)
                 remember(self.labels, host)
         self.counts = on_device(torch.tensor([calls + 1, held]), self.counts.device)
+
+
+def _forget_copies(memory: CrossBatchMemory, keys: object) -> None:
+    """Loading writes into the buffers: their copies on the host are out of date."""
+    memory.labels, memory.counts = memory.labels.clone(), memory.counts.clone()
