@@ -6,12 +6,13 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from levelfield import miners
+from levelfield import miners, objectives
 from levelfield.geometry import Geometry
-from levelfield.labels import class_table
-from levelfield.miners.semihard import _closest, _closest_of_few
 from levelfield.randomness import stream
+from levelfield.testing import check_objective
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
 
@@ -20,8 +21,9 @@ def line(*points: float) -> Geometry:
     return Geometry(torch.tensor(points, dtype=torch.float64)[:, None], normalize=False)
 
 
-def mined(name: str, geometry: Geometry, labels: list[int], **settings: object) -> list[list[int]]:
-    found = miners.create(name, **settings)(geometry, torch.tensor(labels), generator=torch.Generator())
+def mined(name: str, geometry: Geometry, labels: list[int], **how: object) -> list[list[int]]:
+    classes = torch.tensor(labels, dtype=torch.int64)
+    found = miners.create(name, **how)(geometry, classes, generator=torch.Generator())
     assert isinstance(found, torch.Tensor)
     return found.tolist()
 
@@ -36,75 +38,64 @@ def pairs(labels: list[int]) -> list[tuple[int, int]]:
     return [(a, p) for a in n for p in n if a != p and labels[a] == labels[p]]
 
 
+def negatives_of(a: int, labels: list[int]) -> list[int]:
+    return [n for n in range(len(labels)) if labels[n] != labels[a]]
+
+
 def test_all_is_the_triple_loop(cloud: Geometry) -> None:
-    expected = [[a, p, n] for a, p in pairs(LABELS) for n in range(10) if LABELS[n] != LABELS[a]]
-    assert mined("all", cloud, LABELS) == expected
+    assert mined("all", cloud, LABELS) == [[a, p, n] for a, p in pairs(LABELS) for n in negatives_of(a, LABELS)]
 
 
-def test_semihard_closest_is_the_slow_loop(cloud: Geometry) -> None:
-    d, expected = cloud.distance.tolist(), []
-    for a, p in pairs(LABELS):
-        negatives = [n for n in range(10) if LABELS[n] != LABELS[a]]
+ANY_BATCH = given(labels=st.lists(st.integers(0, 4), max_size=14), seed=st.integers(0, 99), grid=st.booleans())
+
+
+def points(labels: list[int], seed: int, grid: bool) -> Geometry:
+    """Rows in the plane; on a grid many distances are equal."""
+    rows = torch.randn(len(labels), 2, generator=stream(seed, "rows"), dtype=torch.float64)
+    return Geometry(rows.round() if grid else rows, normalize=False)
+
+
+@settings(max_examples=60, deadline=None)
+@ANY_BATCH
+def test_semihard_closest_is_the_slow_loop_and_the_lowest_index_of_equals(
+    labels: list[int], seed: int, grid: bool
+) -> None:
+    geometry, expected = points(labels, seed, grid), []
+    d = geometry.distance.tolist()
+    for a, p in pairs(labels):
+        negatives = negatives_of(a, labels)
         beyond = [n for n in negatives if d[a][n] > d[a][p]]
-        chosen = min(beyond, key=lambda n: d[a][n]) if beyond else max(negatives, key=lambda n: d[a][n])
-        expected.append([a, p, chosen])
-    assert mined("semihard", cloud, LABELS, mode="closest") == expected
+        if negatives:  # `min` and `max` give the first of equals
+            chosen = min(beyond, key=lambda n: d[a][n]) if beyond else max(negatives, key=lambda n: d[a][n])
+            expected.append([a, p, chosen])
+    assert mined("semihard", geometry, labels, mode="closest") == expected
 
 
-def test_semihard_closest_takes_the_farthest_when_none_is_beyond_and_the_lowest_index_of_equals() -> None:
-    geometry = line(0.0, 9.0, 1.0, -1.0, 0.5)
-    assert mined("semihard", geometry, [0, 0, 1, 2, 3], mode="closest")[0] == [0, 1, 2]
-    geometry = line(0.0, 0.5, 1.0, -1.0, 3.0)
-    assert mined("semihard", geometry, [0, 0, 1, 2, 3], mode="closest")[0] == [0, 1, 2]
+@settings(max_examples=60, deadline=None)
+@ANY_BATCH
+def test_batch_hard_is_the_slow_loop_and_the_lowest_index_of_equals(labels: list[int], seed: int, grid: bool) -> None:
+    geometry, expected = points(labels, seed, grid), []
+    d = geometry.distance.tolist()
+    for a in range(len(labels)):
+        positives, negatives = [p for other, p in pairs(labels) if other == a], negatives_of(a, labels)
+        if positives and negatives:
+            farthest, nearest = max(positives, key=lambda p: d[a][p]), min(negatives, key=lambda n: d[a][n])
+            expected.append([a, farthest, nearest])
+    assert mined("batch_hard", geometry, labels) == expected
 
 
 @pytest.mark.parametrize("margin", [0.5, None])
 def test_semihard_all_is_the_slow_loop(cloud: Geometry, margin: float | None) -> None:
     d = cloud.distance.tolist()
     limit = math.inf if margin is None else margin
-    expected = [
-        [a, p, n]
-        for a, p in pairs(LABELS)
-        for n in range(10)
-        if LABELS[n] != LABELS[a] and 0 < d[a][n] - d[a][p] <= limit
-    ]
+    expected = [[a, p, n] for a, p in pairs(LABELS) for n in negatives_of(a, LABELS) if 0 < d[a][n] - d[a][p] <= limit]
     assert mined("semihard", cloud, LABELS, mode="all", margin=margin) == expected
 
 
 def test_semihard_random_draws_any_negative_when_none_is_semihard() -> None:
-    law = miners.create("semihard").probabilities(line(0.0, 5.0, 1.0, 2.0), torch.tensor([0, 0, 1, 2]))  # type: ignore[attr-defined]
-    assert law["fallback"][0, 1] == 1
-    assert law["negative_given_positive"][0, 1].tolist() == [0, 0, 0.5, 0.5]
-
-
-def test_softhard_candidates_are_the_slow_loop(cloud: Geometry) -> None:
-    law = miners.create("softhard").probabilities(cloud, torch.tensor(LABELS))  # type: ignore[attr-defined]
-    d = cloud.distance.tolist()
-    for a in range(10):
-        positive = [j for j in range(10) if j != a and LABELS[j] == LABELS[a]]
-        negative = [j for j in range(10) if LABELS[j] != LABELS[a]]
-        if not positive:
-            assert not law["positive"][a].any()
-            continue
-        hard_p = [p for p in positive if d[a][p] > min(d[a][n] for n in negative)] or positive
-        hard_n = [n for n in negative if d[a][n] < max(d[a][p] for p in positive)] or negative
-        assert law["positive"][a].nonzero().flatten().tolist() == hard_p
-        assert law["negative"][a].nonzero().flatten().tolist() == hard_n
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(0.5, None), (0.9, 1.4)])
-def test_distance_weights_are_the_slow_loop(lower: float, upper: float | None) -> None:
-    points = Geometry(torch.randn(10, 6, generator=stream(0, "sphere"), dtype=torch.float64), normalize=True)
-    miner = miners.create("distance_weighted", lower=lower, upper=upper, empty="skip")
-    law = miner.probabilities(points, torch.tensor(LABELS))["negative"]  # type: ignore[attr-defined]
-    for a in [i for i in range(10) if LABELS.count(LABELS[i]) > 1]:
-        weights = [0.0] * 10
-        for n in range(10):
-            far = max(float((points.rows[a] - points.rows[n]).norm()), lower)
-            if LABELS[n] != LABELS[a] and (upper is None or far < upper):
-                weights[n] = far ** (2 - 6) * (1 - far**2 / 4) ** (-(6 - 3) / 2)
-        total = sum(weights) or 1.0
-        assert law[a].tolist() == pytest.approx([w / total for w in weights], rel=1e-9)
+    miner, geometry, generator = miners.create("semihard"), line(0.0, 5.0, 1.0, 2.0), stream(0, "fallback")
+    drawn = [miner(geometry, torch.tensor([0, 0, 1, 2]), generator=generator)[0].tolist() for _ in range(40)]
+    assert {tuple(triplet) for triplet in drawn} == {(0, 1, 2), (0, 1, 3)}
 
 
 def test_distance_weighted_for_each_positive_pairs_every_positive_once(cloud: Geometry) -> None:
@@ -113,13 +104,11 @@ def test_distance_weighted_for_each_positive_pairs_every_positive_once(cloud: Ge
 
 
 def test_multi_similarity_pairs_are_the_slow_loop() -> None:
-    points = Geometry(torch.randn(10, 3, generator=stream(0, "sphere"), dtype=torch.float64), normalize=True)
-    miner = miners.create("multi_similarity", epsilon=0.05)
-    positive, negative = miner(points, torch.tensor(LABELS), generator=torch.Generator())
-    s, expected_p, expected_n = points.similarity.tolist(), [], []
+    sphere = Geometry(torch.randn(10, 3, generator=stream(0, "sphere"), dtype=torch.float64), normalize=True)
+    positive, negative = miners.create("multi_similarity", epsilon=0.05)(sphere, torch.tensor(LABELS))
+    s, expected_p, expected_n = sphere.similarity.tolist(), [], []
     for i in range(10):
-        same = [j for j in range(10) if j != i and LABELS[j] == LABELS[i]]
-        other = [j for j in range(10) if LABELS[j] != LABELS[i]]
+        same, other = [p for a, p in pairs(LABELS) if a == i], negatives_of(i, LABELS)
         if same:
             expected_p += [[i, j] for j in same if s[i][j] < max(s[i][k] for k in other) + 0.05]
             expected_n += [[i, k] for k in other if s[i][k] > min(s[i][j] for j in same) - 0.05]
@@ -127,11 +116,24 @@ def test_multi_similarity_pairs_are_the_slow_loop() -> None:
     assert negative.tolist() == expected_n
 
 
-def test_closest_negatives_are_the_same_by_looking_and_by_sorting():
-    draw = torch.Generator().manual_seed(0)
-    for _ in range(60):
-        n = int(torch.randint(1, 30, (1,), generator=draw))
-        labels = torch.randint(0, 5, (n,), generator=draw)
-        grid = torch.randint(0, 4, (n, 2), generator=draw).float()  # full of ties
-        distance = Geometry(grid, normalize=False).distance
-        assert torch.equal(_closest(distance, labels), _closest_of_few(distance, class_table(labels)))
+def test_miners_choose_the_tuples_of_pml() -> None:
+    pml = pytest.importorskip("pytorch_metric_learning.miners")
+    rows, labels = torch.randn(40, 8, generator=stream(0, "pml")), torch.arange(40) % 11
+    hard = torch.stack(pml.BatchHardMiner()(rows, labels), 1)
+    assert miners.create("batch_hard")(rows, labels).tolist() == hard.tolist()  # type: ignore[union-attr]
+    theirs = torch.stack(pml.TripletMarginMiner(margin=0.2)(rows, labels), 1)
+    assert miners.create("pml:TripletMarginMiner", margin=0.2)(rows, labels).tolist() == theirs.tolist()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["contrastive", "margin", "quadruplet", "snr", "triplet"])
+def test_objectives_obey_their_laws_with_batch_hard(name: str) -> None:
+    def made(**extra: object) -> torch.nn.Module:
+        return objectives.create(name, **{"miner": "batch_hard", **extra})  # type: ignore[arg-type]
+
+    check_objective(made)
+
+
+def test_a_row_that_is_not_a_number_reaches_the_loss() -> None:
+    rows, labels = torch.randn(6, 3, generator=stream(0, "nan")), torch.tensor([0, 0, 1, 1, 1, 2])
+    rows[3, 1] = torch.nan
+    assert objectives.create("triplet", miner="batch_hard")(rows, labels).isnan()

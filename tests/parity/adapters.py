@@ -186,20 +186,56 @@ def spread_of_centres(objective: Any) -> Tensor:
 
 
 def miner(case: Case) -> Outputs:
-    """Tuples of a miner without chance, laws of one with."""
+    """Tuples of a miner without chance, frequencies of the tuples of one with."""
     inputs = tensors(case)
     geometry = Geometry(inputs["embeddings"], normalize=case.params.get("normalize", True))
     takes = {*miners.describe(case.what).defaults, "switch"}
     ours = miners.create(case.what, **settings(case, takes, elsewhere=["normalize", "dtype"]))
     if any(name.startswith("prob_") for name in case.right):
-        law = ours.probabilities(geometry, inputs["labels"])
-        return plain({**law, **{f"prob_{name}": value for name, value in law.items()}})
+        return drawn(case, ours, geometry, inputs["labels"])
     tuples = ours(geometry, inputs["labels"], generator=torch.Generator())
     if isinstance(tuples, tuple):
         return plain({"positive_pairs": tuples[0], "negative_pairs": tuples[1]})
     negative = torch.full((len(geometry.rows), len(geometry.rows)), -1)
     negative[tuples[:, 0], tuples[:, 1]] = tuples[:, 2]
     return plain({"triplets": tuples, "negative": negative})
+
+
+CALLS = 1500
+
+
+def drawn(case: Case, ours: miners.BaseMiner, geometry: Geometry, labels: Tensor) -> Outputs:
+    """Frequencies of many draws; the stored probability where a frequency is within 5 standard errors of it."""
+    n, generator = len(labels), torch.Generator().manual_seed(0)
+    counts = torch.zeros(n, n, n, dtype=torch.float64)  # (anchor, positive, negative); pairs count as negative 0
+    for _ in range(CALLS):
+        tuples = ours(geometry, labels, generator=generator)
+        assert isinstance(tuples, Tensor)
+        counts[tuples[:, 0], tuples[:, 1], tuples[:, 2] if tuples.shape[1] == 3 else 0] += 1
+    seen, pairs, switched = counts.sum((1, 2)), counts.sum(2), counts.diagonal().T
+    answer = {"valid": (seen > 0).long(), "negatives": ((labels[:, None] != labels) & (seen > 0)[:, None]).long()}
+    frequencies = {
+        "prob_positive": (pairs, CALLS),
+        "prob_negative": (counts.sum(1), CALLS),
+        "prob_negative_given_positive": (counts, pairs[:, :, None]),
+        "prob_switch": (switched.sum(1), CALLS),
+        "prob_positive_switched": (pairs.diagonal().diag(), switched.sum(1, keepdim=True)),
+        "prob_negative_switched": (switched, switched.sum(1, keepdim=True)),
+    }
+    if "fallback" in case.right:  # a negative outside the band is only drawn where there is none inside
+        to_positive, to_negative = geometry.distance[:, :, None], geometry.distance[:, None, :]
+        margin = case.params["margin"]
+        beyond = to_negative >= to_positive + (torch.inf if margin is None else margin)
+        answer["fallback"] = (((to_negative <= to_positive) | beyond) & (counts > 0)).any(2).long()
+    if "triplets" in case.right:
+        answer["triplets"] = counts.nonzero()
+        frequencies["prob_triplet"] = counts[tuple(answer["triplets"].T)], counts.sum()
+    for name in frequencies.keys() & case.right.keys():
+        (often, calls), right = frequencies[name], torch.from_numpy(case.right[name]).double()
+        calls = torch.as_tensor(calls).clamp_min(1)
+        near = (often / calls - right).abs() <= 5 * (right * (1 - right) / calls).clamp_min(1e-12).sqrt()
+        answer[name] = torch.where(near, right, often / calls)
+    return plain(answer)
 
 
 def switch(case: Case) -> Outputs:

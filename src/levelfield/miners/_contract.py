@@ -13,6 +13,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import Geometry, full_precision
+from levelfield.labels import labels_of_call
 from levelfield.randomness import stream
 from levelfield.registry import Registry, is_pml_reference
 from levelfield.settings import accepted, check_settings, check_values
@@ -24,14 +25,11 @@ Tuples = Tensor | tuple[Tensor, Tensor]
 class BaseMiner(ABC):
     """`miner(embeddings, labels) -> tuples`, indices into the batch. A subclass writes `mine`.
 
-    embeddings: raw rows (b, d), which the miner compares as unit rows; or a `Geometry`, which defines what is
-    compared: `Geometry(embeddings, normalize=False)` for raw distances. labels: (b,) integers. No gradient passes
-    through a miner. With `Geometry(embeddings, columns, ...)` only the embeddings are anchors; their partners are
-    among the columns, whose first rows are the embeddings again, and labels are those of the columns.
+    No gradient passes through a miner. With `Geometry(embeddings, columns, ...)` only the embeddings are anchors; their
+    partners are among the columns, whose first rows are the embeddings again, and labels are those of the columns.
 
-    generator: the source of random numbers of a random miner. By default it uses its own, created from seed 0 when
-    the miner is first called (objectives have the same rule): two calls differ, two runs of a script are identical,
-    and torch's global generator is neither used nor changed.
+    A random miner without `generator` uses its own, created from seed 0 when the miner is first called (objectives have
+    the same rule): two calls differ, two runs of a script are identical, and torch's global generator is not used.
 
     >>> from levelfield import miners
     >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
@@ -50,7 +48,8 @@ class BaseMiner(ABC):
         """Choose tuples of a batch.
 
         Args:
-            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which defines what is compared.
+            embeddings: (batch, dim) raw rows, compared as unit rows; or a `Geometry`, which defines what is compared:
+                `Geometry(embeddings, normalize=False)` for raw distances.
             labels: (batch,) integers.
             generator: random numbers of a random miner; by default its own generator.
 
@@ -58,45 +57,42 @@ class BaseMiner(ABC):
             int64 positions in the batch: triplets (t, 3) of anchor, positive and negative; or positive pairs (p, 2)
             and negative pairs (q, 2).
         """
+        who = f"Miner {type(self).__name__}"
         generator = self._own_generator if generator is None else generator
         if not isinstance(generator, torch.Generator):
-            raise BadInput(f"{self._label} got {kind_of(generator)} as generator; it must be a torch.Generator.")
-        geometry = self.geometry_of(embeddings, labels)
+            raise BadInput(f"{who} got {kind_of(generator)} as generator; it must be a torch.Generator.")
+        geometry = embeddings if isinstance(embeddings, Geometry) else None
+        check_batch(embeddings if geometry is None else geometry.columns, labels, who)  # type: ignore[arg-type]
+        if geometry is None:
+            assert isinstance(embeddings, Tensor)
+            _check_finite(embeddings, who)
+            geometry = Geometry(embeddings.detach(), normalize=self.normalize)
+        elif not geometry.with_itself:
+            _check_anchors(geometry, who)
         with full_precision(labels.device.type):
-            return self.mine(geometry, labels.long().contiguous(), generator)
+            return self.mine(geometry, labels_of_call(labels), generator)
 
     @abstractmethod
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
         """The tuples of a checked batch: labels int64 of the geometry's columns, the first of which are its rows."""
 
-    def geometry_of(self, embeddings: Geometry | Tensor, labels: Tensor) -> Geometry:
-        """The geometry for `mine`: created from validated plain rows, or the given geometry."""
-        rows = embeddings.columns if isinstance(embeddings, Geometry) else embeddings
-        check_batch(rows, labels, self._label)
-        if isinstance(embeddings, Geometry):
-            if not embeddings.with_itself:
-                _check_anchors(embeddings, self._label)
-            return embeddings
-        if rows.device.type == "cpu" and not rows.isfinite().all():  # elsewhere it would wait for the device
-            wrong = int((~rows.isfinite()).any(1).nonzero()[0])
-            raise BadInput(f"{self._label} got embeddings with NaN or infinity; the first such row is {wrong}.")
-        return Geometry(rows.detach(), normalize=self.normalize)
-
     @cached_property
     def _own_generator(self) -> torch.Generator:
         return stream(0, "miner")
 
-    @property
-    def _label(self) -> str:
-        return f"Miner {type(self).__name__}"
+
+def _check_finite(rows: Tensor, who: str) -> None:
+    if rows.device.type == "cpu" and not rows.isfinite().all():  # elsewhere it would wait for the device
+        wrong = int((~rows.isfinite()).any(1).nonzero()[0])
+        raise BadInput(f"{who} got embeddings with NaN or infinity; the first such row is {wrong}.")
 
 
 def _check_anchors(geometry: Geometry, who: str) -> None:
-    anchors = geometry.columns[: len(geometry.rows)].detach()
-    rows = geometry.rows.detach()
-    checked = rows.device.type == "cpu"  # elsewhere it would wait for the device
+    rows, anchors = geometry.rows.detach(), geometry.columns[: len(geometry.rows)].detach()
     same = anchors.shape == rows.shape
-    if not same or (checked and not torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True)):
+    if same and rows.device.type == "cpu":  # elsewhere it would wait for the device
+        same = torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True)
+    if not same:
         raise BadInput(
             f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
             "themselves. To compare a batch with itself, create the geometry without columns."
@@ -164,6 +160,7 @@ class MinerFacts:
 
 registry = Registry[BaseMiner]("miner", "miners", home="levelfield.miners")
 _Entry = TypeVar("_Entry", bound=type)
+_M = TypeVar("_M", bound=Miner)
 
 
 def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
@@ -209,18 +206,10 @@ def create(name: str, *, switch: float = 0.0, **settings: Any) -> BaseMiner:
     if is_pml_reference(name):
         from levelfield.miners._pml import PMLMiner
 
-        miner: BaseMiner = PMLMiner(name, settings)
-    else:
-        entry = registry.get(name)
-        check_settings(f"miner '{name}'", settings, entry, also=["switch"])
-        miner = entry(**settings)
-        if not callable(miner):
-            raise BadInput(f"The miner '{name}' is a {type(miner).__name__}; it must be callable, see `BaseMiner`.")
-    if switch:
-        from levelfield.miners.switch import Switched
-
-        return Switched(miner, switch)
-    return miner
+        return _switched(PMLMiner(name, settings), switch)
+    entry = registry.get(name)
+    check_settings(f"miner '{name}'", settings, entry, also=["switch"])
+    return _switched(entry(**settings), switch)
 
 
 def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
@@ -243,8 +232,10 @@ def resolve(choice: MinerChoice, *, switch: float = 0.0, **hints: Any) -> Miner:
         return create(name, **{"switch": switch, **open_hints, **(settings or {})})
     if not callable(choice):
         raise BadSpecification(f"'miner' is {choice!r}; it must be a name, one name with its settings, or a miner.")
-    if switch:
-        from levelfield.miners.switch import Switched
+    return _switched(choice, switch)
 
-        return Switched(choice, switch)
-    return choice
+
+def _switched(miner: _M, switch: float) -> _M | BaseMiner:
+    from levelfield.miners.switch import Switched
+
+    return Switched(miner, switch) if switch else miner

@@ -106,17 +106,6 @@ def draw_negative_between(
     return chosen if all_known(some_inside) else torch.where(some_inside, chosen, negative_at(table, uniform))
 
 
-def even(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Uniform distribution over each row's True columns; zeros in a row without any.
-
-    >>> even(torch.tensor([[True, True], [False, False]]), torch.float32)
-    tensor([[0.5000, 0.5000],
-            [0.0000, 0.0000]])
-    """
-    chosen = allowed.to(dtype)
-    return chosen / chosen.sum(-1, keepdim=True).clamp_min(1)
-
-
 def one_each(table: ClassTable, *partners: Tensor) -> Tensor:
     """Tuples (t, 1 + partners), such as triplets, of the anchors that have both a positive and a negative."""
     counts = table.on_host.counts

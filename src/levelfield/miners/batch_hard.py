@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_
@@ -44,14 +43,3 @@ class BatchHard(BaseMiner):
         farthest_positive = table.others.gather(1, column[:, None]).squeeze(1)
         nearest_negative = hide_(distance.clone(), table, torch.inf).argmin(1)
         return one_each(table, farthest_positive, nearest_negative)
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n), 1 at the triplet of the anchor."""
-        geometry = self.geometry_of(embeddings, labels)
-        anchor, positive, negative = self.mine(geometry, labels, self._own_generator).T
-        probabilities = {}
-        for name, chosen in (("positive", positive), ("negative", negative)):
-            law = torch.zeros(len(geometry.rows), len(labels), dtype=geometry.rows.dtype, device=labels.device)
-            law[anchor] = functional.one_hot(chosen, len(labels)).to(law.dtype)
-            probabilities[name] = law
-        return probabilities

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table, row_blocks, without_class_
+from levelfield.labels import ClassTable, class_table, row_blocks, without_class_
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
     draw_positive,
-    even,
     negative_at,
     no_triplets,
     those,
@@ -24,16 +23,6 @@ from levelfield.settings import Positive, number
 
 _ANTIPODES = 4 - 4e-6  # antipodes have infinite weight; a plain 4 would depend on rounding
 _NEVER = -1e30  # log weight of excluded entries: effectively -inf, but differences are never NaN
-
-
-def log_weights(squared_distance: Tensor, *, dim: int, lower: float) -> Tensor:
-    """-log q(D) = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower) (Wu et al. 2017; roth2020 eq. 23).
-
-    >>> log_weights(torch.tensor([0.01, 0.25]), dim=4, lower=0.5)
-    tensor([1.4186, 1.4186])
-    """
-    squared = squared_distance.clamp_min(lower * lower)
-    return squared.log() * ((2 - dim) / 2) - (1 - squared / 4).log() * ((dim - 3) / 2)
 
 
 @register(
@@ -94,20 +83,12 @@ class DistanceWeighted(BaseMiner):
         kept = (asked & gives[:, None]).view(-1)
         return triplets if all_known(kept) else triplets[kept]
 
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) distributions given the anchor; `valid`: (n,) 1 where the anchor has a
-        triplet."""
-        geometry = self.geometry_of(embeddings, labels)
-        positive, law, usable = self._law(geometry, labels)
-        return {
-            "positive": even(positive & usable[:, None], law.dtype),
-            "negative": law * usable[:, None],
-            "valid": usable.long(),
-        }
-
     def _draw(self, geometry: Geometry, table: ClassTable, uniform: Tensor) -> tuple[Tensor, Tensor]:
-        """A negative for each of the numbers (n, draws), and a mask of rows with any; as in `_law`, in blocks, in base
-        2."""
+        """A negative for each of the numbers (n, draws), and a mask of rows with any.
+
+        log weight = (2 - dim) log D - (dim - 3)/2 log(1 - D^2/4), D = max(d, lower), in base 2, less its maximum in the
+        row: with one maximum for the batch, rows underflow in 512 dimensions.
+        """
         squared, dim = geometry.squared_distance.detach(), geometry.rows.shape[1]
         lowest = self.lower**2
         highest = _ANTIPODES if self.upper is None else min(_ANTIPODES, self.upper**2)
@@ -128,21 +109,3 @@ class DistanceWeighted(BaseMiner):
             anyone = torch.stack([negative_at(table, column) for column in uniform.T], 1)
             chosen, some = torch.where(some[:, None], chosen, anyone), table.counts < len(table.order) - 1
         return chosen, some
-
-    def _law(self, geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Positives, the distribution of the negative (n, n), and the anchors with a triplet."""
-        positive, negative = class_masks(labels, len(geometry.rows))
-        squared = geometry.squared_distance.detach()
-        kept = negative & (squared < _ANTIPODES)
-        if self.upper is not None:
-            kept &= squared.clamp_min(self.lower**2) < self.upper**2
-        weights = log_weights(squared, dim=geometry.rows.shape[1], lower=self.lower)
-        # Subtract each row's own maximum: with one for the whole batch, rows underflow in 512 dimensions.
-        law = weights.masked_fill(~kept, -torch.inf).softmax(1)
-        some = kept.any(1)
-        if self.empty == "uniform":
-            law = torch.where(some[:, None], law, even(negative, law.dtype))
-            some = negative.any(1)
-        else:
-            law = law.masked_fill(~some[:, None], 0)  # softmax of an empty row is NaN
-        return positive, law, positive.any(1) & some

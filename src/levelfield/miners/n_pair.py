@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table, on_host, to_device
+from levelfield.labels import class_table, on_host, to_device
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_positive, even, one_each
+from levelfield.miners._draws import draw_positive, one_each
 
 
 @register(
@@ -34,10 +34,3 @@ class NPairMiner(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         table = class_table(on_host(labels), len(geometry.rows))
         return to_device(one_each(table, draw_positive(table, generator)), labels.device)
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`: the (n, n) distribution given the anchor. `negatives`: 1 for each used negative."""
-        geometry = self.geometry_of(embeddings, labels)
-        positive, negative = class_masks(labels, len(geometry.rows))
-        usable = (positive.any(1) & negative.any(1))[:, None]
-        return {"positive": even(positive & usable, geometry.rows.dtype), "negatives": (negative & usable).long()}

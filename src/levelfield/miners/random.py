@@ -11,8 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, on_host, to_device
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_negative, draw_positive, even, kth, no_triplets, one_each
-from levelfield.miners.all import all_triplets
+from levelfield.miners._draws import draw_negative, draw_positive, kth, no_triplets, one_each
 
 
 @register(
@@ -49,19 +48,6 @@ class Random(BaseMiner):
             return _some_of_all(*class_masks(labels, anchors), generator)
         table = class_table(labels, anchors)
         return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) distributions given the anchor. Mode `triplets`: also the probability of
-        each."""
-        geometry = self.geometry_of(embeddings, labels)
-        positive, negative = class_masks(labels, len(geometry.rows))
-        dtype = geometry.rows.dtype
-        if self.mode == "triplets":
-            listed = all_triplets(positive, negative)
-            chance = torch.full((len(listed),), 1 / max(1, len(listed)), dtype=dtype, device=listed.device)
-            return {"triplets": listed, "triplet": chance}
-        usable = (positive.any(1) & negative.any(1))[:, None]
-        return {"positive": even(positive & usable, dtype), "negative": even(negative & usable, dtype)}
 
 
 def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator) -> Tensor:

@@ -9,18 +9,9 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import (
-    ClassTable,
-    class_masks,
-    class_table,
-    on_host,
-    positive_pairs,
-    row_blocks,
-    to_device,
-    without_class_,
-)
+from levelfield.labels import ClassTable, class_masks, class_table, positive_pairs, row_blocks, without_class_
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_negative_between, draw_positive, even, no_triplets, one_each
+from levelfield.miners._draws import draw_negative_between, draw_positive, no_triplets, one_each, those
 
 
 @register(
@@ -57,37 +48,15 @@ class Semihard(BaseMiner):
         if not len(labels):
             return no_triplets(labels)
         distance = geometry.distance.detach()
-        if self.mode == "closest":
-            table = class_table(on_host(labels), len(geometry.rows))
-            few = table.others.shape[1] <= 24 and distance.device.type == "cpu"  # elsewhere ties may go to any index
-            return _closest_of_few(distance, table) if few else _closest(distance, labels)
         if self.mode == "all":
             return self._all(distance, labels)
         table = class_table(labels, len(geometry.rows))
+        if self.mode == "closest":
+            return _closest(distance, table)
         chosen_p = draw_positive(table, generator)
         low = distance.gather(1, chosen_p[:, None])
         high = None if self.margin is None else low + self.margin
         return one_each(table, chosen_p, draw_negative_between(distance, table, low, high, generator))
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """Mode `random`: `positive` (n, n), `negative_given_positive` (n, n, n), `fallback` (n, n): O(n^3) memory."""
-        geometry = self.geometry_of(embeddings, labels)
-        positive, negative = class_masks(labels, len(geometry.rows))
-        usable = (positive.any(1) & negative.any(1))[:, None]
-        pair = positive & usable
-        distance = geometry.distance.detach()
-        band = self._band(distance[:, None, :], distance[:, :, None], negative[:, None, :]) & pair[:, :, None]
-        fallback = pair & ~band.any(2)
-        allowed = torch.where(fallback[:, :, None], negative[:, None, :], band)
-        return {
-            "positive": even(pair, distance.dtype),
-            "negative_given_positive": even(allowed, distance.dtype),
-            "fallback": fallback.long(),
-        }
-
-    def _band(self, to_negative: Tensor, to_positive: Tensor, negative: Tensor) -> Tensor:
-        band = negative & (to_negative > to_positive)
-        return band if self.margin is None else band & (to_negative < to_positive + self.margin)
 
     def _all(self, distance: Tensor, labels: Tensor) -> Tensor:
         blocks = [no_triplets(labels)]
@@ -105,8 +74,8 @@ class Semihard(BaseMiner):
         return torch.cat(blocks)
 
 
-def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
-    """One pass over all negatives per positive. Ties go to the lowest index (on the CPU)."""
+def _closest(distance: Tensor, table: ClassTable) -> Tensor:
+    """One pass over the negatives for each positive. Ties go to the lowest index."""
     near = distance.gather(1, table.others)
     chosen = torch.empty_like(table.others)
     for rows in row_blocks(distance):
@@ -114,23 +83,9 @@ def _closest_of_few(distance: Tensor, table: ClassTable) -> Tensor:
         negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
         for k in range(near.shape[1]):
             beyond = negatives.masked_fill(negatives <= near[rows, k : k + 1], torch.inf)
-            nearest, index = beyond.min(1)
-            chosen[rows, k] = torch.where(nearest < torch.inf, index, farthest)
+            index = beyond.argmin(1, keepdim=True)
+            chosen[rows, k] = torch.where(beyond.gather(1, index) < torch.inf, index, farthest[:, None])[:, 0]
     anchors = torch.arange(len(distance), device=distance.device)[:, None].expand_as(chosen)
-    kept = table.valid & (table.counts < len(table.order) - 1)[:, None]
-    return torch.stack((anchors, table.others, chosen), 2)[kept]
-
-
-def _closest(distance: Tensor, labels: Tensor) -> Tensor:
-    """One sort per anchor: O(n^2) memory for any class size. Ties go to the lowest index."""
-    _, negative = class_masks(labels, len(distance))
-    ordered, index = distance.masked_fill(~negative, torch.inf).sort(dim=1, stable=True)
-    count = negative.sum(1, keepdim=True)
-    last = ordered.gather(1, (count - 1).clamp_min(0))
-    farthest = torch.searchsorted(ordered, last)
-    beyond = torch.searchsorted(ordered, distance.contiguous(), right=True)
-    rank = torch.where(beyond < count, beyond, farthest)
-    on_cpu = class_masks(on_host(labels), len(distance))
-    pairs = to_device((on_cpu[0] & on_cpu[1].any(1, keepdim=True)).nonzero(), labels.device)
-    anchor, other = pairs.T
-    return torch.column_stack((pairs, index[anchor, rank[anchor, other]]))
+    host = table.on_host
+    usable = host.valid & (host.counts < len(host.order) - 1)[:, None]
+    return those(torch.stack((anchors, table.others, chosen), 2).view(-1, 3), usable.view(-1))

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table, hide_
+from levelfield.labels import class_table, hide_
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_negative_between, draw_uniform, even, no_triplets, one_each
+from levelfield.miners._draws import draw_negative_between, draw_uniform, no_triplets, one_each
 
 
 @register(
@@ -43,24 +43,3 @@ class Softhard(BaseMiner):
         column = draw_uniform(torch.where(hard.any(1, keepdim=True), hard, table.valid), generator)
         chosen_p = table.others.gather(1, column[:, None]).squeeze(1)
         return one_each(table, chosen_p, draw_negative_between(distance, table, None, farthest_positive, generator))
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`positive`, `negative`: (n, n) distributions given the anchor."""
-        geometry = self.geometry_of(embeddings, labels)
-        positive, negative, usable = _candidates(geometry, labels)
-        dtype, rows = geometry.rows.dtype, usable[:, None]
-        return {"positive": even(positive & rows, dtype), "negative": even(negative & rows, dtype)}
-
-
-def _candidates(geometry: Geometry, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    positive, negative = class_masks(labels, len(geometry.rows))
-    distance = geometry.distance.detach()
-    nearest_negative = distance.masked_fill(~negative, torch.inf).amin(1, keepdim=True)
-    farthest_positive = distance.masked_fill(~positive, -torch.inf).amax(1, keepdim=True)
-    hard_p = positive & (distance > nearest_negative)
-    hard_n = negative & (distance < farthest_positive)
-    return (
-        torch.where(hard_p.any(1, keepdim=True), hard_p, positive),
-        torch.where(hard_n.any(1, keepdim=True), hard_n, negative),
-        positive.any(1) & negative.any(1),
-    )

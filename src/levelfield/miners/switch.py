@@ -12,7 +12,7 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, to_device
 from levelfield.miners._contract import BaseMiner, Miner
-from levelfield.miners._draws import draw_uniform, drawn_uniforms, even, sent
+from levelfield.miners._draws import draw_uniform, drawn_uniforms, sent
 from levelfield.settings import Share
 
 
@@ -76,19 +76,3 @@ class Switched(BaseMiner):
             positive, _ = class_masks(labels, len(geometry.rows))
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
         return switch_triplets(triplets, own_class, sent(uniform, triplets.device), switch=self.switch)
-
-    def probabilities(self, embeddings: Geometry | Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """`switch` (n,), the distributions given a switch, and the marginals `positive`, `negative` over both cases."""
-        geometry = self.geometry_of(embeddings, labels)
-        plain = self.miner.probabilities(geometry, labels)  # type: ignore[attr-defined]
-        gives = plain["positive"].sum(1) > 0
-        dtype = plain["positive"].dtype
-        itself = torch.eye(*plain["positive"].shape, dtype=dtype, device=gives.device) * gives[:, None]
-        others = even(class_masks(labels, len(geometry.rows))[0] & gives[:, None], dtype)
-        return {
-            "switch": gives.to(dtype) * self.switch,
-            "positive_switched": itself,
-            "negative_switched": others,
-            "positive": (1 - self.switch) * plain["positive"] + self.switch * itself,
-            "negative": (1 - self.switch) * plain["negative"] + self.switch * others,
-        }
