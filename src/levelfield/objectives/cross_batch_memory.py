@@ -60,7 +60,7 @@ class CrossBatchMemory(Objective):
         self.register_buffer("rows", torch.zeros(size, dim))
         self.register_buffer("labels", torch.full((size,), -1))
         self.register_buffer("counts", torch.zeros(2, dtype=torch.int64))  # calls so far, rows in the queue
-        self.register_load_state_dict_post_hook(_forget_copies)
+        self.register_load_state_dict_post_hook(_forget_copies)  # type: ignore[no-untyped-call]
 
     def loss_of(self, inputs: LossInputs) -> Tensor:
         """The loss; in training mode the batch is stored."""
