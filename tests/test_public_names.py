@@ -47,7 +47,7 @@ NAMES = {
     "levelfield.tuning": "Budget How Judge Trial Tuned TuningProgress tune",
     "levelfield.randomness": "drawn_from isolated numpy_stream reseed seed_globals stream",
     "levelfield.errors": """BadInput BadSpecification CommandEnded Damaged LevelfieldError LostProcess MissingData
-        MissingExtra NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest unknown""",
+        MissingExtra NotTrusted RunFailed Unfair UnknownName UnreadableImage nearest suggestion unknown""",
 }
 PARTS: dict[str, Callable[[], list[type]]] = {
     "levelfield.objectives": lambda: [

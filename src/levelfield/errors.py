@@ -20,6 +20,7 @@ __all__ = [
     "UnknownName",
     "UnreadableImage",
     "nearest",
+    "suggestion",
     "unknown",
 ]
 
@@ -93,7 +94,15 @@ def unknown(kind: str, name: object, names: Iterable[str], *, see: str | None = 
     >>> print(unknown("objective", "margn", ["margin", "triplet"], see="levelfield list objectives"))
     Unknown objective 'margn'. Did you mean 'margin'? See `levelfield list objectives`.
     """
-    names = sorted(names)
+    return UnknownName(f"Unknown {kind} '{name}'.{suggestion(name, sorted(names))}" + (f" See `{see}`." if see else ""))
+
+
+def suggestion(name: object, names: Iterable[str], *, otherwise: str = "There are") -> str:
+    """The end of a message about an unknown name: the most similar of `names`, or all of them.
+
+    >>> suggestion("margn", ["margin", "triplet"]), suggestion("x", ["margin"], otherwise="Valid keys")
+    (" Did you mean 'margin'?", ' Valid keys: margin.')
+    """
+    names = list(names)
     close = nearest(name, names)
-    hint = f" Did you mean '{close}'?" if close else f" There are: {', '.join(names)}."
-    return UnknownName(f"Unknown {kind} '{name}'.{hint}" + (f" See `{see}`." if see else ""))
+    return f" Did you mean '{close}'?" if close else f" {otherwise}: {', '.join(names)}."

@@ -25,7 +25,7 @@ from levelfield.errors import MissingExtra, UnknownName
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS
 from levelfield.shipping.index.approximate import LIBRARIES
-from levelfield.studies.specification.method_names import check_embedded, check_method_names
+from levelfield.studies.specification.methods import check_names
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
 
@@ -92,7 +92,6 @@ WRONG = {
     "wrong type": (["compare", "study.yaml", "conditions.dim=many"], 1, "conditions.dim"),
     "no YAML": (["compare", "broken.yaml"], 1, "broken.yaml is not valid YAML"),
     "unknown method": (["compare", "method.yaml"], 1, "Did you mean 'margin'?"),
-    "misspelt preset": (["compare", "preset.yaml"], 1, "Did you mean 'roth2020/cub'?"),
     "unknown format": (["export", "runs/none", "--to", "onx", "--out", "x"], 1, "Did you mean 'onnx'?"),
     "unknown library": (["index", "runs/none", "x", "--out", "x", "--approximate", "fais"], 1, "Did you mean 'faiss'?"),
     "unknown method to train": (["train", "study.yaml", "--method", "tripet"], 1, "Did you mean 'triplet'?"),
@@ -103,7 +102,6 @@ def test_no_wrong_usage_and_no_wrong_study_imports_anything_heavy(tmp_path: Path
     (tmp_path / "study.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dim: 8, batch: 4x2}}")
     (tmp_path / "key.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dimm: 8}}")
     (tmp_path / "method.yaml").write_text("{data: emoji, methods: [margn]}")
-    (tmp_path / "preset.yaml").write_text("{data: emoji, methods: [{margin: {preset: roth2020/cubb}}]}")
     (tmp_path / "broken.yaml").write_text("{data: emoji, methods: [")
     found = ran([words for words, _, _ in WRONG.values()], tmp_path, HEAVY + LIGHT)
     for (_, code, text), (words, ended, heavy, printed) in zip(WRONG.values(), found, strict=True):
@@ -162,18 +160,18 @@ def test_python_m_levelfield_is_the_command() -> None:
 def test_a_file_that_the_index_does_not_list_may_have_the_method(monkeypatch: pytest.MonkeyPatch) -> None:
     study = parse_study({"data": "emoji", "methods": ["of_a_new_file"]})
     with pytest.raises(UnknownName, match="of_a_new_file"):
-        check_method_names(study)
+        check_names(study)
     listed = index.modules_of("levelfield.methods")
     monkeypatch.setattr(index, "modules_of", lambda package: [*listed, "levelfield.methods.new_file"])
     index.registered.cache_clear()
-    check_method_names(study)
+    check_names(study)
     index.registered.cache_clear()
 
 
 def test_a_method_of_a_plugin_is_not_refused_before_the_plugin_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     study = parse_study({"data": "emoji", "methods": ["from_a_plugin"]})
-    monkeypatch.setattr("levelfield.studies.specification.method_names.entry_points", lambda group: [group])
-    check_method_names(study)
+    monkeypatch.setattr("levelfield.studies.specification.methods.entry_points", lambda group: [group])
+    check_names(study)
 
 
 def _default(command: Any, name: str) -> Any:
@@ -194,8 +192,8 @@ def test_embedded_images_that_are_not_installed_are_refused_before_torch_is_impo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     study = parse_study({"data": "emoji", "methods": ["lda"]})
-    check_embedded(study)
+    check_names(study)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install \"levelfield\[demo\]\""):
-        check_embedded(study)
-    check_embedded(parse_study({"data": "photos", "methods": ["lda"]}))
+        check_names(study)
+    check_names(parse_study({"data": "photos", "methods": ["lda"]}))

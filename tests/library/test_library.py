@@ -52,7 +52,7 @@ def test_a_study_may_extend_one_that_ships(tmp_path: Path) -> None:
     study = read_study(tmp_path / "my.yaml")
     assert (study.name, study.seeds, len(study.methods)) == ("my", (0,), len(read_study("demo").methods))
     (tmp_path / "my.yaml").write_text("extends: dmo\n")
-    with pytest.raises(BadSpecification, match=r"my.yaml extends dmo, but .* Did you mean 'demo'\?"):
+    with pytest.raises(BadSpecification, match=r"my.yaml extends dmo: .* Did you mean 'demo'\?"):
         read_study(tmp_path / "my.yaml")
 
 

@@ -13,7 +13,7 @@ from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
 from levelfield.studies.leaderboard.claims import FAILS, HOLDS, OPEN, Verdict, judge_claims
 from levelfield.studies.leaderboard.entries import Entry, class_table
-from levelfield.studies.specification.claims import Claim, check_claims
+from levelfield.studies.specification.choices import Claim, check_claims
 
 
 @dataclass(frozen=True)

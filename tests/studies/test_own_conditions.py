@@ -131,7 +131,7 @@ def test_an_override_and_a_variation_reach_them(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        ({"dmi": 4}, "unknown key 'conditions.dmi' of a method. Did you mean 'dim'?"),
+        ({"dmi": 4}, "unknown key 'dmi'. Did you mean 'dim'?"),
         (
             {"batch": "4x2"},
             "'batch' cannot differ for one method: set it as a method setting, e.g. margin: {batch: 25x4}",

@@ -11,7 +11,7 @@ from levelfield.evaluation import parse
 from levelfield.papers import published
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.specification import yaml_file as reading
-from levelfield.studies.specification.claims import check_claims
+from levelfield.studies.specification.choices import check_claims
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import content_of
 

@@ -11,8 +11,8 @@ from levelfield.errors import LevelfieldError
 from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
+from levelfield.studies.specification.methods import build_method
 from levelfield.studies.specification.study import parse_study
-from levelfield.studies.specification.variations import build_method
 from levelfield.training import Conditions
 
 PLAIN: dict[str, Any] = {"data": "emoji", "methods": [{"margin": {}}], "seeds": 1}

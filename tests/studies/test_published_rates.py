@@ -13,7 +13,7 @@ from levelfield.studies.planning.own_photos import photos_content
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
-from levelfield.studies.specification.rates import settings_under
+from levelfield.studies.specification.methods import settings_under
 from levelfield.studies.specification.study import parse_study
 from levelfield.tuning.space import own_values, space_of
 

@@ -30,14 +30,13 @@ def choose_study(
     backbones: str | None = None,
 ) -> Study:
     """The study to run: a built-in one, a file, or six losses (or several networks) fitted to the user's photos."""
-    from levelfield.studies.specification.method_names import check_embedded, check_method_names
+    from levelfield.studies.specification.methods import check_names
 
     if study is None:
         chosen = _photos_study(overrides, source, trial_share, backbones)
     else:
         chosen = _named_study(study, overrides, source)
-    check_method_names(chosen)
-    check_embedded(chosen)
+    check_names(chosen)
     return chosen
 
 

@@ -38,8 +38,7 @@ def check(
     from levelfield.distributed.ray_connection import connected
     from levelfield.studies.execution.cluster.nodes import Question, marked, survey
     from levelfield.studies.runs.machine import bits, unlike
-    from levelfield.studies.specification.named_code import named_by
-    from levelfield.studies.specification.yaml_file import read_study
+    from levelfield.studies.specification.yaml_file import named_by, read_study
     from levelfield.trust import trust, trusted
 
     data = None

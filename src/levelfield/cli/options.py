@@ -151,7 +151,7 @@ def trusted_words(
 ) -> tuple[str | None, list[str]]:
     """The study and its overrides, without a study if the first word is an override; trusts the files they name."""
     from levelfield.registry import references_in
-    from levelfield.studies.specification.named_code import named_by
+    from levelfield.studies.specification.yaml_file import named_by
 
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():

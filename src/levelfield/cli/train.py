@@ -92,14 +92,12 @@ def train(
 
 def _read_study(study: str, overrides: list[str], method: str) -> Study:
     """The study, checked as far as that needs no torch."""
-    from levelfield.studies.specification.method_names import check_embedded, check_method_names
-    from levelfield.studies.specification.named_code import named_by
-    from levelfield.studies.specification.yaml_file import read_study
+    from levelfield.studies.specification.methods import check_names
+    from levelfield.studies.specification.yaml_file import named_by, read_study
 
     trust(*named_by(study, overrides))
     whole = read_study(study, overrides)
-    check_method_names(whole)
-    check_embedded(whole)
+    check_names(whole)
     labels = [method_spec.label for method_spec in whole.methods]
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])

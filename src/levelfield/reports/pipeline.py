@@ -21,9 +21,8 @@ from levelfield.studies.leaderboard.compact import check_metrics
 from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.resolve import ResolvedStudy, resolve
 from levelfield.studies.runs.training import Options
-from levelfield.studies.specification.named_code import named_by
 from levelfield.studies.specification.study import Study, parse_study
-from levelfield.studies.specification.yaml_file import read_study
+from levelfield.studies.specification.yaml_file import named_by, read_study
 from levelfield.trust import trusting
 from levelfield.wording import first_few
 

@@ -20,7 +20,7 @@ from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec
-from levelfield.studies.specification.named_code import named_by
+from levelfield.studies.specification.yaml_file import named_by
 from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers

@@ -13,7 +13,7 @@ from levelfield.registry import is_file_reference, load_from_file
 from levelfield.settings import accepted, takes_integers
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import NOT_OF_ITS_OWN, MethodSpec
-from levelfield.studies.specification.rates import settings_under
+from levelfield.studies.specification.methods import settings_under
 from levelfield.studies.specification.study import owner
 from levelfield.training import Conditions
 

@@ -22,7 +22,7 @@ from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
 from levelfield.studies.runs.machine import unlike
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.claims import Claim
+from levelfield.studies.specification.choices import Claim
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison, Needed, Table, holm, joint, t_interval
 from levelfield.studies.leaderboard.entries import Entry, paired
 from levelfield.studies.leaderboard.limits import needed_text
-from levelfield.studies.specification.claims import Claim
+from levelfield.studies.specification.choices import Claim
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 _ROUNDING = 1e-9  # a smaller variation of a difference over seeds counts as none

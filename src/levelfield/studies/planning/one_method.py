@@ -14,8 +14,7 @@ from levelfield.studies.planning.plan import needed_labels, with_needed
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import read_plan, read_result
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study, assign, parse_study
-from levelfield.studies.specification.variations import Variation
+from levelfield.studies.specification.study import Study, Variation, assign, parse_study
 
 START = "head at its start"
 

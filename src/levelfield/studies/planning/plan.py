@@ -15,8 +15,7 @@ from levelfield.registry import references_in
 from levelfield.studies.runs.custom_code import names_custom_code
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
-from levelfield.studies.specification.study import Study, owner
-from levelfield.studies.specification.variations import Variation, variations
+from levelfield.studies.specification.study import Study, Variation, owner, variations
 from levelfield.training import Conditions
 
 

@@ -20,6 +20,7 @@ from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.methods import Method
 from levelfield.progress import SILENT, Progress
+from levelfield.settings import check_settings
 from levelfield.studies.planning.cost_counted import missing_weights
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder.method_file import make_method
@@ -28,10 +29,9 @@ from levelfield.studies.runs.shared import SharedInputs, sharing
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
 from levelfield.studies.runs.training import Options
-from levelfield.studies.specification.choices import Data, MethodSpec
-from levelfield.studies.specification.claims import check_claims
-from levelfield.studies.specification.study import Study
-from levelfield.studies.specification.variations import Variation, build_method, variations
+from levelfield.studies.specification.choices import Data, MethodSpec, check_claims
+from levelfield.studies.specification.methods import build_method
+from levelfield.studies.specification.study import Study, Variation, variations
 from levelfield.training import Conditions
 from levelfield.training.audit import check_division
 from levelfield.training.precision import check_precision
@@ -78,7 +78,9 @@ def resolve(
     varied = list(variations(study))
     # wrong settings, and an unknown protocol, are reported before all images are checked
     built = {} if here else _build_methods(varied)
-    protocols.registry.get(study.protocol.name)
+    check_settings(
+        f"protocol '{study.protocol.name}'", study.protocol.settings, protocols.registry.get(study.protocol.name)
+    )
     runs = plan(study, varied, digest=partial(_digest, shared, progress), device=options.device)
     check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
     if not download and (lacking := missing_weights(runs)):

@@ -24,8 +24,8 @@ from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.files import explain_first, of_a_run
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.locations import Location
-from levelfield.studies.specification.rates import rate_notes, settings_under
-from levelfield.studies.specification.variations import Variation
+from levelfield.studies.specification.methods import rate_notes, settings_under
+from levelfield.studies.specification.study import Variation
 from levelfield.training import Conditions
 
 ENSEMBLE = "ensemble.yaml"

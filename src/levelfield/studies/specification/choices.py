@@ -1,8 +1,9 @@
-"""Choices of a study: data, protocol, methods."""
+"""Choices of a study: data, protocol, methods, claims."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
@@ -16,9 +17,8 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
-from levelfield.errors import nearest
+from levelfield.errors import BadSpecification, suggestion
 from levelfield.registry import is_file_reference
-from levelfield.settings import accepted
 from levelfield.training.conditions import Conditions
 
 if TYPE_CHECKING:  # slow imports that only some keys of a study file need
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # slow imports that only some keys of a study file need
 
 EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
+_CLAIM = re.compile(r"^(?P<first>.+?)\s+(?P<sign>[>=])\s+(?P<second>.+)$")
 _BESIDE = "set it as a method setting, e.g. margin: {{{0}}}"
 _FAIR = "selection and validation are the same for all methods"
 NOT_OF_ITS_OWN = {
@@ -40,8 +41,8 @@ NOT_OF_ITS_OWN = {
 }
 
 
-class Data(BaseModel):
-    """Where the images are: a dataset's name or a path, with its settings."""
+class _Named(BaseModel):
+    """A name, and settings beside it."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     name: str
@@ -50,13 +51,13 @@ class Data(BaseModel):
     def settings(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
 
+
+class Data(_Named):
+    """Where the images are: a dataset's name or a path, with its settings."""
+
     @property
     def is_a_place(self) -> bool:
-        """Whether the name is a location of images (folder, list, function), not a known dataset.
-
-        >>> Data(name="photos/birds").is_a_place, Data(name="emoji").is_a_place
-        (True, False)
-        """
+        """Whether the name is a location of images (folder, list, function), not a known dataset."""
         if self.name in ("folder", "csv", EMBEDDED):  # known without the room of data, which costs more than the rest
             return self.name != EMBEDDED
         from levelfield import data
@@ -64,16 +65,11 @@ class Data(BaseModel):
         return self.name not in data.names()
 
 
-class ProtocolChoice(BaseModel):
+class ProtocolChoice(_Named):
     """The protocol: which classes train, validate and test, with its own settings."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
     name: str = "standard"
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training classes used for validation")
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
 
     @property
     def folds(self) -> int:
@@ -94,28 +90,11 @@ class ProtocolChoice(BaseModel):
 
         return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
 
-    @model_validator(mode="after")
-    def _settings_are_known(self) -> ProtocolChoice:
-        """Refuse unknown keys. An unknown protocol is reported later, when it is created."""
-        if not self.settings:
-            return self
-
-        from levelfield.data import protocols
-
-        if self.name in protocols.registry:
-            takes = sorted({*(accepted(protocols.registry.get(self.name)) or {})} - {"catalog"} | {"name"})
-            for key in self.settings:
-                if key not in takes:
-                    close = nearest(key, takes)
-                    hint = f" Did you mean '{close}'?" if close else f" Valid keys: {', '.join(takes)}."
-                    raise ValueError(f"unknown key 'protocol.{key}'.{hint}")
-        return self
-
 
 class MethodSpec(BaseModel):
     """A method of the study, written `contrastive`, `triplet: {margin: 0.1}`, or with a `label`.
 
-    `preset` selects a paper's settings: `{name: margin, preset: roth2020/cub}` or `margin: {preset: roth2020/cub}`.
+    `preset` selects a paper's settings: `margin: {preset: roth2020/cub}`.
     `conditions` holds conditions of this method alone: `margin: {conditions: {optimiser: rmsprop}}`.
     """
 
@@ -134,17 +113,12 @@ class MethodSpec(BaseModel):
         if isinstance(value, dict) and "name" not in value:
             rest = {key: entry for key, entry in value.items() if key != "label"}
             if len(rest) != 1:
-                raise ValueError(
-                    "a method is a name or `name: {settings}`, optionally with a `label`; got the keys "
-                    + ", ".join(map(str, value))
-                )
+                keys = ", ".join(map(str, value))
+                raise ValueError(f"a method is a name or `name: {{settings}}`, with or without a `label`; got {keys}")
             ((name, settings),) = rest.items()
             settings = dict(settings) if isinstance(settings, dict) else settings or {}
-            own = settings.pop("conditions", None) or {} if isinstance(settings, dict) else {}
-            return {"name": str(name), "settings": settings, "label": value.get("label", ""), "conditions": own}
-        if isinstance(value, dict) and "preset" in value:
-            rest = {key: entry for key, entry in value.items() if key != "preset"}
-            return rest | {"settings": {**(value.get("settings") or {}), "preset": value["preset"]}}
+            conditions = settings.pop("conditions", None) or {} if isinstance(settings, dict) else {}
+            return {"name": str(name), "settings": settings, "label": value.get("label", ""), "conditions": conditions}
         return value
 
     @field_validator("conditions")
@@ -153,10 +127,6 @@ class MethodSpec(BaseModel):
         for key in value:
             if key in NOT_OF_ITS_OWN:
                 raise ValueError(f"'{key}' cannot differ for one method: {NOT_OF_ITS_OWN[key]}")
-            if key not in Conditions.model_fields:
-                close = nearest(key, Conditions.model_fields)
-                hint = f" Did you mean '{close}'?" if close else " See docs/study-file.md."
-                raise ValueError(f"unknown key 'conditions.{key}' of a method.{hint}")
         return value
 
     @model_serializer(mode="wrap")
@@ -178,27 +148,77 @@ class MethodSpec(BaseModel):
         return self
 
 
-def differing(common: Conditions, own: Conditions) -> dict[str, Any]:
+class Claim(BaseModel):
+    """`a > b`: row a is better. `a = b`: the rows differ by at most `within`. Rows are named by label.
+
+    >>> Claim(claim="margin > triplet").parts
+    ('margin', '>', 'triplet')
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    claim: str
+    metric: str = ""
+    """A metric of the study; default: its first."""
+    source: str = ""
+    """Source of the claim, e.g. `roth2020 table 4`."""
+    within: float = Field(0.02, gt=0)
+    trials: int | None = Field(None, ge=1)
+    """The tuning budget that the claim is about: trials of both methods."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"claim": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _is_readable(self) -> Claim:
+        if _CLAIM.match(self.claim) is None:
+            raise ValueError("write a claim as `a > b` or `a = b`, with the labels of two methods")
+        return self
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        match = _CLAIM.match(self.claim)
+        assert match is not None
+        return match["first"], match["sign"], match["second"]
+
+
+def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence[str]) -> None:
+    """Refuse claims about rows or metrics that the study does not have."""
+    for claim in claims:
+        first, _, second = claim.parts
+        about = f"The claim '{claim.claim}'"
+        if first == second:
+            raise BadSpecification(f"{about} compares a row with itself: name two rows.")
+        for label in (first, second):
+            if label not in rows:
+                hint = suggestion(label, rows, otherwise="Rows")
+                raise BadSpecification(f"{about} names '{label}', which is not a row of the study.{hint}")
+        if claim.metric and claim.metric not in metrics:
+            raise BadSpecification(
+                f"{about} is about '{claim.metric}', which the study does not measure: add it to metrics."
+            )
+
+
+def differing(common: Conditions, conditions: Conditions) -> dict[str, Any]:
     """The common values of the conditions in which a method differs.
 
     >>> differing(Conditions(dim=64), Conditions(dim=2048, codes="binary"))
     {'dim': 64, 'codes': 'float32'}
     """
-    keys = [key for key in Conditions.model_fields if getattr(common, key) != getattr(own, key)]
+    keys = [key for key in Conditions.model_fields if getattr(common, key) != getattr(conditions, key)]
     return {key: to_jsonable_python(getattr(common, key)) for key in keys}
 
 
 def check_folder_name(what: str, text: str) -> None:
     """Refuse a text that cannot name a folder.
 
-    >>> check_folder_name("label", "a" * 300)
+    >>> check_folder_name("label", "a/b")
     Traceback (most recent call last):
     ...
-    ValueError: the label 'aaaaaaaaaaaaaaaaaaaa...' cannot be a folder name: it has 300 bytes, at most 200 are allowed
+    ValueError: the label 'a/b' cannot be a folder name: use at most 200 bytes, no slash, and no dot at the start
     """
-    shown = text if len(text) <= 40 else f"{text[:20]}..."
-    if not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith("."):
-        raise ValueError(f"the {what} {shown!r} cannot be a folder name")
-    if (size := len(text.encode())) > _LONGEST_NAME:
-        limit = f"it has {size:,} bytes, at most {_LONGEST_NAME} are allowed"
-        raise ValueError(f"the {what} '{shown}' cannot be a folder name: {limit}")
+    wrong = not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith(".")
+    if wrong or len(text.encode()) > _LONGEST_NAME:
+        rule = f"use at most {_LONGEST_NAME} bytes, no slash, and no dot at the start"
+        raise ValueError(f"the {what} {text[:40]!r} cannot be a folder name: {rule}")

@@ -51,34 +51,26 @@ def location_of(data: Data, folder: Path) -> Location | None:
 
 def placed(data: Data, folder: Path, stored: Location | None = None) -> Data:
     """The same data at its current location. folder: the run (or study) that names it; stored: see Location."""
-    root, named = _ROOT.get(), _named(data)
+    root = _ROOT.get()
+    key, text = _named(data) or ("root", "")
     if root is not None:
-        key = named[0] if named is not None else "root"
-        return data.model_copy(update={key: str(_below(root, named[1] if named is not None else ""))})
-    if named is None:
+        inside = [root / text, root / Path(text).name] if text else []
+        return data.model_copy(update={key: str(next((path for path in inside if path.exists()), root))})
+    if not text:
         return data
-    key, text = named
-    candidates = _candidates(text, folder, stored)
-    path = next((candidate for candidate in candidates if candidate.exists()), None)
-    if path is None:
+    path = expanded(text)
+    candidates = [path]
+    if stored is not None:
+        candidates += [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
+    if not path.is_absolute():
+        candidates += [parent / path for parent in folder.absolute().parents]
+    existing = next((candidate for candidate in candidates if candidate.exists()), None)
+    if existing is None:
         shown = ", ".join(dict.fromkeys(str(candidate.absolute()) for candidate in candidates))
         raise MissingData(
             f"Cannot find the images '{text}' of {folder}. Searched: {shown}. Give their folder with --root DIR."
         )
-    return data if path == candidates[0] else data.model_copy(update={key: str(path)})
-
-
-def _candidates(text: str, folder: Path, stored: Location | None) -> list[Path]:
-    asked = expanded(text)
-    stored_paths = [] if stored is None else [Path(stored.absolute), Path(os.path.normpath(folder / stored.relative))]
-    above = [] if asked.is_absolute() else [parent / asked for parent in folder.absolute().parents]
-    return [asked, *stored_paths, *above]
-
-
-def _below(root: Path, text: str) -> Path:
-    """`text` or its last part under `root`, if it exists; else `root`."""
-    inside = [root / text, root / Path(text).name] if text else []
-    return next((path for path in inside if path != root and path.exists()), root)
+    return data if existing == path else data.model_copy(update={key: str(existing)})
 
 
 def _named(data: Data) -> tuple[str, str] | None:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from levelfield.errors import BadSpecification, LevelfieldError, nearest
+from levelfield.errors import BadSpecification, LevelfieldError, nearest, suggestion
 from levelfield.files.plain_yaml import read_yaml
 from levelfield.ranges import Range
-from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, check_folder_name
-from levelfield.studies.specification.claims import Claim
+from levelfield.studies.specification.choices import Claim, Data, MethodSpec, ProtocolChoice, check_folder_name
 from levelfield.studies.specification.messages import explain
 from levelfield.studies.specification.tuning import TuningRecord
 from levelfield.training.conditions import Conditions
 
-MOST_SEEDS = 10_000
 _VARIABLE = ("data", "protocol", "conditions", "methods")
+Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
 
 
 class Study(BaseModel):
@@ -54,26 +54,17 @@ class Study(BaseModel):
         check_folder_name("name", value)
         return value
 
-    @field_validator("data", mode="before")
+    @field_validator("data", "protocol", mode="before")
     @classmethod
-    def _data_by_name(cls, value: Any) -> Any:
+    def _by_name(cls, value: Any) -> Any:
         return {"name": str(value)} if isinstance(value, str | Path) else value
-
-    @field_validator("protocol", mode="before")
-    @classmethod
-    def _protocol_by_name(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
 
     @field_validator("seeds", mode="before")
     @classmethod
     def _count_or_list(cls, value: Any) -> Any:
         if isinstance(value, bool):
             raise ValueError("must be a count or a list of whole numbers")
-        if isinstance(value, int):
-            if not 1 <= value <= MOST_SEEDS:
-                raise ValueError(f"must be between 1 and {MOST_SEEDS:,}")
-            return tuple(range(value))
-        return value
+        return tuple(range(value)) if isinstance(value, int) else value
 
     @field_validator("metrics", "figures", mode="before")
     @classmethod
@@ -128,23 +119,15 @@ class Study(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _selection_has_classes(self) -> Study:
+    def _fits_together(self) -> Study:
         if self.conditions.select != "budget" and not self.protocol.validates:
             chosen = self.conditions.select
             raise ValueError(f"conditions.select: {chosen} needs validation classes: set protocol.validation, e.g. 0.2")
-        return self
-
-    @model_validator(mode="after")
-    def _own_conditions_fit(self) -> Study:
         for method in self.methods:
             try:
                 method.under(self.conditions)
             except ValidationError as error:
                 raise ValueError(explain(error, Conditions, f"the conditions of method '{method.label}'")) from error
-        return self
-
-    @model_validator(mode="after")
-    def _labels_differ(self) -> Study:
         labels = [method.label for method in self.methods]
         twice = sorted({label for label in labels if labels.count(label) > 1})
         if twice:
@@ -166,11 +149,27 @@ def parse_study(content: dict[str, Any], overrides: Sequence[str] = (), *, origi
         raise BadSpecification(explain(error, Study, origin)) from error
 
 
+def variations(study: Study) -> Iterator[tuple[Study, Variation]]:
+    """The study for each combination of its varied values; itself if nothing varies."""
+    if not study.vary:
+        yield study, ()
+        return
+    for values in itertools.product(*study.vary.values()):
+        variation = tuple(zip(study.vary, values, strict=True))
+        content = study.model_dump(mode="json", exclude={"vary"})
+        for key, value in variation:
+            assign(content, key, value)
+        yield parse_study(content, origin="vary"), variation
+
+
 def _apply(content: dict[str, Any], override: str) -> None:
     """Set one dotted key to a value in YAML. `methods.margin.beta=0.6` sets a method's setting."""
-    named = _method_in(content, override)  # its label may contain the sign
-    rest, equals, text = override.removeprefix(named).partition("=")
-    key = named + rest
+    prefix = ""
+    if override.startswith("methods.") and content.get("methods"):
+        label = owner(override, [method["label"] for method in _method_specs(content["methods"])])
+        prefix = "" if label is None else f"methods.{label}"  # the label may contain the sign
+    rest, equals, text = override.removeprefix(prefix).partition("=")
+    key = prefix + rest
     if not equals or not key:
         raise BadSpecification(f"'{override}' is not an override: write key=value, e.g. conditions.dim=64.")
     assign(content, key.strip(), read_yaml(text, origin=f"'{override}'") if text.strip() else None)
@@ -185,22 +184,7 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     """
     parts = key.split(".")
     if parts[0] == "methods" and len(parts) > 1:
-        methods = _method_specs(content.get("methods"))
-        label = owner(key, [m["label"] for m in methods])
-        if label is None:
-            close = nearest(parts[1], [m["label"] for m in methods])
-            raise BadSpecification(
-                f"'{key}' does not name a method of the study." + (f" Did you mean '{close}'?" if close else "")
-            )
-        named = key.removeprefix(f"methods.{label}.")
-        for method in methods:
-            if method["label"] == label and named == "conditions":
-                method["conditions"] = value or {}
-            elif method["label"] == label and named.startswith("conditions."):
-                method.setdefault("conditions", {})[named.removeprefix("conditions.")] = value
-            elif method["label"] == label:
-                method["settings"][named] = value
-        content["methods"] = methods
+        _assign_setting(content, key, value)
         return
     section = content
     for part in parts[:-1]:
@@ -214,6 +198,23 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     section[parts[-1]] = value
 
 
+def _assign_setting(content: dict[str, Any], key: str, value: Any) -> None:
+    methods = {method["label"]: method for method in _method_specs(content.get("methods"))}
+    label = owner(key, methods)
+    if label is None:
+        hint = suggestion(key.split(".")[1], methods)
+        raise BadSpecification(f"'{key}' does not name a method of the study.{hint}")
+    setting = key.removeprefix(f"methods.{label}.")
+    first, _, condition = setting.partition(".")
+    if first != "conditions":
+        methods[label]["settings"][setting] = value
+    elif condition:
+        methods[label].setdefault("conditions", {})[condition] = value
+    else:
+        methods[label]["conditions"] = value or {}
+    content["methods"] = list(methods.values())
+
+
 def owner(key: str, labels: Iterable[str]) -> str | None:
     """The label in `methods.LABEL.SETTING`; None if no label matches.
 
@@ -221,14 +222,6 @@ def owner(key: str, labels: Iterable[str]) -> str | None:
     'margin v1.5'
     """
     return max((label for label in labels if key.startswith(f"methods.{label}.")), key=len, default=None)
-
-
-def _method_in(content: dict[str, Any], override: str) -> str:
-    """`methods.LABEL` at the start of an override; empty if it has none."""
-    if not override.startswith("methods.") or not content.get("methods"):
-        return ""
-    label = owner(override, [method["label"] for method in _method_specs(content["methods"])])
-    return "" if label is None else f"methods.{label}"
 
 
 def _method_specs(entries: Any) -> list[dict[str, Any]]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Set
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
-from levelfield.errors import LevelfieldError
-from levelfield.ranges import Range
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class TunedMethod(BaseModel):
@@ -35,29 +31,6 @@ class TunedMethod(BaseModel):
         early = set(self.pruned)
         return [v for k, v in enumerate(self.values) if v is not None and k not in early]
 
-    @model_validator(mode="after")
-    def _trials_agree(self) -> TunedMethod:
-        """A record may come from a stranger or from an editor: what reports rely on is checked here."""
-        count = len(self.values)
-        if not all(value is None or math.isfinite(value) for value in self.values) or not math.isfinite(self.seconds):
-            raise ValueError("a value is not a finite number")
-        if self.ranges and len(self.settings) != count:
-            raise ValueError(f"{len(self.settings)} settings for {count} values")
-        if not all(0 <= number < count for number in (*self.pruned, *(() if self.trial is None else (self.trial,)))):
-            raise ValueError(f"a trial number is not below {count}, the number of trials")
-        self._check_settings()
-        return self
-
-    def _check_settings(self) -> None:
-        for key, written in self.ranges.items():
-            try:
-                span = Range.parse(key, written)
-            except LevelfieldError as error:
-                raise ValueError(str(error).rstrip(".")) from error
-            for number, settings in enumerate(self.settings):
-                if key in settings and settings[key] not in span:
-                    raise ValueError(f"'{key}' of trial {number} is {settings[key]!r}, outside {span.text}")
-
 
 class TuningRecord(BaseModel):
     """The budget, which is the same for every method, and the result of the search."""
@@ -79,4 +52,4 @@ class TuningRecord(BaseModel):
 
     def of(self, labels: Set[str]) -> TuningRecord:
         """The record of these methods alone; the study may have been narrowed to a few of those that were tuned."""
-        return self.model_copy(update={"methods": {k: one for k, one in self.methods.items() if k in labels}})
+        return self.model_copy(update={"methods": {k: tuned for k, tuned in self.methods.items() if k in labels}})

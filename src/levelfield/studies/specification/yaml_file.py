@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from levelfield import library
-from levelfield.errors import BadSpecification, LevelfieldError, MissingData, UnknownName, nearest, unknown
-from levelfield.files.plain_yaml import read_yaml_file
+from levelfield.errors import BadSpecification, LevelfieldError, MissingData, nearest, unknown
+from levelfield.files.plain_yaml import read_yaml, read_yaml_file
 from levelfield.files.writing import expanded
+from levelfield.registry import references_in
 from levelfield.studies.specification.locations import placed
 from levelfield.studies.specification.study import Study, assign, owner, parse_study
-from levelfield.studies.specification.variations import build_method
+from levelfield.trust import trusted
 
 
 def read_study(
@@ -28,49 +29,70 @@ def read_study(
     """Read a study by file or by library name, and apply overrides such as `conditions.dim=64`.
 
     mini: the smallest variant, for the embedded data and a CPU. small: the next larger one, whose changes come after
-    those of `mini`. on: the variant for another dataset, by name. All variants are checked, whichever is used.
+    those of `mini`. on: the variant for another dataset, by name.
     """
     if mini and small:
         raise BadSpecification("--mini and --small are two variants of a study: choose one.")
     file = located(study)
-    content, own = content_of(file), library.name_of(file)
-    path = own or str(file)  # the name that the user knows
-    mini_form, small_form, others = (_changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also"))
-    forms = {"mini": mini_form, "small": {**mini_form, **small_form} if small_form else {}}
-    content.setdefault("name", own.replace("/", "-") if own else file.stem)
-    others = {name: _changes(changes, f"also.{name}", path) for name, changes in others.items()}
-    asked = content
-    if on is not None and on != _data_name(content):
-        if on not in others:
-            there = ", ".join([_data_name(content), *others])
+    content, name = content_of(file), library.name_of(file)
+    path = origin = name or str(file)  # the name that the user knows
+    changes = {key: _changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also")}
+    if changes["small"]:
+        changes["small"] = changes["mini"] | changes["small"]
+    content.setdefault("name", name.replace("/", "-") if name else file.stem)
+    data = content.get("data")
+    data = data.get("name") if isinstance(data, dict) else data
+    if on is not None and on != data:
+        if on not in changes["also"]:
+            there = ", ".join([str(data), *changes["also"]])
             raise BadSpecification(f"{path} has no variant for '{on}'; it has {there}.")
-        asked = _elsewhere(content, on, others[on], path)
-    for key in (key for key, wanted in (("mini", mini), ("small", small)) if wanted):
-        if not forms[key]:
-            raise BadSpecification(f"{path} has no variant --{key}: add a key `{key}` with the changes.")
-        asked = _reduced(asked, forms[key], key, path)
-    chosen = parse_study(asked, overrides, origin=path)
+        origin = f"the variant `also.{on}` of {path}"
+        content |= {"data": on, "name": f"{content['name']}-{on}"}
+        content = _changed(content, _changes(changes["also"][on], f"also.{on}", path), origin)
+    reduced = "mini" if mini else "small" if small else ""
+    if reduced:
+        if not changes[reduced]:
+            raise BadSpecification(f"{path} has no variant --{reduced}: add a key `{reduced}` with the changes.")
+        origin = f"the variant `{reduced}` of {path}"
+        content = _changed({**content, "name": f"{content['name']}-{reduced}"}, changes[reduced], origin)
+    chosen = parse_study(content, overrides, origin=origin)
+    if reduced:  # with the metrics of its claims
+        metrics = dict.fromkeys([*chosen.metrics, *(claim.metric for claim in chosen.claims if claim.metric)])
+        chosen = chosen.model_copy(update={"metrics": tuple(metrics)})
     _check_weights(chosen)
-    if own is None:
+    if name is None:
         with suppress(MissingData):  # reported when the data is opened
             chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
-    for name, changes in others.items():
-        _elsewhere(content, name, changes, path)
-    for key, changes in forms.items():
-        if changes:
-            _reduced(content, changes, key, path)
     return chosen
+
+
+def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
+    """Every `file.py:Name` that the user names with a study (file, plain data or object) and overrides.
+
+    Not those of a study file in the folder of a compared study, which may come from somebody else, nor, below
+    `trusting`, those of a `Study`: they were judged when its file was read.
+
+    >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
+    ['my_losses.py:MyLoss']
+    """
+    content: Any = study
+    if isinstance(study, Study):
+        content = study.model_dump(mode="json") if trusted() is None else {}
+    elif isinstance(study, Path | str):
+        file = located(study)
+        content = {} if (file.parent / "runs.json").exists() else content_of(file)
+    values = [read_yaml(each.partition("=")[2], origin=f"'{each}'") for each in overrides]
+    return list(dict.fromkeys([*references_in(content), *references_in(values)]))
 
 
 def _check_weights(study: Study) -> None:
     """Refuse weights of a network that the study does not have: its own would silently be others."""
     weights = study.conditions.weights
-    varied = [name for key, values in study.vary.items() if key.endswith("conditions.backbone") for name in values]
-    own = [method.conditions["backbone"] for method in study.methods if "backbone" in method.conditions]
+    backbones = {study.conditions.backbone, *(method.conditions.get("backbone", "") for method in study.methods)} - {""}
+    backbones.update(*(values for key, values in study.vary.items() if key.endswith("conditions.backbone")))
     for name in weights if isinstance(weights, dict) else ():
-        if name not in (study.conditions.backbone, *varied, *own):
-            there = list(dict.fromkeys([*varied, study.conditions.backbone, *own]))
-            raise unknown("backbone in conditions.weights", name, there)
+        if name not in backbones:
+            raise unknown("backbone in conditions.weights", name, backbones)
 
 
 def located(study: Path | str) -> Path:
@@ -94,61 +116,44 @@ def _is_path(text: str) -> bool:
 
 
 def content_of(study: Path | str) -> dict[str, Any]:
-    """The plain data of a study, merged with the file that it extends."""
+    """The plain data of a study, merged over the file that it extends: a file, relative to it, or a library name."""
     path = located(study)
+    content = _mapping(path)
+    if "extends" not in content:
+        return content
+    named = str(content.pop("extends"))
+    base_path = path.parent / named
+    try:
+        base = _mapping(base_path if base_path.is_file() or _is_path(named) else library.path(named))
+    except LevelfieldError as error:
+        raise BadSpecification(f"{path} extends {named}: {error}") from error
+    if "extends" in base:
+        raise BadSpecification(f"{path} extends {named}, which itself extends another file: one level is allowed.")
+    return merged(base, content)
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    """The keys and values of a study file."""
     if path.is_dir():
         raise BadSpecification(f"{path} is a folder, not a study file. For photos: levelfield compare --data {path}")
     if not path.is_file():
-        raise BadSpecification(f"Study file not found: {path}.{_instead(path)}")
+        hint = f" Built-in studies go by name: use '{path.stem}'. See `{library.SEE}`."
+        if path.stem not in library.names():
+            close = nearest(path.name, [file.name for file in path.parent.glob("*.y*ml")])
+            hint = f" Did you mean {path.parent / close}?" if close else ""
+        raise BadSpecification(f"Study file not found: {path}.{hint}")
     content = read_yaml_file(path)
     if not isinstance(content, dict):
         raise BadSpecification(f"{path} is not a study: it needs at least the keys `data` and `methods`.")
-    return extended(content, path)
-
-
-def _instead(path: Path) -> str:
-    """A suggestion for a missing file: a study of the library of its name, or a file in the same folder."""
-    if path.stem in library.names():
-        return f" Built-in studies go by name: use '{path.stem}'. See `{library.SEE}`."
-    there = [file.name for file in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
-    close = nearest(path.name, there)
-    return f" Did you mean {path.parent / close}?" if close else ""
-
-
-def _elsewhere(content: dict[str, Any], data: str, changes: dict[str, Any], path: str) -> dict[str, Any]:
-    """The plain data of the variant for other data."""
-    base = {**content, "data": data, "name": f"{content['name']}-{data}"}
-    content, study = _form(base, changes, f"`also.{data}` of {path}", f"the variant `also.{data}` of {path}")
-    if study.data.name != data:
-        raise BadSpecification(
-            f"`also.{data}` of {path} is the variant for '{data}', but its data is '{study.data.name}': call it "
-            f"`also.{study.data.name}`."
-        )
     return content
 
 
-def _reduced(content: dict[str, Any], changes: dict[str, Any], key: str, path: str) -> dict[str, Any]:
-    """The plain data of the variant `mini` or `small`, with the metrics of its claims."""
-    base = {**content, "name": f"{content['name']}-{key}"}
-    content, study = _form(base, changes, f"`{key}` of {path}", f"the variant `{key}` of {path}")
-    metrics = dict.fromkeys([*study.metrics, *(one.metric for one in study.claims if one.metric)])
-    return {**content, "metrics": list(metrics)}
-
-
-def _form(content: dict[str, Any], changes: dict[str, Any], section: str, origin: str) -> tuple[dict[str, Any], Study]:
-    """The plain data after the changes of a section, and the resulting study."""
+def _changed(content: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[str, Any]:
+    """The plain data of a variant; an error names the variant."""
     try:
-        content = changed(content, changes)
+        return changed(content, changes)
     except LevelfieldError as error:
-        raise type(error)(f"{section}: {error}") from error
-    study = parse_study(content, origin=origin)
-    try:
-        for method in study.methods:
-            if any(key.startswith(f"methods.{method.label}.") for key in changes):
-                build_method(method, method.under(study.conditions))
-    except LevelfieldError as error:
-        raise type(error)(f"{section}: {error}") from error
-    return content, study
+        raise type(error)(f"In {origin}: {error}") from error
 
 
 def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -187,41 +192,10 @@ def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
         return content
     if key not in labels:
         raise unknown("method to remove", key, labels)
-    kept = [method for method, own in zip(content["methods"], labels, strict=True) if own != key]
+    kept = [method for method, label in zip(content["methods"], labels, strict=True) if label != key]
     about = zip(content.get("claims", []), study.claims, strict=True)
     claims = [claim for claim, read in about if key not in (read.parts[0], read.parts[2])]
     return {**content, "methods": kept, "claims": claims}
-
-
-def _data_name(content: dict[str, Any]) -> str:
-    data = content.get("data")
-    return str(data.get("name") if isinstance(data, dict) else data)
-
-
-def extended(content: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The content of the study at `path`, merged over the file that it extends.
-
-    `extends` is a file, relative to the study, or a library name. The extended file may not extend another.
-    """
-    if "extends" not in content:
-        return content
-    named = str(content["extends"])
-    base_path = path.parent / named
-    if not _is_path(named) and not base_path.is_file():
-        try:
-            base_path = library.path(named)
-        except UnknownName as error:
-            raise BadSpecification(f"{path} extends {named}, but there is no such file beside it. {error}") from error
-    if not base_path.is_file():
-        raise BadSpecification(f"{path} extends {named}, but there is no such file.{_instead(base_path)}")
-    base = read_yaml_file(base_path)
-    if not isinstance(base, dict):
-        raise BadSpecification(f"{base_path} is not part of a study: it must have keys and values.")
-    if "extends" in base:
-        raise BadSpecification(
-            f"{path} extends {base_path}, which itself extends another file: only one level is allowed."
-        )
-    return merged(base, {key: value for key, value in content.items() if key != "extends"})
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
