@@ -1,8 +1,7 @@
-"""Methods that cheat with knowledge of levelfield's internals. Named in tests as `deep_cheats.py:Name`."""
+"""Methods that break the rules of a comparison. Named in tests as `deep_cheats.py:Name`."""
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.embedder.head.head import Head
-from levelfield.methods import Batch, Deviation, Method, Setting
+from levelfield.methods import Batch, Method, Setting
 
 HERE = Path(__file__).parent
 
@@ -62,15 +61,6 @@ class FrozenStatistics(Plain):
             next(m for m in embedder.trunk.modules() if isinstance(m, nn.BatchNorm2d)).running_mean.data += 1
 
 
-class PatchedEvaluate(Plain):
-    """Replaces what measures, for every row that this process will measure."""
-
-    def cheat(self, embedder: Any, batch: Batch) -> None:
-        for module in list(sys.modules.values()):
-            if getattr(module, "__name__", "").startswith("levelfield") and hasattr(module, "evaluate"):
-                module.evaluate = lambda *_, **__: 1 / 0  # type: ignore[attr-defined]
-
-
 class AveragedWhenSaved(Plain):
     """Saves other weights than it trained."""
 
@@ -95,20 +85,6 @@ class MoreThreads(Plain):
 
     def cheat(self, embedder: Any, batch: Batch) -> None:
         torch.set_num_threads(torch.get_num_threads() + 1)
-
-
-class Bomb:
-    """Runs a command in whatever process unpickles it."""
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {HERE}/exploded-$PPID",)
-
-
-class Pickled(Plain):
-    """Declares an object that acts where it is unpickled."""
-
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("luck", None, Bomb())]
 
 
 class NoGradients(Plain):

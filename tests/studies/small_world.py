@@ -134,8 +134,9 @@ Strike = tuple[str, str, int]
 
 def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...], strike: Strike | None) -> None:
     """One run that is saved every few steps. `strike`: it kills itself "before" or "after" the n-th file that matches
-    a pattern gets its name, as in ("before", "checkpoint", 2)."""
-    levelfield_processes._share_the_fork_server()  # the processes of a run start as quickly as this one
+    a pattern gets its name, as in ("before", "checkpoint", 2). Its own processes are forks of it."""
+    fork = multiprocessing.get_context("fork")
+    levelfield_processes.context = lambda: fork  # type: ignore[assignment]
     if strike is not None:
         _strike_at(*strike)
     options = Options(cache_folder=cache, pace=Pace(log_every=3, save_every_steps=2))

@@ -89,7 +89,7 @@ def test_all_processes_of_a_command_end_with_it(command: subprocess.Popen[bytes]
         return (tmp_path / "begun").exists() and any(tmp_path.glob("runs/*/contrastive/*/log.jsonl"))
 
     wait_for(both_train, 120)
-    assert len(members(command.pid)) >= 4, "the command, two workers, and a process of the own loss"
+    assert len(members(command.pid)) >= 3, "the command and two workers"
     if how == "INT":
         os.killpg(command.pid, signal.SIGINT)
     else:

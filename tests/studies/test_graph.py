@@ -13,7 +13,7 @@ from small_world import board_of, carry_out, small_study
 from levelfield import load
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
-from levelfield.studies.execution import executor, workers
+from levelfield.studies.execution import executor
 from levelfield.studies.execution.workers import Agenda, run_all
 from levelfield.studies.planning.plan import in_order, needed_labels, plan
 from levelfield.studies.runs.folder.store import read_result
@@ -202,7 +202,6 @@ def test_a_failed_member_fails_what_needs_it_and_nothing_else(
 
     with monkeypatch.context() as patch:
         patch.setattr(executor, "execute", broken)
-        patch.setattr(workers, "names_custom_code", lambda spec: False)  # no worker, which would not know of this
         runs, outcome = carry_out(study, tmp_path)
     assert sorted(outcome.failed) == [1, 2]
     assert "it needs a run that failed: turned (separated), seed 0, member 1" in outcome.failed[2]

@@ -33,4 +33,4 @@ def test_a_loss_is_loaded_once_in_each_process_of_a_study_with_three_seeds(photo
     compare(study, out=tmp_path / "runs", jobs=1)
     executions = Counter((tmp_path / "executions").read_text().split())
     assert set(executions.values()) == {1}
-    assert len(executions) == 4, "the process that plans, and one for each run"
+    assert len(executions) == 2, "the process that plans, and the worker"

@@ -1,4 +1,4 @@
-"""Runs of several processes in a study: started by the elastic agent, ended together, continued by the next command."""
+"""Runs of several processes in a study: started and ended together, continued by the next command."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from levelfield.distributed.ranks import Ranks
 from levelfield.errors import BadSpecification, CommandEnded, RunFailed
 from levelfield.files.writing import is_alive
 from levelfield.studies import resolve
+from levelfield.studies.runs import run as run_module
 from levelfield.studies.runs import several_processes
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.several_processes import leading
 from levelfield.training import Pace
 
 OWN = """
 import os, signal, pathlib
+from torch import distributed
 from levelfield.objectives import Contrastive
 
 class Mortal(Contrastive):
@@ -37,7 +38,7 @@ class Mortal(Contrastive):
 
     def forward(self, embeddings, labels, **more):
         self.calls += 1
-        if os.environ["RANK"] == "1" and self.calls == 4 and not self.mark.exists():
+        if distributed.get_rank() == 1 and self.calls == 4 and not self.mark.exists():
             self.mark.touch()
             if self.error:
                 raise ValueError("the second process has enough")
@@ -45,13 +46,13 @@ class Mortal(Contrastive):
         return super().forward(embeddings, labels, **more)
 """
 ENDLESS = """
-import multiprocessing, os, pathlib
+import os, pathlib
+from torch import distributed
 from levelfield.objectives import Contrastive
 
 class Endless(Contrastive):
     def forward(self, embeddings, labels, **more):
-        agent = multiprocessing.parent_process().pid
-        pathlib.Path(__file__).with_name(f"rank {os.environ['RANK']} {os.getpid()} {agent}").touch()
+        pathlib.Path(__file__).with_name(f"rank {distributed.get_rank()} {os.getpid()}").touch()
         return super().forward(embeddings, labels, **more)
 """
 SAVING = Options(pace=Pace(log_every=1, save_every_steps=2))
@@ -92,17 +93,17 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
 ) -> None:
     (tmp_path / "own.py").write_text(ENDLESS, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Endless": {}, "label": "own"}
-    (run,) = resolve(small_study(photos, [own], steps=100_000, processes=2)).runs
+    (endless,) = resolve(small_study(photos, [own], steps=100_000, processes=2)).runs
     where = (tmp_path / "run", tmp_path / "cache")
-    driver = processes().Process(target=one_run, args=(run, *where, ("recall@1",), None))
+    driver = processes().Process(target=one_run, args=(endless, *where, ("recall@1",), None))
     driver.start()
     try:
         wait_for(lambda: len(list(tmp_path.glob("rank *"))) == 2, 60)
-        (_, _, first, agent), (_, _, second, _) = (path.name.split() for path in tmp_path.glob("rank *"))
-        (left,) = Path(tempfile.gettempdir()).glob(f"levelfield~{socket.gethostname()}~{agent}~*")
+        ranks = [int(path.name.split()[2]) for path in tmp_path.glob("rank *")]
+        (left,) = Path(tempfile.gettempdir()).glob(f"levelfield~{socket.gethostname()}~{driver.pid}~*")
     finally:
         driver.kill()
-    wait_for(lambda: not any(is_alive(int(process)) for process in (first, second, agent)), SECONDS)
+    wait_for(lambda: not any(map(is_alive, ranks)), SECONDS)
     run_one(small_study(photos, ["triplet"], steps=1, processes=2), tmp_path / "next")
     assert not left.exists()
 
@@ -121,18 +122,11 @@ def test_a_method_that_trains_nothing_needs_one_process(photos: Path, tmp_path: 
     assert [entry["what"] for entry in told["deviations"]] == ["steps"]
 
 
-def test_own_code_under_torchrun_is_refused_with_the_other_way(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    own = {f"{tmp_path / 'own.py'}:Mortal": {"mark": "mark"}, "label": "own"}
-    runs = resolve(small_study(photos, [own], processes=2)).runs
-    with pytest.raises(BadSpecification, match=r"'own' uses code of your own.*--processes 2 instead of torchrun"):
-        leading(runs, "cpu").__enter__()
-
-
 def test_torchrun_with_another_number_of_processes_is_refused(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 3))
+    for module in (run_module, several_processes):
+        monkeypatch.setattr(module, "current", lambda: Ranks(0, 3))
     _, outcome = carry_out(small_study(photos, ["triplet"], processes=2), tmp_path)
     assert "torchrun started 3 processes, but the run has processes: 2. Use --nproc-per-node 2" in outcome.failed[0]
 
@@ -143,9 +137,13 @@ def test_a_failed_run_under_torchrun_ends_the_command_with_its_error(
     def fail(*_: object, **__: object) -> None:
         raise RunFailed("The loss is nan.")
 
-    monkeypatch.setattr(several_processes, "current", lambda: Ranks(0, 2))
-    monkeypatch.setattr(several_processes, "send", lambda _: None)
-    monkeypatch.setattr(several_processes, "train_here", fail)
+    for module in (run_module, several_processes):
+        monkeypatch.setattr(module, "current", lambda: Ranks(0, 2))
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(several_processes, "_send", lambda _: None)
+    monkeypatch.setattr(several_processes, "train_run", fail)
     with pytest.raises(
         CommandEnded, match=r"^The loss is nan. The command ends with .* `--processes 2` instead"
     ) as end:

@@ -27,10 +27,7 @@ BEFORE_THE_FIRST_STEP = {"Registered", "LargerBatch", "OtherOptimiser", "FasterR
 
 
 @pytest.fixture
-def run_cheat(training_photos, training_cache, tmp_path, monkeypatch):
-    """A run in this process: what the ledger sees is the same there, and a process for each takes its time."""
-    monkeypatch.setattr("levelfield.studies.runs.run.trains_custom_code", lambda spec, folder: False)
-
+def run_cheat(training_photos, training_cache, tmp_path):
     def run(name, **changes):
         return execute_run(
             training_photos, tmp_path / "run", f"{CHEATS}:{name}", store=training_cache, cut="last-1", **changes

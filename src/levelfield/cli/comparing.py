@@ -61,7 +61,7 @@ def compare_study(
         return
     threads = max(run.spec.conditions.threads for run in runs)
     with (
-        lead(runs, options.device) if torchrun > 1 else nullcontext(),
+        lead(options.device) if torchrun > 1 else nullcontext(),
         executor_on(parallel, jobs=jobs, threads=threads) as executor,
         StudyBars([run.title for run in runs]) as bars,
     ):

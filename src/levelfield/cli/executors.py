@@ -13,7 +13,6 @@ from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:
     from levelfield.studies.execution.executor import Executor
-    from levelfield.studies.runs.spec import PlannedRun
 
 _ADDRESS = re.compile(r"auto|local|ray://\S+|(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d+")
 
@@ -76,8 +75,8 @@ def follow(device: str) -> None:
     following(usable(device))
 
 
-def lead(runs: list[PlannedRun], device: str) -> AbstractContextManager[None]:
+def lead(device: str) -> AbstractContextManager[None]:
     """Context in which runs are executed together with the other processes of torchrun."""
     from levelfield.studies.runs.several_processes import leading
 
-    return leading(runs, device)
+    return leading(device)

@@ -8,6 +8,7 @@ directory and never runs the calling script: its inputs are passed to it.
 from __future__ import annotations
 
 import functools
+import gc
 import multiprocessing
 import os
 import signal
@@ -23,7 +24,7 @@ from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any
 
-PRELOADED = ["levelfield.studies.execution.preload"]
+PRELOADED = ["levelfield.studies.execution.workers", "scipy.linalg"]
 PATIENCE = 2.0  # seconds a process has to exit by itself
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -128,15 +129,8 @@ def _live(work: Callable[..., None], pipe: Connection, environment: dict[str, st
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent handles it
     end_with_parent()
-    _share_the_fork_server()
+    gc.freeze()  # what the fork server imported is no garbage, and its memory stays shared
     work(pipe, *arguments)
-
-
-def _share_the_fork_server() -> None:
-    """Let a forked process reuse its fork server; Python would start another one (CPython 3.11 to 3.13)."""
-    server: Any = forkserver._forkserver
-    if forkserver.get_inherited_fds() is not None and server._forkserver_pid is None:
-        server.ensure_running = lambda: None
 
 
 @contextmanager
@@ -146,11 +140,9 @@ def _clean() -> Iterator[None]:
     sys.modules["__main__"] = ModuleType("__main__")
     sys.path = [entry for entry in path if entry]
     os.environ[_SAFE_PATH] = "1"
-    heard = None
+    resource_tracker.ensure_running()  # first: starting the tracker unblocks all signals
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        if hasattr(signal, "pthread_sigmask"):
-            resource_tracker.ensure_running()  # first: starting the tracker unblocks all signals
-            heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         sys.modules["__main__"], sys.path = script, path
@@ -158,5 +150,4 @@ def _clean() -> Iterator[None]:
             del os.environ[_SAFE_PATH]
         else:
             os.environ[_SAFE_PATH] = safe
-        if heard is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)

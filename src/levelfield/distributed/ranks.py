@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -170,14 +171,22 @@ def current() -> Ranks:
 
 
 @contextmanager
-def joined(device: str) -> Iterator[Ranks]:
-    """Context in which this process, started by torchrun, belongs to the group of all ranks."""
+def joined(device: str, ranks: Ranks | None = None, store: Path | None = None) -> Iterator[Ranks]:
+    """Context in which this process belongs to the group of all ranks.
+
+    ranks: this process, one of several on this machine that meet in the file `store`; None: one of torchrun's.
+    """
     from torch import distributed
 
-    backend = backend_for(device, int(os.environ["LOCAL_WORLD_SIZE"]))
+    if ranks is None:
+        backend, number = backend_for(device, int(os.environ["LOCAL_WORLD_SIZE"])), int(os.environ["LOCAL_RANK"])
+        distributed.init_process_group(backend, timeout=PATIENCE)
+    else:
+        backend, number = backend_for(device, ranks.size), ranks.rank
+        meeting: dict[str, Any] = {"init_method": f"file://{store}", "rank": ranks.rank, "world_size": ranks.size}
+        distributed.init_process_group(backend, timeout=PATIENCE, **meeting)
     if backend == GPUS:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    distributed.init_process_group(backend, timeout=PATIENCE)
+        torch.cuda.set_device(number)
     yield current()
     distributed.destroy_process_group()  # not after an error: the other processes may not answer
 

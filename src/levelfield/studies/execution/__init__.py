@@ -1,4 +1,1 @@
-"""Worker processes that execute the runs of a plan."""
-
-LAZY = ("scipy.linalg",)
-"""Modules that a run imports when it first needs them: every process would."""
+"""Executors of a plan's runs: this process, worker processes, Ray."""

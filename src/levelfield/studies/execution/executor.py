@@ -19,6 +19,7 @@ from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.runs.folder.files import FAILED
 from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.run import Options, execute
+from levelfield.studies.runs.several_processes import message_of
 from levelfield.studies.runs.spec import PlannedRun
 
 
@@ -152,20 +153,18 @@ def do_claimed(
 ) -> Event:
     """Execute a run that nobody else executes. A failure is written to its folder and returned, never raised."""
     try:
-        for left in folder.glob(".*.tmp"):  # a partial file belongs to a dead process
-            left.unlink(missing_ok=True)
         if not is_finished(folder, run.spec, metrics):
             progress.on_event(Event("start", number))
             execute(run.spec, folder, metrics, options=options, progress=progress.of_run(number))
             (folder / FAILED).unlink(missing_ok=True)
         return Event("done", number)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a user's code may call sys.exit
         return _failed(number, folder, error)
 
 
-def _failed(number: int, folder: Path, error: Exception) -> Event:
+def _failed(number: int, folder: Path, error: BaseException) -> Event:
     """Write an error to the run's folder; no error may stop the other runs."""
-    message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+    message = message_of(error)
     try:
         write_text(folder / FAILED, traceback.format_exc())
     except LevelfieldError as unwritable:

@@ -7,7 +7,6 @@ study share the work: the process that holds the lock of a run executes it.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -17,11 +16,11 @@ from pathlib import Path
 from levelfield.data.decoders import decoders_per_job
 from levelfield.distributed import processes
 from levelfield.embedder.devices import environment_of
+from levelfield.errors import CommandEnded
 from levelfield.progress import Progress
 from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Agenda, Executor, Outcome, Work, do_one
-from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -40,9 +39,7 @@ def run_all(
 ) -> Outcome:
     """Execute all runs; returns when every run is finished or failed.
 
-    executor: by default `jobs` worker processes, or this process if `jobs` is 0. A user-defined method trains in a
-    process of its own. This process has loaded the user's file while planning, so nothing may be evaluated here: with
-    such a method 0 means 1.
+    executor: by default `jobs` worker processes, or this process if `jobs` is 0.
     """
     if options.workers is None:
         together = max(jobs, 1) * max((run.spec.conditions.processes for run in runs), default=1)
@@ -51,8 +48,7 @@ def run_all(
     if not work.unfinished:
         return work.outcome
     if executor is None:
-        here = jobs == 0 and not any(names_custom_code(runs[k].spec) for k in work.unfinished)
-        executor = InThisProcess() if here else WorkerProcesses(jobs)
+        executor = InThisProcess() if jobs == 0 else WorkerProcesses(jobs)
     executor.execute(work)
     return work.outcome
 
@@ -140,12 +136,7 @@ class WorkerProcesses:
                     else:
                         work.progress.on_event(event)
                     if event.kind in ("done", "failed", "busy"):
-                        if data_is_custom_code(runs[event.run].spec):  # user code ran in this process
-                            dismiss(pipe)
-                            if agenda.waiting or held:
-                                hire()
-                        else:
-                            assign(pipe)
+                        assign(pipe)
                 for pipe in [pipe for pipe, (_, doing) in workers.items() if doing is None]:
                     assign(pipe)  # the runs it waited for may be finished now
         finally:
@@ -156,7 +147,7 @@ def _work(pipe: Connection) -> None:
     """Main function of a worker: receive runs, execute them, report results."""
 
     progress = _Sent(pipe)
-    with contextlib.suppress(EOFError, ConnectionError):
+    with contextlib.suppress(EOFError, ConnectionError, CommandEnded):
         while (task := pipe.recv()) is not None:
             number, run, folder, metrics, options, patient = task
             progress.on_event(do_one(number, run, folder, metrics, options, patient=patient, progress=progress))
@@ -171,5 +162,5 @@ class _Sent(RunsProgress):
     def on_event(self, event: Event) -> None:
         try:
             self._pipe.send(event)
-        except ConnectionError:  # the parent was killed; a later command continues the run
-            sys.exit(1)
+        except ConnectionError as error:  # it was killed; a later command continues the run
+            raise CommandEnded("The parent process is gone.") from error

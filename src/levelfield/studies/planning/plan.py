@@ -12,7 +12,6 @@ from levelfield.batch_layout import Layout
 from levelfield.errors import BadSpecification, unknown
 from levelfield.files.writing import expanded
 from levelfield.registry import references_in
-from levelfield.studies.runs.custom_code import names_custom_code
 from levelfield.studies.runs.spec import Needed, PlannedRun, RunSpec, recorded_identity
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice, differing
 from levelfield.studies.specification.study import Study, Variation, owner, variations
@@ -55,7 +54,7 @@ def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
     for run in runs:
         spec = run.spec
         plain = methods.class_of(spec.method.name, spec.method.settings) is methods.Method
-        if plain and not spec.joined and not names_custom_code(spec):
+        if plain and not spec.joined:
             trainer = first.setdefault(spec.weights, spec)
             if trainer.identity != spec.identity:
                 run = replace(run, spec=spec.model_copy(update={"trained_by": _as_needed(trainer)}))

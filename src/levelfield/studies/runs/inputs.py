@@ -94,18 +94,6 @@ class RunInputs:
     def fold(self) -> protocols.Fold:
         return self.shared.divided(self.catalog, self.protocol)[self.fold_number]
 
-    def without_test(self) -> RunInputs:
-        """The same inputs without the test images in the catalog, for a process that only trains."""
-        fold = self.fold
-        kept = np.concatenate([fold.train, fold.validation])
-        other = replace(self)
-        vars(other).update({name: getattr(self, name) for name in ("_backbone", "still_trunk")})
-        numbers = np.arange(len(kept))
-        train, validation = numbers[: len(fold.train)], numbers[len(fold.train) :]
-        left = replace(fold, train=train, validation=validation, test=numbers[:0], query=None, gallery=None)
-        vars(other).update(catalog=self.catalog.subset(kept), fold=left)
-        return other
-
     @cached_property
     def train_labels(self) -> np.ndarray:
         """Training labels, dense from 0."""

@@ -1,14 +1,12 @@
 """Execute one run: from a specification to a folder with a model and its scores.
 
-Training and evaluation are separate. User code trains in a process of its own; the stored model is evaluated in a
-process that never ran that code.
+The scores are those of the stored model.
 """
 
 from __future__ import annotations
 
 import platform
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,24 +15,23 @@ import numpy as np
 import torch
 
 from levelfield.data.decoders import decoding
+from levelfield.distributed.ranks import current
+from levelfield.embedder import Model, load
 from levelfield.embedder.devices import hardware
 from levelfield.files.writing import write_whole
 from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.custom_code import trains_custom_code
-from levelfield.studies.runs.delivered import delivered
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder import spectra
-from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_training
 from levelfield.studies.runs.folder.items import test_items
 from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.machine import bits, machine
-from levelfield.studies.runs.own_process import trained_apart
-from levelfield.studies.runs.several_processes import trained_together
+from levelfield.studies.runs.several_processes import in_new_processes, train_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
-from levelfield.studies.runs.training import Options, Task, Trained, TrainingFacts, train_here, trained_before
+from levelfield.studies.runs.training import Options, Task, Trained, train_run, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import settled
 from levelfield.training.precision import numerics, same_bits
@@ -54,76 +51,67 @@ def execute(
     progress: Progress = SILENT,
 ) -> None:
     """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
-    with as_trusted(options.trust), decoding(options.workers), numerics(spec.conditions, options.device):
-        _execute(Task(spec, folder, metrics, options), progress)
+    task = Task(spec, folder, metrics, options)
+    together = spec.conditions.processes > 1 and not spec.joined and trains(spec.method.name)
+    if together and current().size == 1:
+        in_new_processes(task, _execute, progress)
+    else:
+        _execute(task, progress)
 
 
 def _execute(task: Task, progress: Progress) -> None:
     spec, folder, metrics, options = task.spec, task.folder, task.metrics, task.options
-    claim(folder, spec, machine_of(spec, options.device), home=options.home)
-    if spec.joined:
-        needed = [needed_folder(folder, need) for need in spec.needs]
-        join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, progress=progress)
-        return
+    torch.set_default_dtype(torch.float32)  # code of an earlier run may have changed it
     torch.set_num_threads(spec.conditions.threads)
-    inputs = inputs_for(spec, options.cache_folder, options.device)
-    if not (folder / "training.json").exists():
-        with _training(task, inputs, progress) as trained:
-            tested = _test(folder, inputs, trained, progress)
-        _write(spec, inputs, folder, tested)  # the training process has ended
-    images = inputs.fold.test
-    score_run(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
+    with (
+        as_trusted(options.trust),
+        decoding(options.workers),
+        numerics(spec.conditions, options.device),
+        torch.enable_grad(),
+    ):
+        claim(folder, spec, machine_of(spec, options.device), home=options.home)
+        if spec.joined:
+            needed = [needed_folder(folder, need) for need in spec.needs]
+            join(needed, folder, metrics, about={"method": spec.method.label}, under=spec, progress=progress)
+            return
+        inputs = inputs_for(spec, options.cache_folder, options.device)
+        if not (folder / TRAINED).exists():
+            _write(task, inputs, _train(task, inputs, progress), progress)
+        images = inputs.fold.test
+        score_run(folder, inputs.catalog.labels[images] if len(images) else None, metrics, progress, options.device)
 
 
-def _training(task: Task, inputs: RunInputs, progress: Progress) -> AbstractContextManager[Trained]:
-    spec, folder, tested = task.spec, task.folder, len(inputs.fold.test) > 0
+def _train(task: Task, inputs: RunInputs, progress: Progress) -> Trained:
+    spec, folder = task.spec, task.folder
     if spec.trained_by is not None:
-        before = needed_folder(folder, spec.trained_by)
-        return nullcontext(trained_before(spec, inputs, folder, before, tested=tested))
+        return trained_before(spec, inputs, folder, needed_folder(folder, spec.trained_by))
     if spec.conditions.processes > 1 and trains(spec.method.name):
-        return trained_together(task, inputs, progress, tested=tested)
-    if trains_custom_code(spec, folder):
-        return trained_apart(task, progress, tested=tested)
-    return nullcontext(train_here(task, inputs, progress, tested=tested))
+        return train_together(task, inputs, progress)
+    return train_run(task, inputs, progress)
 
 
-@dataclass(frozen=True)
-class _Tested:
-    """Embeddings by the stored model."""
-
-    facts: TrainingFacts
-    rows: np.ndarray
-    training_rows: np.ndarray | None
-
-
-def _test(folder: Path, inputs: RunInputs, trained: Trained, progress: Progress) -> _Tested:
-    """Embed the test images with the stored model."""
-    facts, fold = trained.facts, inputs.fold
-    embed = delivered(folder, inputs, trained)
-    tested = len(fold.test) > 0
-    raw = embed(fold.test if tested else fold.train[:1], progress)
-    rows = raw
-    if facts.refines is not None:
-        rows = trained.refined(raw.copy(), test_items(inputs).queries if tested else None)
+def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) -> None:
+    """Embed the test images with the stored model, settle the ledger and write the results; training.json last."""
+    spec, folder, fold, method = task.spec, task.folder, inputs.fold, trained.method
+    measured, summary = trained.measured, {**trained.summary, **inputs.network_cost}
+    model = load(folder, device=inputs.device, head=trained.custom_head)
+    assert isinstance(model, Model)
+    items = test_items(inputs) if len(fold.test) else None
+    raw = rows = inputs.embed(model.embedder, fold.train[:1] if items is None else fold.test, progress)
+    if trained.refines:
+        rows = trained.refined(raw.copy(), None if items is None else items.queries)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
-            facts.measured.refined = facts.refines
-    training_rows = embed(fold.train, progress, "training embeddings") if facts.trains else None
-    return _Tested(facts, rows, training_rows)
-
-
-def _write(spec: RunSpec, inputs: RunInputs, folder: Path, tested: _Tested) -> None:
-    """Settle the ledger and write the results; training.json last."""
-    facts, rows = tested.facts, tested.rows
-    measured, summary = facts.measured, {**facts.summary, **inputs.network_cost}
+            measured.refined = method.refines
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
-    deviations = settled(facts.deviations, spec.conditions, measured, trains=facts.trains)
-    if facts.own_head:
+    deviations = settled(trained.deviations, spec.conditions, measured, trains=method.trains)
+    if trained.custom_head is not None:
         deviations.append(Deviation("head", None, "its own code"))
-    if len(inputs.fold.test):
-        test_items(inputs).write(folder)
-        write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
-    if tested.training_rows is not None:
-        summary["rho_train"] = spectra.record(tested.training_rows, inputs.train_labels, folder)
+    if items is not None:
+        items.write(folder)
+        write_whole(folder / EMBEDDINGS, lambda file: np.save(file, rows))
+    if method.trains:
+        training_rows = inputs.embed(model.embedder, fold.train, progress, "training embeddings")
+        summary["rho_train"] = spectra.record(training_rows, inputs.train_labels, folder)
     summary["computed_by"] = list(bits(machine_of(spec, inputs.device)))
     entries = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": entries})

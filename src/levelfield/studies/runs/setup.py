@@ -14,11 +14,13 @@ from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, wider_head
+from levelfield.methods._contract import registry as METHODS
+from levelfield.objectives._contract import registry as OBJECTIVES
 from levelfield.objectives._create import buffers_of
 from levelfield.objectives._parts.start import StartRows
 from levelfield.progress import Progress
 from levelfield.randomness import stream
-from levelfield.studies.runs.custom_code import is_custom_method
+from levelfield.registry import is_file_reference, is_pml_reference
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.spec import RunSpec
@@ -56,8 +58,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
         own = method.head(features, setting)
-        custom = is_custom_method(spec.method.name)
-        own_start = own is not None and (not _start_own(own, spec, inputs, features) or custom)
+        own_start = own is not None and (not _start_own(own, spec, inputs, features) or _is_custom(spec.method.name))
     common = _start_head(method, conditions, inputs, features, spec.draws)
     embedder = Embedder(
         inputs.new_trunk(), common if own is None else own, codes=conditions.codes, precision=conditions.precision
@@ -154,6 +155,16 @@ def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: Star
     solved = inputs.cache.array(key, lambda: solve(features.rows(), whiten=WHITEN[start]))
     head.load_state_dict({**state, **{name: torch.from_numpy(array.copy()) for name, array in solved.items()}})
     return True
+
+
+def _is_custom(method: str) -> bool:
+    """Whether a method is code outside levelfield: `file.py:Name`, `pml:Name` or a plugin's.
+
+    >>> [_is_custom(name) for name in ("my_losses.py:MyLoss", "pml:CircleLoss", "margin", "lda")]
+    [True, True, False, False]
+    """
+    registry = OBJECTIVES if method in OBJECTIVES else METHODS
+    return is_file_reference(method) or is_pml_reference(method) or registry.is_plugin(method)
 
 
 def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Train a method on its inputs and write the model; no test images are needed."""
+"""Train a method on its inputs and write the model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
@@ -17,7 +18,6 @@ from levelfield.embedder import Embedder
 from levelfield.embedder.devices import searched_on
 from levelfield.embedder.model import HEADS, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
-from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.errors import MissingExtra
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
@@ -28,7 +28,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method
-from levelfield.studies.runs.inputs import RunInputs
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up, setting_of
 from levelfield.studies.runs.spec import RunSpec
@@ -38,6 +38,7 @@ from levelfield.training.feed import Feed, Source, sees_unit_rows
 from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
 from levelfield.training.precision import numerics
 from levelfield.training.shards import Shards
+from levelfield.trust import as_trusted
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient", "class_sample")
 _LOG = "log.jsonl"
@@ -70,75 +71,38 @@ class Task:
 
 
 @dataclass(frozen=True)
-class TrainingFacts:
-    """Facts about a run when its model is written: cost, counts of the ledger, and what its method declares."""
+class Trained:
+    """A trained method whose model is written: cost, counts of the ledger, and what the method declares."""
 
+    method: Method
+    embedder: Embedder
     summary: dict[str, Any]
     measured: Measured
     deviations: list[Deviation]
-    trains: bool
-    refines: str | None
-    """How the method refines rows; None if it does not."""
-    own_head: bool
-    """Whether only the method's own code can apply the head."""
-
-    def as_data(self) -> dict[str, Any]:
-        """The facts as plain data, for another process."""
-        deviations = [asdict(each) for each in self.deviations]
-        return {**vars(self), "measured": asdict(self.measured), "deviations": deviations}
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> TrainingFacts:
-        deviations = [Deviation(**each) for each in data["deviations"]]
-        return cls(**{**data, "measured": Measured(**data["measured"]), "deviations": deviations})
-
-
-class Trained(Protocol):
-    """A trained method whose model is written, in this or another process."""
+    refines: bool
+    """Whether the method refines rows at test time."""
 
     @property
-    def facts(self) -> TrainingFacts: ...
+    def custom_head(self) -> nn.Module | None:
+        """The head, if only the method's code can create it."""
+        return None if isinstance(self.embedder.head, (nn.Identity, *HEADS.values())) else self.embedder.head
 
     def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
         """The test embeddings after the method's refinement."""
-
-    def headed(self, features: np.ndarray) -> np.ndarray:
-        """Rows of the method's own head, for heads that a stored model cannot hold."""
-
-
-@dataclass(frozen=True)
-class TrainedHere:
-    """A method trained by this process."""
-
-    facts: TrainingFacts
-    method: Method
-    embedder: Embedder
-
-    def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
         with forbid_other_optimisers([]):
             return refined(self.method, rows, queries)
 
-    def headed(self, features: np.ndarray) -> np.ndarray:
-        embedder = self.embedder.eval()
-        rows = torch.from_numpy(features).to(next(embedder.parameters()).device)
-        with torch.no_grad(), forbid_other_optimisers([]):
-            return in_blocks(lambda block: embedder.coded(embedder.head(block)), rows)[0].cpu().numpy()
 
-
-def train_here(task: Task, inputs: RunInputs, progress: Progress, *, tested: bool, ranks: Ranks = ALONE) -> TrainedHere:
+def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks = ALONE) -> Trained:
     """Train, and write the model and the method. Continues an interrupted attempt.
 
-    tested: whether there are test images; the inputs need not contain them.
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
     spec, folder = task.spec, task.folder
-    with decoding(task.options.workers), numerics(spec.conditions, task.options.device):
-        setup, state, taught, weights = _set_up_and_train(task, inputs, progress, ranks)
-    method = setup.method
-    about = {"method": spec.method.label, "data": inputs.catalog.name}
-    save_model(folder, setup.embedder, {**inputs.views[1].description, **about})
+    setup, state, taught, weights = _set_up_and_train(task, inputs, progress, ranks)
+    method, measured = setup.method, setup.measured
+    _save(folder, spec, inputs, setup.embedder, weights)
     setup.audit.check_saved(read_weights(folder))
-    measured = setup.measured
     measured.images, measured.steps = state.images, state.step
     measured.rows_through_trunk, measured.rows_changed = state.rows_through_trunk, state.rows_changed
     measured.memory_rows, measured.monitored = state.memory_rows, len(state.monitored)
@@ -148,46 +112,53 @@ def train_here(task: Task, inputs: RunInputs, progress: Progress, *, tested: boo
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     measured.teacher = method.learns_from if taught else ""
-    save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    deviations = declared(method, spec.conditions, replace(setup.setting, tested=tested))
-    own_head = not isinstance(setup.embedder.head, (torch.nn.Identity, *HEADS.values()))
-    facts = TrainingFacts(
-        summary, measured, deviations, method.trains, method.refines if _refines(method, tested) else None, own_head
-    )
-    return TrainedHere(facts, method, setup.embedder)
+    return _trained(spec, inputs, method, setup.embedder, summary, measured)
 
 
-def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path, *, tested: bool) -> TrainedHere:
+def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path) -> Trained:
     """The network that the run in `before` trained, written again as this run's: only the refinement differs."""
     stored, model = read_training(before), load(before, device=inputs.device)
     assert isinstance(model, Model)
     weights = load_method(before).state_dict()
     method = make_method(spec, num_classes=inputs.num_classes).to(inputs.device).eval()
     method.load_state_dict(weights)
-    about = {"method": spec.method.label, "data": inputs.catalog.name}
-    save_model(folder, model.embedder, {**inputs.views[1].description, **about})
-    save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
+    _save(folder, spec, inputs, model.embedder, weights)
     if (before / _LOG).exists():
         link_whole(before / _LOG, folder / _LOG)
+    measured = replace(Measured(**stored["measured"]), refined="")
+    return _trained(spec, inputs, method, model.embedder, stored["summary"], measured)
+
+
+def _save(folder: Path, spec: RunSpec, inputs: RunInputs, embedder: Embedder, weights: Mapping[str, Any]) -> None:
+    about = {"method": spec.method.label, "data": inputs.catalog.name}
+    save_model(folder, embedder, {**inputs.views[1].description, **about})
+    save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
+
+
+def _trained(
+    spec: RunSpec,
+    inputs: RunInputs,
+    method: Method,
+    embedder: Embedder,
+    summary: dict[str, Any],
+    measured: Measured,
+) -> Trained:
+    tested = len(inputs.fold.test) > 0
     setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
-    facts = TrainingFacts(
-        stored["summary"],
-        replace(Measured(**stored["measured"]), refined=""),
-        declared(method, spec.conditions, setting),
-        method.trains,
-        method.refines if _refines(method, tested) else None,
-        own_head=False,
-    )
-    return TrainedHere(facts, method, model.embedder)
+    custom = type(method).refine is not Method.refine or "refine" in vars(method)
+    refines = custom or (tested and method.refinement is not None)
+    return Trained(method, embedder, summary, measured, declared(method, spec.conditions, setting), refines)
 
 
-def take_part(task: Task, inputs: RunInputs, ranks: Ranks) -> None:
-    """Train together with the first process, which calls `train_here`; writes no file."""
-    task = replace(task, options=replace(task.options, tensorboard=False))
-    with decoding(task.options.workers), numerics(task.spec.conditions, task.options.device):
-        _set_up_and_train(task, inputs, SILENT, ranks)
+def take_part(task: Task, ranks: Ranks) -> None:
+    """Train together with the first process, which calls `train_run`; writes no file."""
+    spec, options = task.spec, replace(task.options, tensorboard=False)
+    torch.set_num_threads(spec.conditions.threads)
+    with as_trusted(options.trust), decoding(options.workers), numerics(spec.conditions, options.device):
+        inputs = inputs_for(spec, options.cache_folder, options.device)
+        _set_up_and_train(replace(task, options=options), inputs, SILENT, ranks)
 
 
 def _set_up_and_train(
@@ -204,11 +175,6 @@ def _set_up_and_train(
     if source is not None:
         state = _train(task, setup, inputs, source, progress, ranks)
     return setup, state, taught, Shards(setup.method, ranks).whole(setup.method.state_dict())
-
-
-def _refines(method: Method, tested: bool) -> bool:
-    own = type(method).refine is not Method.refine or "refine" in vars(method)
-    return own or (tested and method.refinement is not None)
 
 
 def _train(

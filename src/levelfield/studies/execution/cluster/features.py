@@ -19,7 +19,6 @@ from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Chunk, Rows
 from levelfield.errors import BadSpecification
 from levelfield.progress import SILENT_STAGE, Progress, Stage
-from levelfield.studies.runs.custom_code import data_is_custom_code, names_custom_code
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.shared import forget_inputs
@@ -48,11 +47,6 @@ class Shipment:
 def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
     """Refuse runs that need images."""
     for run in runs:
-        if names_custom_code(run.spec) or data_is_custom_code(run.spec):
-            raise BadSpecification(
-                f"--ship-features: '{run.label}' is code of your own, which trains in a process that reads the images. "
-                "Make the images available on every node instead."
-            )
         if not run.spec.joined and not inputs_for(run.spec, options.cache_folder, options.device).is_cached:
             raise BadSpecification(
                 f"--ship-features: '{run.label}' has no features to ship: its whole network trains (cut: tuned), or it "

@@ -27,7 +27,6 @@ from levelfield.studies.execution.cluster.task import UNREACHABLE, Order, work_o
 from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
-from levelfield.studies.runs.custom_code import data_is_custom_code
 from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
@@ -211,9 +210,7 @@ class _Dispatch:
             for need in run.spec.needed:
                 source = needed_folder(folder, need)
                 extra.append(self._sent((str(Path(*source.parts[-2:])), pack(source))))
-        # user code may have run in the process that lists its data: Ray must not use that process again
-        calls = {"max_calls": 1} if data_is_custom_code(run.spec) else {}
-        task = self.ray.remote(num_returns="streaming", max_retries=0, **calls)(work_on)
+        task = self.ray.remote(num_returns="streaming", max_retries=0)(work_on)
         self.active[task.options(**wanted).remote(order, *extra)] = attempt
 
     def _sent(self, content: object) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import importlib
 
-from levelfield.studies.execution import LAZY
+from levelfield.distributed.processes import PRELOADED
 
 gc.disable()  # it would go through all modules many times and find nothing
 try:
-    for _name in ("levelfield.studies.execution.cluster.task", *LAZY):
+    for _name in ("levelfield.studies.execution.cluster.task", *PRELOADED):
         importlib.import_module(_name)
 finally:
     gc.enable()
