@@ -23,7 +23,7 @@ NAMES = {
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
     "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch
-        fits fitting maker names register report""",
+        fits maker names register report""",
     "levelfield.geometry": "Geometry gather unit",
     "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates
         Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact

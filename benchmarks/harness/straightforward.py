@@ -10,14 +10,14 @@ from scipy.linalg import sqrtm
 from scipy.stats import multivariate_normal
 
 from levelfield.batching import D2Coreset, DistanceMatching, FrechetMatching, GreedyCoreset
-from levelfield.batching._candidates import Scorer
-from levelfield.batching.d2_coreset import TINY
+from levelfield.batching.coresets import TINY
+from levelfield.batching.matching import Scorer
 
 
 class StraightFRD(FrechetMatching):
     """A matrix root of the product of both covariances for each candidate."""
 
-    def _scorer(self, rows: np.ndarray, reference: object) -> Scorer:
+    def _scorer(self, rows: np.ndarray) -> Scorer:
         mean, covariance = rows.mean(axis=0), np.cov(rows.T)
 
         def score(batch: np.ndarray) -> float:
@@ -32,7 +32,7 @@ class StraightFRD(FrechetMatching):
 class StraightDDM(DistanceMatching):
     """The distances of each candidate computed from its rows, and a histogram of them."""
 
-    def _scorer(self, rows: np.ndarray, reference: object) -> Scorer:
+    def _scorer(self, rows: np.ndarray) -> Scorer:
         pool = distances(rows)[np.triu_indices(len(rows), 1)]
         low, high = pool.min(), pool.max()
 

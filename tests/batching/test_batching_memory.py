@@ -8,8 +8,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from levelfield import batching
-from levelfield.batching._memory import Memory
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadInput
 
 AWARE = ["d2_coreset", "ddm", "frd", "greedy_coreset"]
 LABELS = np.repeat(np.arange(8), 6)
@@ -20,29 +19,17 @@ def make(name="ddm", labels=LABELS, **settings):
     return batching.create(name, labels, **{"batch_size": 8, "pool": 24, **settings})
 
 
-@pytest.mark.parametrize("name", AWARE)
-def test_a_batching_that_looks_at_embeddings_needs_a_memory(name):
-    assert batching.create(name, np.arange(240) // 12, batch_size=40).needs_memory
-
-
-def test_a_row_that_comes_twice_in_a_step_keeps_its_last_embedding_and_ages_count_steps():
-    memory = Memory(4)
-    memory.fill(np.zeros((4, 2)))
-    for step in range(3):
-        memory.write(np.array([1, 3, 1]), np.full((3, 2), step) + [[0.0], [0.25], [0.5]])
-        memory.tick()
-    assert memory.rows[:, 0].tolist() == [0, 2.5, 0, 2.25]
-    assert memory.mean_age == (3 + 0 + 3 + 0) / 4
-    memory.fill(np.ones((4, 2)))
-    assert memory.mean_age == 0
-
-
-def test_the_memory_is_a_copy_of_what_it_is_given():
-    given = ROWS.copy()
+def test_the_memory_is_a_copy_that_keeps_the_last_row_of_an_image_and_counts_its_age():
+    given = np.zeros((48, 2))
     aware = make()
     aware.fill(given)
     given[:] = 7
-    assert np.array_equal(aware.memory.rows, ROWS)
+    for step in range(3):
+        aware.observe(np.array([1, 3, 1]), np.full((3, 2), step) + [[0.0], [0.25], [0.5]])
+    assert aware.memory[:5, 0].tolist() == [0, 2.5, 0, 2.25, 0]
+    assert aware.memory_age == 46 * 3 / 48
+    aware.fill(np.ones((48, 2)))
+    assert aware.memory_age == 0
 
 
 @pytest.mark.parametrize(
@@ -59,7 +46,7 @@ def test_rows_of_another_width_or_without_a_number_are_refused(indices, rows, wo
     aware.fill(ROWS)
     with pytest.raises(BadInput, match=words):
         aware.observe(np.array(indices), rows)
-    assert np.array_equal(aware.memory.rows, ROWS)
+    assert np.array_equal(aware.memory, ROWS)
 
 
 @pytest.mark.parametrize("rows", [ROWS[:-1], ROWS[0], ROWS[:, :0], np.where(ROWS > 1, np.nan, ROWS)])
@@ -84,7 +71,7 @@ def test_a_plan_is_made_once_an_epoch_and_equals_the_pure_one(name):
     for step in range(3):
         aware.observe(first[step], ROWS[first[step]] + 3)
     assert np.array_equal(aware.plan(0), first), "the memory has changed, the plan of the epoch has not"
-    now = aware.memory.rows.copy()
+    now = aware.memory.copy()
     assert not np.array_equal(now, ROWS)
     assert np.array_equal(aware.plan(1), make(name).plan(1, now))
     assert not np.array_equal(aware.plan(1), make(name).plan(1, ROWS)), "it was planned from what was learned"
@@ -100,7 +87,7 @@ def test_resuming_in_the_middle_of_an_epoch_gives_the_same_batches(name, refresh
             if aware.is_due(aware.epoch):
                 aware.fill(ROWS * (1 + aware.epoch))
             for batch in aware:
-                drift = np.cos(np.array(batch)[:, None] * np.arange(5) + aware.memory.steps)
+                drift = np.cos(np.array(batch)[:, None] * np.arange(5) + aware.steps)
                 aware.observe(np.array(batch), drift)
                 taken.append(batch)
                 if len(taken) == stop:
@@ -115,7 +102,7 @@ def test_resuming_in_the_middle_of_an_epoch_gives_the_same_batches(name, refresh
     again = make(name, refresh=refresh)
     again.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
     assert first + walk(again, 2) == whole
-    assert np.array_equal(again.memory.rows, unhurt.memory.rows)
+    assert np.array_equal(again.memory, unhurt.memory)
     assert again.memory_age == unhurt.memory_age
 
 
@@ -125,26 +112,13 @@ def test_a_saved_state_does_not_change_with_the_memory():
     aware.plan(0)
     state = aware.state_dict()
     aware.observe(np.arange(8), np.ones((8, 5)))
-    assert np.array_equal(state["memory"]["rows"].numpy(), ROWS)
+    assert np.array_equal(state["memory"].numpy(), ROWS)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"pool": 25},
-        {"refresh": "never"},
-        {"project": 2},
-        {"bins": 7},
-        {"moments": True},
-        {"candidates": 3},
-        {"shared": True},
-        {"reference": "data"},
-        {"seed": 1},
-    ],
-)
-def test_the_state_of_other_settings_is_refused(change):
-    with pytest.raises(BadInput, match="other"):
-        make(**change).load_state_dict(make().state_dict())
+def test_the_state_of_other_settings_is_refused():
+    for change in ({"pool": 25}, {"refresh": "never"}, {"bins": 7}, {"candidates": 3}):
+        with pytest.raises(BadInput, match="other"):
+            make(**change).load_state_dict(make().state_dict())
 
 
 @pytest.mark.parametrize("name", AWARE)
@@ -166,56 +140,6 @@ def test_a_loader_with_workers_gets_the_plan():
     loader = DataLoader(TensorDataset(torch.arange(48)), batch_sampler=aware, num_workers=2)
     assert [batch.tolist() for (batch,) in loader] == expected.tolist()
     assert aware.epoch == 1
-
-
-@pytest.mark.parametrize("name", AWARE)
-def test_a_projection_is_drawn_once_an_epoch_and_has_fewer_dimensions(name):
-    plan = make(name, project=2).plan(0, ROWS)
-    assert np.array_equal(plan, make(name, project=2).plan(0, ROWS))
-    assert not np.array_equal(plan, make(name).plan(0, ROWS))
-    with pytest.raises(BadSpecification, match="below the 5 dimensions"):
-        make(name, project=5).plan(0, ROWS)
-
-
-@pytest.mark.parametrize("name", AWARE)
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"pool": 1},
-        {"pool": 2.5},
-        {"refresh": "daily"},
-        {"project": -1},
-        {"samples_per_class": 0},
-        {"batch_size": 1, "samples_per_class": 1},
-    ],
-)
-def test_settings_are_checked(name, change):
-    with pytest.raises(BadSpecification):
-        make(name, **change)
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("ddm", {"distance": "euclidean"}),
-        ("ddm", {"bins": 0}),
-        ("ddm", {"moments": 1}),
-        ("ddm", {"candidates": 0}),
-        ("frd", {"reference": "images"}),
-        ("frd", {"shared": "yes"}),
-        ("frd", {"pool": 6}),
-        ("frd", {"bins": 50}),
-        ("greedy_coreset", {"soft": 1.5}),
-        ("greedy_coreset", {"distinct_classes": "no"}),
-        ("greedy_coreset", {"pool": 3}),
-        ("d2_coreset", {"power": -1}),
-        ("d2_coreset", {"pool": "most"}),
-        ("d2_coreset", {"soft": 0.9}),
-    ],
-)
-def test_settings_of_each_are_checked(name, change):
-    with pytest.raises(BadSpecification):
-        make(name, **change)
 
 
 @pytest.mark.parametrize("name", AWARE)

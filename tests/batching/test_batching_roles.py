@@ -12,15 +12,11 @@ from levelfield.errors import BadInput, BadSpecification
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
 
 
-def test_pairs_are_an_anchor_and_a_positive_of_distinct_classes():
+def test_pairs_are_an_anchor_and_a_positive_and_a_share_of_them_may_be_one_image():
     sampler = batching.create("n_pair", LABELS, batch_size=12, batches_per_epoch=30)
     anchors, positives = (sampler.plan(0)[:, sampler.roles[name]] for name in ("anchor", "positive"))
     assert (LABELS[anchors] == LABELS[positives]).all()
     assert (anchors != positives).all()
-    assert all(len(set(row)) == 6 for row in LABELS[anchors].tolist())
-
-
-def test_a_share_of_pairs_may_be_one_image():
     sampler = batching.create("n_pair", LABELS, batch_size=12, same_image=0.1, batches_per_epoch=2000)
     pairs = sampler.plan(0).reshape(-1, 2)
     assert (pairs[:, 0] == pairs[:, 1]).mean() == pytest.approx(0.1, abs=0.015)
@@ -43,13 +39,12 @@ def test_a_class_with_one_image_pairs_with_itself_and_is_counted():
     st.integers(1, 4),
     st.integers(1, 3),
     st.booleans(),
-    st.booleans(),
     st.integers(0, 1000),
 )
 @settings(max_examples=150, deadline=None)
-def test_support_and_query_of_an_episode_are_different_images(sizes, support, query, episodes, replace, distinct, seed):
+def test_support_and_query_of_an_episode_are_different_images(sizes, support, query, episodes, replace, seed):
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    count = max(1, len(sizes) // episodes if distinct else len(sizes) - 1)
+    count = len(sizes) - 1
     sampler = batching.create(
         "episodes",
         labels,
@@ -60,12 +55,10 @@ def test_support_and_query_of_an_episode_are_different_images(sizes, support, qu
         replace=replace,
         seed=seed,
         batches_per_epoch=3,
-        across="distinct" if distinct else "replace",
     )
     roles = sampler.roles
     assert sorted([*roles["support"], *roles["query"]]) == list(range(sampler.batch_size))
     for batch in sampler.plan(0):
-        seen = []
         for episode in range(episodes):
             inside = np.flatnonzero(roles["episode"] == episode)
             known, asked = (batch[np.intersect1d(inside, roles[role])] for role in ("support", "query"))
@@ -78,9 +71,6 @@ def test_support_and_query_of_an_episode_are_different_images(sizes, support, qu
                 assert not mine & theirs or sizes[label] == 1
                 if not replace:
                     assert len(mine | theirs) == min(sizes[label], support + query), "all there are before a repeat"
-            seen += classes.tolist()
-        if distinct:
-            assert len(set(seen)) == len(seen)
 
 
 def test_episodes_of_a_batch_may_share_classes():
@@ -111,8 +101,6 @@ def test_with_replacement_no_image_is_preferred():
 def test_what_episodes_need_is_said():
     with pytest.raises(BadSpecification, match=r"25 is not a multiple of 2 episode\(s\) x \(3 support \+ 2 query\)"):
         batching.create("episodes", LABELS, batch_size=25, episodes=2, support=3, query=2)
-    with pytest.raises(BadInput, match="A batch needs 12 distinct classes; there are 10"):
-        batching.create("episodes", LABELS, batch_size=24, episodes=2, support=1, query=1, across="distinct")
     with pytest.raises(BadInput, match="An episode needs 3 distinct classes; there are 2 with at least 10"):
         batching.create("episodes", LABELS, batch_size=30, small="skip")
     with pytest.raises(BadInput, match="8 of 10 classes have fewer than 10"):

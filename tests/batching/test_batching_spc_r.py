@@ -12,21 +12,18 @@ def spc_r(labels, batch_size, **settings):
     return batching.create("spc_r", labels, batch_size=batch_size, **settings)
 
 
-@pytest.mark.parametrize("uniform", ["class", "image"])
-def test_every_batch_has_a_pair_of_different_images(uniform):
+def test_every_batch_has_a_pair_of_different_images():
     labels = np.arange(300) // 2
-    plan = spc_r(labels, 6, uniform=uniform, batches_per_epoch=500).plan(0)
+    plan = spc_r(labels, 6, batches_per_epoch=500).plan(0)
     facts = batching.report(labels, plan)
     assert facts.anchors_with_positive.min() >= 2
     assert facts.classes.max() == 5  # the last image is of a class that is there
-    assert (np.sort(plan, axis=1)[:, 1:] != np.sort(plan, axis=1)[:, :-1]).all()
 
 
-@pytest.mark.parametrize(("uniform", "share"), [("class", 0.5), ("image", 0.1)])
-def test_free_images_are_uniform_over_classes_or_images(uniform, share):
+def test_free_images_are_uniform_over_classes():
     labels = np.array([0] * 10 + [1] * 90)
-    first = spc_r(labels, 2, uniform=uniform, batches_per_epoch=20_000).plan(0)[:, 0]
-    assert abs((first < 10).mean() - share) < 0.02
+    first = spc_r(labels, 2, batches_per_epoch=20_000).plan(0)[:, 0]
+    assert abs((first < 10).mean() - 0.5) < 0.02
     uses = np.bincount(first, minlength=100)
     assert abs(uses[:10] - uses[:10].mean()).max() < 6 * np.sqrt(uses[:10].mean())
 

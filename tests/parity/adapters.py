@@ -16,10 +16,8 @@ from golden_set import Case, Outputs
 from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
-from levelfield.batching.d2_coreset import Density, Sums, chances, nearest_row
-from levelfield.batching.ddm import Distances, DistanceScorer
-from levelfield.batching.frd import FrechetScorer, Normal
-from levelfield.batching.greedy_coreset import FarthestFirst
+from levelfield.batching.coresets import Density, FarthestFirst, chances, nearest_row, squared_distances
+from levelfield.batching.matching import DistanceScorer, FrechetScorer
 from levelfield.data.division import class_folds
 from levelfield.embedder.head.head import Head, start_at
 from levelfield.embedder.trunk.pooling import pool
@@ -555,7 +553,7 @@ def chosen_batch(case: Case, score: Callable[[np.ndarray], np.ndarray]) -> Outpu
 def frd(case: Case) -> Outputs:
     settings(case, [])
     data, batch = case.arrays["data"], case.arrays.get("batch")
-    ours = FrechetScorer(data) if batch is None else FrechetScorer(batch, Normal.of(data))
+    ours = FrechetScorer(data) if batch is None else FrechetScorer(batch, data)
     answer = chosen_batch(case, ours)
     if batch is not None:
         mean, covariance = ours.terms(np.arange(len(batch))[None])
@@ -563,20 +561,15 @@ def frd(case: Case) -> Outputs:
     return answer
 
 
-def ddm(case: Case) -> Iterator[tuple[str, Outputs]]:
-    """Against the distances of the data, from blocks of them as for all data; candidates also from the pool's own."""
+def ddm(case: Case) -> Outputs:
     chosen = settings(case, ["bins", "moments"], elsewhere=["distance"])
     data, batch = case.arrays["data"], case.arrays.get("batch")
-    reference = Distances.of(data, chosen["bins"])
-    ours = DistanceScorer(data if batch is None else batch, reference, **chosen)
+    ours = DistanceScorer(data, **chosen) if batch is None else DistanceScorer(batch, data, **chosen)
     answer = chosen_batch(case, ours)
     if "data_histogram" in case.right:
-        own = ours.shares(np.arange(len(batch))[None])[0]
-        answer |= {"data_histogram": reference.shares, "batch_histogram": own}
-        answer |= {"low": reference.low, "high": reference.high}
-    yield "data", answer
-    if batch is None:
-        yield "pool", chosen_batch(case, DistanceScorer(data, **chosen))
+        answer |= {"data_histogram": ours.histogram, "batch_histogram": ours.shares(np.arange(len(batch))[None])[0]}
+        answer |= {"low": ours.low, "high": ours.high}
+    return answer
 
 
 def greedy_coreset(case: Case) -> Outputs:
@@ -589,11 +582,10 @@ def d2_coreset(case: Case) -> Outputs:
     if "anchor" in case.inputs:
         return {"start": nearest_row(pool, case.arrays["anchor"])}
     density = Density(pool)
-    sums, barred = Sums(density.centred), np.zeros(len(pool), dtype=bool)
-    for row in case.arrays["chosen"]:
-        sums.add(row)
+    rows, barred = density.centred, np.zeros(len(pool), dtype=bool)
+    sums = sum(squared_distances(rows, (rows**2).sum(axis=1), row) for row in case.arrays["chosen"])
     barred[case.arrays["chosen"]] = True
-    return {"probabilities": chances(density.log, sums.total, power, barred), "log_density": density.log}
+    return {"probabilities": chances(density.log, sums, power, barred), "log_density": density.log}
 
 
 def m_per_class(case: Case) -> Outputs:

@@ -72,7 +72,7 @@ def test_the_memory_is_told_what_the_loss_saw(tmp_path, unit, parts):
     assert len(latest) > 20
     for index, row in latest.items():
         expected = functional.normalize(row, dim=0) if unit else row
-        torch.testing.assert_close(torch.from_numpy(memory.rows[index]), expected, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(torch.from_numpy(memory[index]), expected, rtol=1e-6, atol=1e-7)
 
 
 def test_later_epochs_are_planned_from_what_was_learned(tmp_path):
@@ -108,7 +108,7 @@ def test_a_run_stopped_at_any_step_goes_on_to_the_same_bits(tmp_path, refresh, s
     assert (state.memory_rows, state.rows_through_trunk) == (expected.memory_rows, expected.rows_through_trunk)
     states = [run.feed.state_dict() for run in (whole, again)]
     assert torch.equal(states[0]["plan"], states[1]["plan"])
-    assert all(torch.equal(states[0]["memory"][key], states[1]["memory"][key]) for key in ("rows", "written"))
+    assert all(torch.equal(states[0][key], states[1][key]) for key in ("memory", "written"))
 
 
 def test_the_trunk_rests_on_after_the_memory_was_filled(tmp_path):

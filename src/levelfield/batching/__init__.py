@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from levelfield.batch_layout import Layout
 from levelfield.batching._base import Batching, Common, Promise
-from levelfield.batching._fitting import Fit, PlanReport, check_fit, fit_batch, fits, fitting, report
+from levelfield.batching._fitting import Fit, PlanReport, check_fit, fit_batch, fits, report
 from levelfield.batching._registry import Choice, create, describe, maker, names, register
 from levelfield.index import lazy
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.balanced import Balanced as Balanced
-    from levelfield.batching.d2_coreset import D2Coreset as D2Coreset
-    from levelfield.batching.ddm import DistanceMatching as DistanceMatching
+    from levelfield.batching.coresets import D2Coreset as D2Coreset
+    from levelfield.batching.coresets import GreedyCoreset as GreedyCoreset
     from levelfield.batching.episodes import Episodes as Episodes
-    from levelfield.batching.frd import FrechetMatching as FrechetMatching
-    from levelfield.batching.greedy_coreset import GreedyCoreset as GreedyCoreset
     from levelfield.batching.m_per_class import MPerClass as MPerClass
+    from levelfield.batching.matching import DistanceMatching as DistanceMatching
+    from levelfield.batching.matching import FrechetMatching as FrechetMatching
     from levelfield.batching.n_pair import Pairs as Pairs
     from levelfield.batching.random import Random as Random
     from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
@@ -40,7 +40,6 @@ __all__ = [
     "describe",
     "fit_batch",
     "fits",
-    "fitting",
     "maker",
     "names",
     "register",

@@ -5,35 +5,18 @@ from __future__ import annotations
 import hashlib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, ClassVar, NamedTuple, Self, TypedDict
 
 import numpy as np
 
+from levelfield.batching._groups import Groups, Labels, as_labels
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
 from levelfield.settings import Count, Natural, accepted, check_calls, checked
 
-Labels = Sequence[int] | np.ndarray
-_NOT_OWN = ("labels", "batch_size", "seed", "batches_per_epoch", "rank", "world")  # arguments of every batching
-
-
-def as_labels(labels: Labels) -> np.ndarray:
-    """One integer per image.
-
-    >>> as_labels(["cat", "dog"])
-    Traceback (most recent call last):
-    ...
-    levelfield.errors.BadInput: Labels must be a non-empty list of integers, not <U3 of shape (2,).
-    """
-    try:
-        array = np.asarray(labels)
-    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors on other devices
-        raise BadInput(f"Labels must be a non-empty list of integers: {error}.") from error
-    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
-        raise BadInput(f"Labels must be a non-empty list of integers, not {array.dtype} of shape {array.shape}.")
-    return array
+COMMON = ("labels", "batch_size", "seed", "batches_per_epoch", "rank", "world")  # arguments of every batching
 
 
 class Common(TypedDict, total=False):
@@ -77,21 +60,18 @@ class Batching(ABC):
     The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iteration yields the batches of the
     current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
-    A subclass sets `group` (images that stay together in one process) before calling this constructor, implements
-    `_plan`, and overrides `promise` if it guarantees more than any batch of that size.
+    A subclass sets `group` (images that stay together in one process) and, unless small classes repeat images,
+    `_groups` before calling this constructor, implements `_plan`, and overrides `promise` if it guarantees more than
+    any batch of that size.
     """
 
     name: str = ""
-    """Name in the registry."""
     search: ClassVar[Mapping[str, Any]] = {}
     """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
     needs_memory: bool = False
     group: int = 1
     _arguments: Mapping[str, Any]
-    repeating: int = 0
-    """Number of classes with fewer images than a group, which repeat images."""
-    skipped: int = 0
-    """Number of classes skipped because they have too few images."""
+    _groups: Groups
 
     def __new__(cls, *_: Any, **arguments: Any) -> Self:
         batching = super().__new__(cls)
@@ -122,6 +102,8 @@ class Batching(ABC):
         world: Count = 1,
     ) -> None:
         self.labels = as_labels(labels)
+        if not hasattr(self, "_groups"):
+            self._groups = Groups.of(self.labels, self.group)
         self.batch_size, self.seed, self.rank, self.world = batch_size, seed, rank, world
         if batch_size % self.group:
             raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
@@ -144,19 +126,32 @@ class Batching(ABC):
         """[batches, batch_size] positions in `labels`; groups are contiguous."""
 
     @property
+    def classes_per_batch(self) -> int:
+        return self.batch_size // self.group
+
+    @property
+    def repeating(self) -> int:
+        """Number of classes with fewer images than a group, which repeat images."""
+        return self._groups.few if self._groups.small in ("repeat", "replace") else 0
+
+    @property
+    def skipped(self) -> int:
+        """Number of classes skipped because they have too few images."""
+        return self._groups.few if self._groups.small == "skip" else 0
+
+    @property
     def roles(self) -> dict[str, np.ndarray] | None:
         """Rows of this process's share by role, the same in every batch; None without roles."""
         return None
 
     def promise(self) -> Promise:
-        """Guarantees for every batch; by default those that follow from its size and the number of classes."""
+        """Guarantees for every batch; by default what follows from its size and the number of classes."""
         return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that determines a plan besides labels, seed and epoch: the size and number of batches, and the
-        class's own arguments."""
+        """What determines a plan besides labels, seed and epoch."""
         takes = accepted(type(self)) or {}
-        chosen = {key: self._arguments.get(key, default) for key, default in takes.items() if key not in _NOT_OWN}
+        chosen = {key: self._arguments.get(key, default) for key, default in takes.items() if key not in COMMON}
         return {"batch_size": self.batch_size, "batches": self.batches, **chosen}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
@@ -187,7 +182,7 @@ class Batching(ABC):
         return False
 
     def fill(self, rows: np.ndarray) -> None:  # noqa: B027
-        """Store an embedding of every image, for batchings with a memory."""
+        """Store an embedding of every image."""
 
     @property
     def memory_age(self) -> float | None:
@@ -211,13 +206,8 @@ class Batching(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """`step` counts batches returned so far. A prefetching loader is ahead of training; then use `set_epoch`."""
-        return {
-            "epoch": self.epoch,
-            "step": self.step,
-            "seed": self.seed,
-            "settings": self.settings(),
-            "labels": self._fingerprint(),
-        }
+        position = {"epoch": self.epoch, "step": self.step}
+        return {**position, "seed": self.seed, "settings": self.settings(), "labels": self._fingerprint()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`. Refused if labels, seed or settings differ: the batches would differ."""

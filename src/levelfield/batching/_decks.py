@@ -10,9 +10,6 @@ def deal(size: int, *, hand: int, hands: int, stream: np.random.Generator) -> np
 
     Each hand takes the next `hand` cards. If fewer are left, it takes them, then the first cards of a newly shuffled
     deck that are not yet in the hand; skipped cards keep their position. So uses differ by at most 1.
-
-    >>> deal(5, hand=2, hands=3, stream=np.random.default_rng(0)).shape
-    (3, 2)
     """
     passes: list[np.ndarray] = []
     dealt = 0
@@ -28,39 +25,11 @@ def deal(size: int, *, hand: int, hands: int, stream: np.random.Generator) -> np
     return np.concatenate(passes)[: hand * hands].reshape(hands, hand)
 
 
-def deal_until(worth: np.ndarray, *, need: int, hands: int, stream: np.random.Generator) -> list[np.ndarray]:
-    """Like `deal`, but a hand ends when its cards are worth `need`; all cards together must be worth at least that.
-
-    >>> [len(hand) for hand in deal_until(np.array([2, 2, 2, 2]), need=3, hands=2, stream=np.random.default_rng(0))]
-    [2, 2]
-    """
-    dealt = []
-    left = stream.permutation(len(worth))
-    total = np.cumsum(worth[left])  # cumulative worth; the pass continues at `begin`
-    begin = before = 0
-    for _ in range(hands):
-        end = int(np.searchsorted(total, before + need)) + 1
-        hand = left[begin:end]
-        if end > len(left):  # too few cards left: complete the hand from a new deck
-            left = stream.permutation(len(worth))
-            free = left[~np.isin(left, hand)]
-            more = free[: int(np.searchsorted(np.cumsum(worth[free]), need - worth[hand].sum())) + 1]
-            left = np.concatenate([more, left[~np.isin(left, more)]])
-            total, end = np.cumsum(worth[left]), len(more)
-            hand = np.concatenate([hand, more])
-        dealt.append(hand)
-        begin, before = end, int(total[end - 1])
-    return dealt
-
-
 def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.random.Generator) -> np.ndarray:
     """[sum of hands, hand]: `deal` for many decks at once, deck by deck.
 
     sizes, hands: (decks,). A deck smaller than a hand restarts with each hand: all its cards once, then again in a new
     order until the hand is full. One sort of all cards per pass: O(cards dealt * log).
-
-    >>> deal_many(np.array([2, 4]), np.array([1, 2]), hand=2, stream=np.random.default_rng(0)).shape
-    (3, 2)
     """
     pieces = np.where(sizes < hand, hands, 1)  # a small deck becomes one deck for each of its hands
     needs = np.repeat(np.where(sizes < hand, 1, hands) * hand, pieces)
@@ -99,10 +68,6 @@ def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarr
     """[decks, count]: the first cards 0..size-1 of each freshly shuffled deck. Entries beyond its size are meaningless.
 
     Time at most O(decks * count^2) for any deck size.
-
-    >>> hand = draw(np.array([3, 100]), 3, np.random.default_rng(0))
-    >>> sorted(hand[0].tolist()), len(set(hand[1].tolist()))
-    ([0, 1, 2], 3)
     """
     widest = max(int(sizes.max(initial=0)), count)
     if widest <= count * count:  # shuffling all is faster
@@ -122,13 +87,7 @@ def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Gener
     """[rows, count] indices of decks: each draw takes a card from a deck chosen uniformly among the non-empty ones.
 
     Every row starts with full decks; needs count <= number of cards.
-
-    >>> draw_decks(np.array([1, 1, 2]), 2, 4, np.random.default_rng(0)).sum(axis=1).tolist()  # all cards: 0, 1, 2, 2
-    [5, 5]
     """
-    emptied = int(np.searchsorted(np.cumsum(np.sort(sizes)), count, side="right"))  # decks a row can use up at most
-    if 2 * emptied > len(sizes):
-        return np.stack([_race(sizes, count, stream) for _ in range(rows)])
     decks = stream.integers(len(sizes), size=rows * count)
     row = np.repeat(np.arange(rows), count) * len(sizes)
     # Repeat draws from an empty deck. A deck that is empty before a draw stays empty if earlier draws are repeated, so
@@ -138,20 +97,8 @@ def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Gener
     return decks.reshape(rows, count)
 
 
-def _race(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
-    """One row of `draw_decks`, by independent Poisson processes of the decks."""
-    waits = np.cumsum(stream.exponential(size=int(sizes.sum())))
-    starts = np.cumsum(sizes) - sizes
-    times = waits - np.repeat(np.where(starts > 0, waits[starts - 1], 0.0), sizes)
-    return np.repeat(np.arange(len(sizes)), sizes)[np.argsort(times)[:count]]
-
-
 def occurrences(entries: np.ndarray) -> np.ndarray:
-    """Number of earlier occurrences of each entry.
-
-    >>> occurrences(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
-    """
+    """Number of earlier occurrences of each entry."""
     order = np.argsort(entries, kind="stable")
     ranked = entries[order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])

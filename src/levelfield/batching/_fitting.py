@@ -62,9 +62,7 @@ def fits(batching: Batching, objective: Any) -> Fit:
     'by chance'
     """
     least: tuple[int, int] | None = getattr(getattr(objective, "facts", objective), "least", None)
-    if least is None:
-        return Fit("yes")
-    classes, together = least
+    classes, together = least or (0, 0)
     promise = batching.promise()
     if promise.most < together:
         return Fit("no", f"it needs {together} images of a class in a batch, but batches have at most {promise.most}")
@@ -84,7 +82,7 @@ def check_fit(batching: Batching, objective: Any) -> None:
     fit = fits(batching, objective)
     if fit.verdict == "no":
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
-        others = fitting(batching, objective)
+        others = _suitable(batching, objective)
         hint = f" These fit with their defaults: {', '.join(others)}." if others else " No batching of this size fits."
         raise BadSpecification(
             f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
@@ -92,7 +90,7 @@ def check_fit(batching: Batching, objective: Any) -> None:
         )
 
 
-def fitting(batching: Batching, objective: Any) -> list[str]:
+def _suitable(batching: Batching, objective: Any) -> list[str]:
     """Names of the batchings that always fit, for the same labels and batch size."""
     suitable = []
     for name in names():
@@ -120,15 +118,9 @@ class PlanReport:
 
     def summary(self) -> dict[str, float]:
         """Summary of the epoch: means over batches, and epoch totals."""
-        return {
-            "batches": len(self.classes),
-            "classes": float(self.classes.mean()),
-            "repeats": float(self.repeats.mean()),
-            "anchors_with_positive": float(self.anchors_with_positive.mean()),
-            "coverage": self.coverage,
-            "max_uses": self.max_uses,
-            "classes_seen": self.classes_seen,
-        }
+        means = {name: float(getattr(self, name).mean()) for name in ("classes", "repeats", "anchors_with_positive")}
+        totals = {name: getattr(self, name) for name in ("coverage", "max_uses", "classes_seen")}
+        return {"batches": len(self.classes), **means, **totals}
 
 
 def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:

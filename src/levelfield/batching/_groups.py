@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from levelfield.batching._base import Labels, as_labels
 from levelfield.batching._decks import deal, deal_many, draw
-from levelfield.errors import BadInput, BadSpecification, unknown
-from levelfield.settings import whole
+from levelfield.errors import BadInput
 
-SMALL = ("repeat", "skip", "error")
+Labels = Sequence[int] | np.ndarray
+Small = Literal["repeat", "skip", "error"]
+"""Treatment of classes with fewer images than a group needs."""
+
+
+def as_labels(labels: Labels) -> np.ndarray:
+    """One integer per image."""
+    try:
+        array = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors on other devices
+        raise BadInput(f"Labels must be a non-empty list of integers: {error}.") from error
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise BadInput(f"Labels must be a non-empty list of integers, not {array.dtype} of shape {array.shape}.")
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +32,7 @@ class Groups:
     """The usable classes, and groups of `n` images of them.
 
     small: for classes with fewer than n images: `repeat` (all once, then again in a new order), `skip` the class,
-    `refill` (use all its images and add more classes, see `fill`), `replace` (draw n with replacement), or `error`.
+    `refill` (use all its images and add more classes), `replace` (draw n with replacement), or `error`.
     """
 
     n: int
@@ -31,15 +43,7 @@ class Groups:
     few: int  # classes with fewer than n images
 
     @classmethod
-    def of(cls, labels: Labels, n: int, *, small: str = "repeat", choices: Sequence[str] = SMALL) -> Groups:
-        """
-        >>> groups = Groups.of(np.array([5, 7, 5, 7, 9]), 2)
-        >>> groups.sizes.tolist(), groups.few
-        ([2, 2, 1], 1)
-        """
-        n = whole("samples_per_class", n, least=1)
-        if small not in choices:
-            raise unknown("treatment of small classes", small, choices)
+    def of(cls, labels: Labels, n: int, *, small: str = "repeat") -> Groups:
         names, dense, sizes = np.unique(as_labels(labels), return_inverse=True, return_counts=True)
         too_small = sizes < n
         if small == "error" and too_small.any():
@@ -54,14 +58,6 @@ class Groups:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    @property
-    def repeating(self) -> int:
-        return self.few if self.small in ("repeat", "replace") else 0
-
-    @property
-    def skipped(self) -> int:
-        return self.few if self.small == "skip" else 0
-
     def need(self, classes: int, batch_size: int) -> None:
         """Refuse a batch that needs more classes than there are."""
         if len(self) < classes:
@@ -71,19 +67,12 @@ class Groups:
                 f"{len(self)}{left}. Choose a smaller batch, at most {len(self)}x{self.n}."
             )
 
-    def need_fill(self, batch_size: int, world: int) -> None:
-        """Refuse a batch that `refill` cannot fill or cannot divide into whole groups."""
-        most = int(np.minimum(self.sizes, self.n).sum())
-        if most < batch_size:
-            raise BadInput(
-                f"A batch of {batch_size} with at most {self.n} images per class cannot be filled: all "
-                f"{len(self)} classes together give {most}. Choose a smaller batch."
-            )
-        if world > 1:
-            raise BadSpecification(
-                "small='refill' makes groups of unequal length, which several processes cannot "
-                "share: choose repeat or skip."
-            )
+    def class_of_image(self) -> np.ndarray:
+        """Index of each image's class; -1 for images of skipped classes."""
+        classes = np.full(len(self.images), -1)
+        for index, (start, size) in enumerate(zip(self.starts, self.sizes, strict=True)):
+            classes[self.images[start : start + size]] = index
+        return classes
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""
@@ -111,29 +100,12 @@ class Groups:
             cards[small] = deal_many(sizes[small], ones, hand=self.n, stream=stream)
         return self.at(classes, cards)
 
-    def fill(self, hands: Sequence[np.ndarray], groups: np.ndarray, batch_size: int) -> np.ndarray:
-        """Batches of groups of unequal length: no image is repeated; the excess beyond `batch_size` is dropped.
-
-        hands: the classes of each batch; groups: [classes of all batches, n], as dealt or drawn.
-        """
-        classes = np.concatenate(hands)
-        length = np.minimum(self.sizes[classes], self.n)
-        images = groups[np.arange(self.n) < length[:, None]]
-        batch = np.repeat(np.repeat(np.arange(len(hands)), [len(hand) for hand in hands]), length)
-        position = np.arange(len(batch)) - np.searchsorted(batch, batch)
-        batches: np.ndarray = images[position < batch_size].reshape(len(hands), batch_size)
-        return batches
-
 
 def draw_groups(groups: Groups, count: int, stream: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Classes (count,) in ascending order, and images (count, n) of each.
 
     The classes are distinct. If there are fewer than `count`, classes and images are dealt from decks, so that no image
     occurs twice while its class has unused images.
-
-    >>> classes, images = draw_groups(Groups.of(np.array([0, 0, 1, 1, 1, 1]), 2), 3, np.random.default_rng(0))
-    >>> len(classes), len(np.unique(images)) >= 4
-    (3, True)
     """
     if count <= len(groups):
         classes = np.sort(stream.choice(len(groups), size=count, replace=False, shuffle=False))
@@ -143,11 +115,7 @@ def draw_groups(groups: Groups, count: int, stream: np.random.Generator) -> tupl
 
 
 def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.random.Generator) -> np.ndarray:
-    """(count, hand) indices of groups, each row with distinct classes; `classes`: classes of the groups, ascending.
-
-    >>> draw_candidates(np.array([4, 4, 7]), count=5, hand=2, stream=np.random.default_rng(0)).shape
-    (5, 2)
-    """
+    """(count, hand) indices of groups, each row with distinct classes; `classes`: classes of the groups, ascending."""
     first = np.flatnonzero(np.r_[True, classes[1:] != classes[:-1]])  # where the groups of a class begin
     each = np.diff(np.r_[first, len(classes)])
     chosen = stream.random((count, len(first))).argsort(axis=1)[:, :hand]
@@ -175,32 +143,11 @@ def draw_images(
 def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """(batches, anchors * n): each anchor followed by n - 1 other images of its class.
 
-    anchors: (batches, anchors). An image occurs twice in a batch only if its class has no other image left.
-
-    >>> labels = np.array([0, 0, 1, 1])
-    >>> complete(Groups.of(labels, 2), labels, np.array([[1, 2]]), np.random.default_rng(0)).tolist()
-    [[1, 0, 2, 3]]
+    anchors: (batches, anchors), of distinct classes in each batch.
     """
-    ordered = np.sort(of_image[anchors], axis=1)
-    if (ordered[:, 1:] == ordered[:, :-1]).any():
-        return np.stack([_complete_one(groups, of_image, row, stream) for row in anchors])
-    anchors = anchors.ravel()
+    batches, anchors = len(anchors), anchors.ravel()
     hands = groups.drawn(of_image[anchors], stream)
     # swap the anchor with the first card, or replace it: the others are distributed as if drawn without the anchor
     hands[np.arange(len(hands)), (hands == anchors[:, None]).argmax(axis=1)] = hands[:, 0]
     hands[:, 0] = anchors
-    return hands.reshape(len(ordered), -1)
-
-
-def _complete_one(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Complete a batch in which a class occurs twice: its anchors share the remaining images."""
-    result = np.empty((len(anchors), groups.n), dtype=np.int64)
-    result[:, 0] = anchors
-    for label in np.unique(of_image[anchors]):
-        rows = np.flatnonzero(of_image[anchors] == label)
-        images = groups.images[groups.starts[label] : groups.starts[label] + groups.sizes[label]]
-        others = stream.permutation(np.setdiff1d(images, anchors[rows]))
-        while len(others) < len(rows) * (groups.n - 1):
-            others = np.concatenate([others, stream.permutation(images)])
-        result[rows, 1:] = others[: len(rows) * (groups.n - 1)].reshape(len(rows), groups.n - 1)
-    return result.ravel()
+    return hands.reshape(batches, -1)

@@ -11,14 +11,17 @@ from typing import Any, NamedTuple, TypeVar, Unpack
 import numpy as np
 
 from levelfield.batch_layout import Layout
-from levelfield.batching._base import Batching, Common, Labels
-from levelfield.errors import BadSpecification, LevelfieldError, nearest
+from levelfield.batching._base import COMMON, Batching, Common
+from levelfield.batching._groups import Labels
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_settings
 
 registry: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
 names = registry.names
 """The names of all batchings."""
+maker: Callable[[str], Callable[..., Batching]] = registry.get
+"""The class of that name, or `my_batches.py:MyBatching`."""
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
 
@@ -38,11 +41,13 @@ def describe(name: str) -> About:
     >>> describe("spc").settings
     {'samples_per_class': 2, 'small': 'repeat', 'replace': False}
     """
-    batching = registry.get(name)
-    text = "\n\n".join([_paragraphs(batching)[0], *_about_settings(batching)])
-    common = {"labels", "batch_size", *Common.__annotations__}
-    own = {key: default for key, default in (accepted(batching) or {}).items() if key not in common}
-    return About(registry.facts(name), text, own, dict(getattr(batching, "search", {})))
+    batching: Any = registry.get(name)
+    inherited = [paragraph for kind in batching.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
+    on_settings = [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
+    text = "\n\n".join([_paragraphs(batching)[0], *on_settings])
+    takes = accepted(batching) or {}
+    settings = {key: default for key, default in takes.items() if key not in COMMON}
+    return About(registry.facts(name), text, settings, dict(getattr(batching, "search", {})))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -56,19 +61,9 @@ def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
     return enter
 
 
-def _about_settings(batching: Any) -> list[str]:
-    """Documentation of settings from a class and its parents: paragraphs that begin with names of settings."""
-    inherited = [paragraph for kind in batching.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
-    return [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
-
-
-def _paragraphs(kind: Any) -> list[str]:
+def _paragraphs(kind: type) -> list[str]:
+    """Paragraphs of the docstring before its example; those on settings begin with the names of settings."""
     return inspect.cleandoc(kind.__doc__ or "").split(">>>")[0].strip().split("\n\n")
-
-
-def maker(name: str) -> Callable[..., Batching]:
-    """The class of that name, or `my_batches.py:MyBatching`."""
-    return registry.get(name)
 
 
 def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:
@@ -78,14 +73,13 @@ def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | N
         name: see `names()`; a class such as `batching.SamplesPerClass` does the same with typed keywords.
         labels: (images,) integers, the class of each image.
         batch_size: images in a batch; None only for `m_per_class`.
-        **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and the batching's own.
+        **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and those of the batching.
 
     Returns:
         A `Batching`: yields the batches of an epoch as lists of positions in `labels`; usable as the `batch_sampler`
         of a torch DataLoader.
 
-    >>> batches = create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2)
-    >>> batches.plan(0).shape
+    >>> create("spc", [0, 0, 1, 1, 2, 2], batch_size=4, samples_per_class=2).plan(0).shape
     (1, 4)
     """
     make = maker(name)
@@ -157,14 +151,10 @@ class Choice(NamedTuple):
 
     def check(self) -> None:
         """Refuse an unknown name or setting."""
-        takes = [key for key in accepted(maker(self.name)) or {} if key not in GIVEN]
         for key in self.settings:
             if key in GIVEN:
                 raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")
-            if key not in takes:
-                close = nearest(key, takes)
-                hint = f"Did you mean '{close}'?" if close else f"It takes: {', '.join(takes) or 'nothing'}."
-                raise BadSpecification(f"The batching '{self.name}' has no setting '{key}'. {hint}")
+        check_settings(f"batching '{self.name}'", self.settings, maker(self.name))
 
     def __str__(self) -> str:
         settings = ", ".join(f"{key}={value}" for key, value in self.settings.items())

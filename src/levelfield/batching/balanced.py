@@ -6,11 +6,12 @@ from typing import Literal, Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import draw
-from levelfield.batching._groups import SMALL, Groups
+from levelfield.batching._groups import Groups, Labels, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.settings import Count
 
 
 @register(
@@ -24,8 +25,9 @@ class Balanced(Batching):
     filled with other images of the class) and always takes the classes with most chunks left, with random ties; it
     restarts when too few classes have chunks left, until the epoch is full.
     redraw_shape: in each epoch, draw the number of classes from the divisors of the batch size, from 2 to half of it
-    (seidenschwarz2021 on CUB); samples_per_class follows from it.
-    small: as for `spc`; `refill` only with `draw`.
+    (seidenschwarz2021 on CUB); samples_per_class follows from it. Only with `small` repeat.
+    small: as for `spc`; with `draw` also `refill`: use all images of a small class, then more classes until the batch
+    is full.
 
     >>> batches = Balanced(np.repeat(np.arange(3), 4), batch_size=4, samples_per_class=2, mode="cover")
     >>> sorted(batches.plan(0).ravel().tolist())
@@ -37,28 +39,31 @@ class Balanced(Batching):
         labels: Labels,
         *,
         batch_size: int,
-        samples_per_class: int = 4,
+        samples_per_class: Count = 4,
         mode: Literal["draw", "cover"] = "draw",
         redraw_shape: bool = False,
-        small: str = "repeat",
+        small: Literal[Small, "refill"] = "repeat",
         **common: Unpack[Common],
     ) -> None:
-        self.mode, self.redraw_shape = mode, redraw_shape
-        self.samples_per_class, self.small = samples_per_class, small
+        self.mode, self.redraw_shape, self.small = mode, redraw_shape, small
+        if (redraw_shape and small != "repeat") or (mode == "cover" and small == "refill"):
+            raise BadSpecification(f"small='{small}' cannot be combined with redraw_shape or cover: choose repeat.")
         self.group = 1 if redraw_shape else samples_per_class
-        self._choices = (*SMALL, "refill") if mode == "draw" else SMALL
-        groups = Groups.of(labels, 1 if redraw_shape else samples_per_class, small=small, choices=self._choices)
+        self._groups = Groups.of(labels, self.group, small=small)
         super().__init__(labels, batch_size=batch_size, **common)
-        self._groups = {groups.n: groups}
+        if self.world > 1 and (redraw_shape or small == "refill"):
+            raise BadSpecification(
+                "redraw_shape and small='refill' make groups of unequal length, which several processes cannot share: "
+                "use one process, or a fixed shape and repeat or skip."
+            )
         if redraw_shape:
-            self.shapes = self._possible()
+            self.shapes = self._possible_shapes()
+            return
+        self.shapes = [self.batch_size // samples_per_class]
+        if small == "refill":
+            self._need_fill()
         else:
-            self.repeating, self.skipped = groups.repeating, groups.skipped
-            self.shapes = [self.batch_size // samples_per_class]
-            if small == "refill":
-                groups.need_fill(self.batch_size, self.world)
-            else:
-                groups.need(self.shapes[0], self.batch_size)
+            self._groups.need(self.shapes[0], self.batch_size)
 
     def promise(self) -> Promise:
         if self.small == "refill":
@@ -68,15 +73,25 @@ class Balanced(Batching):
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         count = int(stream.choice(self.shapes)) if self.redraw_shape else self.shapes[0]
-        groups = self._groups_of(self.batch_size // count)
+        groups = Groups.of(self.labels, self.batch_size // count) if self.redraw_shape else self._groups
         if self.mode == "cover":
             return self._covers(groups, count, stream)
         if self.small == "refill":
-            worth = np.minimum(groups.sizes, groups.n)
-            hands = [_until(worth, stream.permutation(len(groups)), self.batch_size) for _ in range(self.batches)]
-            return groups.fill(hands, groups.drawn(np.concatenate(hands), stream), self.batch_size)
+            return self._refilled(groups, stream)
         classes = draw(np.full(self.batches, len(groups)), count, stream)
         return groups.drawn(classes.ravel(), stream).reshape(self.batches, self.batch_size)
+
+    def _refilled(self, groups: Groups, stream: np.random.Generator) -> np.ndarray:
+        """Groups of unequal length: no image is repeated; the excess beyond the batch size is dropped."""
+        length = np.minimum(groups.sizes, groups.n)
+        hands = []
+        for _ in range(self.batches):
+            order = stream.permutation(len(groups))
+            hands.append(order[: int(np.searchsorted(np.cumsum(length[order]), self.batch_size)) + 1])
+        drawn = groups.drawn(np.concatenate(hands), stream)
+        batches = np.split(drawn, np.cumsum([len(hand) for hand in hands])[:-1])
+        filled = [rows[np.arange(groups.n) < length[hand, None]] for rows, hand in zip(batches, hands, strict=True)]
+        return np.stack([images[: self.batch_size] for images in filled])
 
     def _covers(self, groups: Groups, count: int, stream: np.random.Generator) -> np.ndarray:
         passes: list[np.ndarray] = []
@@ -87,41 +102,28 @@ class Balanced(Batching):
             missing -= len(classes)
         return np.concatenate(passes)
 
-    def _groups_of(self, n: int) -> Groups:
-        if n not in self._groups:
-            self._groups[n] = Groups.of(self.labels, n, small=self.small, choices=self._choices)
-        return self._groups[n]
-
-    def _possible(self) -> list[int]:
-        """Numbers of classes that divide the batch size and are available in the data."""
-        if self.world > 1:
-            raise BadSpecification(
-                "redraw_shape changes the groups from epoch to epoch, so several processes cannot "
-                "always share a batch in whole groups: use one process or a fixed shape."
+    def _need_fill(self) -> None:
+        most = int(np.minimum(self._groups.sizes, self.group).sum())
+        if most < self.batch_size:
+            raise BadInput(
+                f"A batch of {self.batch_size} with at most {self.group} images per class cannot be filled: all "
+                f"{len(self._groups)} classes together give {most}. Choose a smaller batch."
             )
-        if self.small == "refill":
-            raise BadSpecification("redraw_shape cannot be combined with small='refill': choose repeat, skip or error.")
-        size = self.batch_size
-        sizes = np.unique(self.labels, return_counts=True)[1]
-        counts = []
-        for count in (count for count in range(2, size // 2 + 1) if size % count == 0):
-            enough = sizes >= size // count
-            there = enough.sum() if self.small == "skip" else len(sizes) * (enough.all() or self.small == "repeat")
-            counts += [count] if there >= count else []
-        if not counts:
+
+    def _possible_shapes(self) -> list[int]:
+        """Numbers of classes that divide the batch size and are available in the data."""
+        size, classes = self.batch_size, len(self._groups)
+        shapes = [count for count in range(2, min(size // 2, classes) + 1) if size % count == 0]
+        if not shapes:
             raise BadInput(
                 f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
-                f"these {len(sizes)} classes can fill: choose another batch size."
+                f"these {classes} classes can fill: choose another batch size."
             )
-        return counts
+        return shapes
 
 
 def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
-    """[batches, count] classes: always those with most chunks left, until fewer than `count` have chunks.
-
-    >>> cover(np.array([1, 3, 2, 2]), 2, np.random.default_rng(0))[0].tolist().count(1)
-    1
-    """
+    """[batches, count] classes: always those with most chunks left, until fewer than `count` have chunks."""
     left = chunks.astype(np.float64)
     batches = []
     while np.count_nonzero(left) >= count:
@@ -130,7 +132,3 @@ def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.nda
         left[taken] -= 1
         batches.append(taken)
     return np.stack(batches)
-
-
-def _until(worth: np.ndarray, order: np.ndarray, need: int) -> np.ndarray:
-    return order[: int(np.searchsorted(np.cumsum(worth[order]), need)) + 1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import draw
-from levelfield.batching._groups import Groups
+from levelfield.batching._groups import Groups, Labels, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import Count
@@ -16,14 +16,13 @@ from levelfield.settings import Count
 
 @register("episodes", "support and query images of a few classes; one or several episodes per batch")
 class Episodes(Batching):
-    """`episodes` per batch, each with batch_size / (episodes * (support + query)) distinct classes.
+    """`episodes` per batch, each with batch_size / (episodes * (support + query)) distinct classes; episodes may share
+    classes.
 
     Roles: the `support` rows, the `query` rows, and the `episode` of every row. An image is never both support and
     query of an episode, unless its class has only one image.
 
     support, query: images per class of each kind; 5 + 5 with 12 classes in fehervari2019.
-    across: `replace` draws the classes of every episode independently, so that episodes may share classes; `distinct`
-    gives the episodes of a batch different classes.
     replace: draw the images of a class with replacement, separately for support and query.
     small: for classes with fewer than support + query images: `repeat` (divided between the two kinds, then repeated),
     `skip` the class, or `error`.
@@ -41,13 +40,12 @@ class Episodes(Batching):
         episodes: Count = 1,
         support: Count = 5,
         query: Count = 5,
-        across: Literal["replace", "distinct"] = "replace",
         replace: bool = False,
-        small: str = "repeat",
+        small: Small = "repeat",
         **common: Unpack[Common],
     ) -> None:
         self.episodes, self.support, self.query = episodes, support, query
-        self.across, self.replace = across, replace
+        self.replace = replace
         each = self.support + self.query
         self.classes, left = divmod(batch_size, self.episodes * each)
         if left or not self.classes:
@@ -56,16 +54,13 @@ class Episodes(Batching):
                 f"({self.support} support + {self.query} query) images."
             )
         self.group = self.classes * each
+        self._groups = Groups.of(labels, each, small=small)
         super().__init__(labels, batch_size=batch_size, **common)
-        self._groups = Groups.of(self.labels, each, small=small)
-        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
-        together = self.classes * (self.episodes if across == "distinct" else 1)
-        if len(self._groups) < together:
+        if len(self._groups) < self.classes:
             kind = f" with at least {each} images" if small == "skip" else ""
             raise BadInput(
-                f"{'A batch' if across == 'distinct' else 'An episode'} needs {together} distinct classes; "
-                f"there are {len(self._groups)}{kind}. Choose a smaller batch, or more episodes that may "
-                "share classes (across='replace')."
+                f"An episode needs {self.classes} distinct classes; there are {len(self._groups)}{kind}. Choose a "
+                "smaller batch, or more episodes."
             )
 
     @property
@@ -76,13 +71,11 @@ class Episodes(Batching):
 
     def promise(self) -> Promise:
         each = self.support + self.query
-        repeated = self.episodes if self.across == "replace" else 1
-        return Promise(self.classes * (self.episodes // repeated), each, each * repeated, self.classes * self.episodes)
+        return Promise(self.classes, each, each * self.episodes, self.classes * self.episodes)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        shared = self.episodes if self.across == "distinct" else 1  # episodes that share one draw of classes
-        draws = self.batches * self.episodes // shared
-        classes = draw(np.full(draws, len(self._groups)), self.classes * shared, stream).ravel()
+        draws = np.full(self.batches * self.episodes, len(self._groups))
+        classes = draw(draws, self.classes, stream).ravel()
         sizes = self._groups.sizes[classes]
         if self.replace:
             cards = with_replacement(sizes, self.support, self.query, stream)
@@ -108,12 +101,7 @@ def divide_decks(sizes: np.ndarray, support: int, query: int) -> np.ndarray:
 
 
 def with_replacement(sizes: np.ndarray, support: int, query: int, stream: np.random.Generator) -> np.ndarray:
-    """[classes, support + query] cards: independent draws, where no query is one of the support (unless size is 1).
-
-    >>> cards = with_replacement(np.full(100, 3), 2, 2, np.random.default_rng(0))
-    >>> bool((cards[:, :2, None] == cards[:, None, 2:]).any())
-    False
-    """
+    """[classes, support + query] cards: independent draws, where no query is one of the support (unless size is 1)."""
     kept = stream.integers(sizes)  # reserve one image for the query
     spare = (sizes > 1) & (sizes <= support)
     first = stream.integers((sizes - spare)[:, None], size=(len(sizes), support))

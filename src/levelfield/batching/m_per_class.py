@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import draw
-from levelfield.batching._groups import SMALL, Groups
+from levelfield.batching._groups import Groups, Labels, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
 from levelfield.settings import Count
@@ -33,30 +33,26 @@ class MPerClass(Batching):
         labels: Labels,
         *,
         batch_size: Count | None = None,
-        samples_per_class: int = 4,
+        samples_per_class: Count = 4,
         length: Count | None = None,
-        small: str = "replace",
+        small: Literal[Small, "replace"] = "replace",
         **common: Unpack[Common],
     ) -> None:
-        self._groups = Groups.of(labels, samples_per_class, small=small, choices=("replace", *SMALL))
+        self._groups = Groups.of(labels, samples_per_class, small=small)
         self.group = self._groups.n
-        all_classes = batch_size is None
-        size = self.group * len(self._groups) if batch_size is None else batch_size
-        if length is not None:
-            if common.get("batches_per_epoch") is not None:
-                raise BadSpecification("length and batches_per_epoch both set the epoch length: give one of them.")
-            if length < size and not all_classes:
-                raise BadSpecification(f"An epoch of length {length} is shorter than one batch of {size}.")
-            common["batches_per_epoch"] = max(1, length // max(1, size))
-        elif all_classes and common.get("batches_per_epoch") is None:
-            common["batches_per_epoch"] = max(1, len(labels) // max(1, size))
+        size = batch_size or self.group * len(self._groups)
+        if length is not None and common.get("batches_per_epoch") is not None:
+            raise BadSpecification("length and batches_per_epoch both set the epoch length: give one of them.")
+        if length is not None and batch_size is not None and length < size:
+            raise BadSpecification(f"An epoch of length {length} is shorter than one batch of {size}.")
+        if common.get("batches_per_epoch") is None and (length is not None or batch_size is None):
+            common["batches_per_epoch"] = max(1, (length or len(labels)) // max(1, size))
         super().__init__(labels, batch_size=size, **common)
-        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
-        self._groups.need(self.batch_size // self.group, self.batch_size)
+        self._groups.need(self.classes_per_batch, self.batch_size)
 
     def promise(self) -> Promise:
-        return Promise.of_groups(self.batch_size // self.group, self.group)
+        return Promise.of_groups(self.classes_per_batch, self.group)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        classes = draw(np.full(self.batches, len(self._groups)), self.batch_size // self.group, stream)
+        classes = draw(np.full(self.batches, len(self._groups)), self.classes_per_batch, stream)
         return self._groups.drawn(classes.ravel(), stream).reshape(self.batches, self.batch_size)

@@ -6,9 +6,9 @@ from typing import Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import deal
-from levelfield.batching._groups import Groups
+from levelfield.batching._groups import Groups, Labels, Small
 from levelfield.batching._registry import register
 from levelfield.settings import Share
 
@@ -34,14 +34,13 @@ class Pairs(Batching):
         *,
         batch_size: int,
         same_image: Share = 0.0,
-        small: str = "repeat",
+        small: Small = "repeat",
         **common: Unpack[Common],
     ) -> None:
         self.same_image = same_image
+        self._groups = Groups.of(labels, self.group, small=small)
         super().__init__(labels, batch_size=batch_size, **common)
-        self._groups = Groups.of(self.labels, 2, small=small)
-        self.repeating, self.skipped = self._groups.repeating, self._groups.skipped
-        self._groups.need(self.batch_size // 2, self.batch_size)
+        self._groups.need(self.classes_per_batch, self.batch_size)
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
@@ -49,10 +48,10 @@ class Pairs(Batching):
         return {"anchor": rows[::2], "positive": rows[1::2]}
 
     def promise(self) -> Promise:
-        return Promise.of_groups(self.batch_size // 2, 2)
+        return Promise.of_groups(self.classes_per_batch, 2)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        classes = deal(len(self._groups), hand=self.batch_size // 2, hands=self.batches, stream=stream).ravel()
+        classes = deal(len(self._groups), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
         pairs = self._groups.dealt(classes, stream)
         if self.same_image:
             same = stream.random(len(pairs)) < self.same_image

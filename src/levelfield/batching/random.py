@@ -6,8 +6,9 @@ from typing import Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import deal
+from levelfield.batching._groups import Labels
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Labels, Promise
+from levelfield.batching._base import Batching, Common, Promise
 from levelfield.batching._decks import draw, draw_decks, occurrences
-from levelfield.batching._groups import Groups
+from levelfield.batching._groups import Groups, Labels
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
 
@@ -17,7 +17,8 @@ from levelfield.errors import BadInput, BadSpecification
 class RandomWithPair(Batching):
     """batch_size - 1 images drawn at random for each batch, and one from the class of one of them.
 
-    uniform: `class` draws a class, then one of its images not yet in the batch (roth2020); `image` draws images.
+    Each draw takes a random class, then one of its images not yet in the batch (roth2020).
+
     replace: draw with replacement, as the released code of roth2020 does: the last image may be its own partner.
 
     Without replacement, the last image is a new image of the class of a random member. If no member's class has another
@@ -33,63 +34,39 @@ class RandomWithPair(Batching):
         labels: Labels,
         *,
         batch_size: int,
-        uniform: Literal["class", "image"] = "class",
         replace: bool = False,
         **common: Unpack[Common],
     ) -> None:
-        self.uniform, self.replace = uniform, replace
+        self.replace = replace
         super().__init__(labels, batch_size=batch_size, **common)
-        self._groups = Groups.of(self.labels, 1)
         if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
-            raise BadInput(
-                "Batching 'spc_r' needs a class with at least 2 images, and there is none. Use batching 'random'."
-            )
+            raise BadInput("Batching 'spc_r' needs a class with at least 2 images. Use batching 'random'.")
         if self.batch_size > len(self.labels) and not replace:
-            raise BadSpecification(
-                f"A batch of {self.batch_size} is too large for {len(self.labels)} images. "
-                "Choose a smaller batch, or replace=True."
-            )
+            count = len(self.labels)
+            raise BadSpecification(f"A batch of {batch_size} is too large for {count} images without replace=True.")
 
     def promise(self) -> Promise:
         if self.replace:
             return super().promise()  # the last image may be its own partner
-        promise = Promise.of_images(self._groups.sizes, self.batch_size)
-        return promise._replace(
-            together=max(2, promise.together), most_classes=min(self.batch_size - 1, len(self._groups))
-        )
+        classes, together, most, _ = Promise.of_images(self._groups.sizes, self.batch_size)
+        return Promise(classes, max(2, together), most, min(self.batch_size - 1, len(self._groups)))
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        """Draw classes first: given the classes, the images of each are equally likely in both ways of drawing."""
         groups = self._groups
         if self.replace:
-            classes = self._classes_with_replacement(stream)
+            free = stream.integers(len(groups), size=(self.batches, self.batch_size - 1))
+            member = stream.integers(self.batch_size - 1, size=(self.batches, 1))
+            classes = np.concatenate([free, np.take_along_axis(free, member, axis=1)], axis=1)
             cards = stream.integers(groups.sizes[classes.ravel(), None])
             return groups.at(classes.ravel(), cards).reshape(classes.shape)
-        if self.uniform == "class":
-            free = draw_decks(groups.sizes, self.batches, self.batch_size - 1, stream)
-        else:
-            images = draw(np.full(self.batches, len(self.labels)), self.batch_size - 1, stream)
-            free = np.searchsorted(groups.starts, images, side="right") - 1  # images are numbered class by class
+        free = draw_decks(groups.sizes, self.batches, self.batch_size - 1, stream)
         return _images(with_pair(free, groups.sizes, stream), groups, stream)
-
-    def _classes_with_replacement(self, stream: np.random.Generator) -> np.ndarray:
-        shape = (self.batches, self.batch_size - 1)
-        if self.uniform == "class":
-            free = stream.integers(len(self._groups), size=shape)
-        else:
-            free = np.searchsorted(self._groups.starts, stream.integers(len(self.labels), size=shape), side="right") - 1
-        member = stream.integers(shape[1], size=(self.batches, 1))
-        return np.concatenate([free, np.take_along_axis(free, member, axis=1)], axis=1)
 
 
 def with_pair(free: np.ndarray, sizes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """Classes of each batch including the last image, so that a class occurs twice. free: [batches, b - 1] classes.
-
-    >>> with_pair(np.array([[0, 1]]), np.array([1, 2, 3]), np.random.default_rng(0)).tolist()  # 0 has no other image
-    [[0, 1, 1]]
-    """
+    """Classes of each batch including the last image, so that a class occurs twice. free: [batches, b - 1] classes."""
     keys = free + np.arange(len(free))[:, None] * len(sizes)
     _, which, counts = np.unique(keys, return_inverse=True, return_counts=True)
     used = counts[which].reshape(free.shape)

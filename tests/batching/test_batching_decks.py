@@ -1,11 +1,13 @@
-"""Dealing from decks, against the rule written as a slow loop."""
+"""Dealing from decks against a slow loop, and independent draws against the probabilities of the rule."""
+
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.batching._decks import deal, deal_many
+from levelfield.batching._decks import deal, deal_many, draw, draw_decks
 
 
 class Scripted:
@@ -48,12 +50,6 @@ def test_deal_follows_the_rule(data):
     assert dealt.tolist() == by_the_rule(decks, hand=hand, hands=hands)
 
 
-def test_cards_passed_over_keep_their_place():
-    decks = [0, 1, 2, 3, 4], [4, 3, 0, 1, 2], [0, 1, 2, 3, 4]
-    dealt = deal(5, hand=3, hands=4, stream=Scripted(*decks))
-    assert dealt.tolist() == [[0, 1, 2], [3, 4, 0], [4, 3, 1], [2, 0, 1]]
-
-
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=8),
     st.integers(1, 5),
@@ -90,3 +86,50 @@ def test_every_card_is_equally_likely_in_every_place():
     dealt = np.stack([deal_many(np.array([5]), np.array([3]), hand=2, stream=stream) for _ in range(4000)])
     shares = np.stack([(dealt == card).mean(axis=0) for card in range(5)])
     assert np.abs(shares - 0.2).max() < 0.03  # 4.7 standard errors of 4000 draws
+
+
+@pytest.mark.parametrize(("size", "count"), [(4, 2), (9, 2), (30, 3)], ids=["shuffled", "ranked", "three"])
+def test_every_hand_is_equally_likely(size, count):
+    draws = 40_000
+    hands = draw(np.full(draws, size), count, np.random.default_rng(0))
+    assert hands.min() == 0
+    assert hands.max() == size - 1
+    assert (np.sort(hands, axis=1)[:, 1:] != np.sort(hands, axis=1)[:, :-1]).all()
+    number = hands @ size ** np.arange(count)
+    found = np.bincount(number, minlength=size**count)
+    possible = [sum(c * size**i for i, c in enumerate(hand)) for hand in itertools.permutations(range(size), count)]
+    expected = draws / len(possible)
+    assert found.sum() == found[possible].sum()
+    chi = ((found[possible] - expected) ** 2 / expected).sum()
+    assert abs(chi - (len(possible) - 1)) < 5 * np.sqrt(2 * len(possible))  # 5 standard deviations of chi squared
+
+
+def test_decks_of_different_sizes_are_drawn_together():
+    sizes = np.array([3, 50, 1000])
+    hands = draw(sizes, 3, np.random.default_rng(1))
+    assert (hands < sizes[:, None]).all()
+    assert sorted(hands[0].tolist()) == [0, 1, 2]
+
+
+def sequences(sizes, count):
+    """The chance of every sequence of decks, step by step from the rule."""
+    chances = {(): 1.0}
+    for _ in range(count):
+        longer = {}
+        for drawn, chance in chances.items():
+            left = [deck for deck, size in enumerate(sizes) if drawn.count(deck) < size]
+            longer |= {(*drawn, deck): chance / len(left) for deck in left}
+        chances = longer
+    return chances
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 4], [1, 9, 9, 9]])
+def test_decks_are_drawn_uniformly_among_those_not_empty(sizes):
+    rows = 30_000
+    found = draw_decks(np.array(sizes), rows, 4, np.random.default_rng(3))
+    expected = sequences(sizes, 4)
+    counts = dict.fromkeys(expected, 0)
+    for drawn in map(tuple, found.tolist()):
+        counts[drawn] += 1  # one that is not possible has no place here
+    for drawn, chance in expected.items():
+        assert abs(counts[drawn] / rows - chance) < 5 * np.sqrt(chance / rows)
