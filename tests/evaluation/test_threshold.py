@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.evaluation import same_or_not
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.metrics import error_rates as mistakes
-from levelfield.evaluation.metrics import pair_histogram as pairs_module
-from levelfield.evaluation.metrics import threshold
-from levelfield.evaluation.metrics.pair_histogram import count_pairs, pair_set
+from levelfield.evaluation.metrics import pairs as pairs_module
+from levelfield.evaluation.metrics.pairs import count_by_class, histogram, pair_set
 from levelfield.progress import CallbackProgress
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
@@ -79,26 +77,19 @@ def test_thresholds_are_as_good_as_the_best_of_a_plain_loop(distance: str, rule:
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
-def test_rates_on_test_classes_are_those_of_a_plain_loop(distance: str) -> None:
+def test_rates_are_those_of_a_plain_loop_and_of_single_decisions(distance: str) -> None:
     found = same_or_not(*drawn(0), distance=distance, ci=None)
     rows, labels = drawn(1)
     rates = found.rates(rows, labels + 100)
-    same, other = all_pairs(rows, labels, distance)
-    match, miss = rates_at(signed(found.value, distance), same, other)
+    same, different = all_pairs(rows, labels, distance)
+    match, miss = rates_at(signed(found.value, distance), same, different)
     assert (rates.false_match.value, rates.false_non_match.value) == (match, miss)
     assert (rates.images, rates.classes) == (len(rows), 12)
     for rate in (rates.false_match, rates.false_non_match):
         assert rate.low < rate.value < rate.high
-
-
-@pytest.mark.parametrize("distance", DISTANCES)
-def test_same_decides_as_the_rates_count(distance: str) -> None:
-    found = same_or_not(*drawn(0), distance=distance, ci=None)
-    rows, labels = drawn(2)
     first, second = (np.array(side) for side in zip(*combinations(range(len(rows)), 2), strict=True))
     decided = found.same(rows[first], rows[second])
     other = labels[first] != labels[second]
-    rates = found.rates(rows, labels + 100, ci=None)
     assert rates.false_match.errors == (decided & other).sum()
     assert rates.false_non_match.errors == (~decided & ~other).sum()
     assert found.same(rows[0], rows).shape == (len(rows),)
@@ -125,55 +116,23 @@ def test_the_order_of_rows_changes_no_bit(seed: int, distance: str, rule: str) -
 @given(st.integers(0, 10**6), st.sampled_from(DISTANCES))
 def test_blocks_change_no_count_and_a_plain_loop_counts_the_same(seed: int, distance: str) -> None:
     rows, labels = drawn(seed, classes=20)
-    rows = np.round(rows)  # whole numbers: many ties
-    edges = np.array([-3.0, -1.0, 0.25, 0.5])
-    pairs = pair_set(rows, labels, distance=distance)
-    whole = count_pairs(pairs, edges)
+    pairs = pair_set(np.round(rows), labels, distance=distance)  # whole numbers: many ties
+    edges = np.array([-1e9, -3.0, -1.0, 0.25, 0.5])
+    whole = (*count_by_class(pairs, edges), histogram(pairs))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pairs_module, "_ROWS", 7)
         patch.setattr(pairs_module, "_COLUMNS", 11)
-        cut = count_pairs(pairs, edges)
-    for part, one in zip(
-        (cut.same, cut.other, cut.same_bins, cut.other_bins),
-        (whole.same, whole.other, whole.same_bins, whole.other_bins),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(part, one)
+        for in_blocks, at_once in zip((*count_by_class(pairs, edges), histogram(pairs)), whole, strict=True):
+            np.testing.assert_array_equal(in_blocks, at_once)
     same, other = np.zeros((2, 20), dtype=int)
     for i, j in combinations(labels, 2):
         if i == j:
             same[i] += 1
         else:
             other[[i, j]] += 1
-    for found, counted in zip(pairs.by_class(), (same, other), strict=True):
-        np.testing.assert_array_equal(found, counted)
-    everything = count_pairs(pairs, np.array([-1e9]))
-    np.testing.assert_array_equal(everything.same[0], same)
-    np.testing.assert_array_equal(everything.other[0], other)
-
-
-def test_a_misleading_sample_costs_a_second_pass_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, labels = drawn(3, classes=40)
-    right = same_or_not(rows, labels)
-    passes: list[int] = []
-
-    def misled(pairs, edges, **settings):
-        passes.append(len(pairs.rows))
-        return count_pairs(pairs, edges, **settings)
-
-    monkeypatch.setattr(threshold, "count_pairs", misled)
-    monkeypatch.setattr(mistakes.Curve, "around", lambda curve, chosen: np.arange(chosen + 10**4, chosen + 10**4 + 3))
-    again = same_or_not(rows, labels, ci=None)
-    assert passes == [len(rows)] * 3  # the sample, the pass it misled, the whole
-    assert (again.value, again.validation) == (right.value, right.validation)
-
-
-def test_a_sample_leads_to_the_threshold_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, labels = drawn(4, classes=300, most=4)
-    whole = {rule: same_or_not(rows, labels, rule=rule, ci=None) for rule in ("equal_error", "balanced")}
-    monkeypatch.setattr(threshold, "_SAMPLE", 100)
-    for rule, right in whole.items():
-        assert same_or_not(rows, labels, rule=rule, ci=None).value == right.value
+    for all_counts, at_edges, counted in zip(pairs.by_class(), whole, (same, other), strict=False):
+        np.testing.assert_array_equal(all_counts, counted)
+        np.testing.assert_array_equal(at_edges[0], counted)
 
 
 def test_a_gap_is_cut_in_the_middle() -> None:
@@ -220,11 +179,7 @@ def test_the_interval_of_a_threshold_holds_what_many_classes_would_choose(
     found = [same_or_not(*drawn(seed, classes=classes), rule=rule, ci=level).interval for seed in range(repeats)]
     held = np.mean([low <= truth <= high for low, high in found])
     assert held > level - 2 * math.sqrt(level * (1 - level) / repeats)
-
-
-@pytest.mark.parametrize("rule", ["equal_error", "balanced", {"false_match": 0.02}], ids=str)
-def test_more_classes_make_the_interval_of_a_threshold_shorter(rule: str | dict[str, float]) -> None:
-    few, many = (same_or_not(*drawn(7, classes=classes), rule=rule) for classes in (20, 400))
+    few, many = (same_or_not(*drawn(7, classes=count), rule=rule) for count in (20, 400))
     assert many.interval[0] < many.value < many.interval[1]
     assert many.interval[1] - many.interval[0] < 0.5 * (few.interval[1] - few.interval[0])
 
@@ -275,7 +230,7 @@ def test_progress_ends_at_its_total() -> None:
     progress = CallbackProgress(lambda _, done, total: heard.append((done, total)))
     found = same_or_not(*drawn(0), progress=progress)
     found.rates(*renamed(drawn(1)), progress=progress)
-    assert [done == total for done, total in heard] == [False, True, False, True]  # at the start and at the end
+    assert [done == total for done, total in heard] == [False, True] * 3  # histogram, edges, test classes
 
 
 def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:

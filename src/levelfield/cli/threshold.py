@@ -38,7 +38,6 @@ def threshold(
     distance: Annotated[str, option("Threshold", "--distance", "cosine, euclidean, dot or hamming (bits).")] = "cosine",
     dim: Annotated[int | None, option("Threshold", "--dim", "Use only the first columns.", min=1)] = None,
     ci: Annotated[float, option("Threshold", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
-    seed: Annotated[int, option("Threshold", "--seed", "Seed of the sample that locates the threshold.")] = 0,
     *,
     output: OutputOptions,
     model: ModelOptions,
@@ -63,7 +62,6 @@ def threshold(
             distance=distance,
             dim=dim,
             ci=ci or None,
-            seed=seed,
             progress=progress,
         )
     output.save(tested)

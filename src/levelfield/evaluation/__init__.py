@@ -6,11 +6,10 @@ from levelfield.evaluation.compacting import Compacted, compact
 from levelfield.evaluation.engine import evaluate
 from levelfield.evaluation.joining import joined, separated
 from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
-from levelfield.evaluation.metrics.error_rates import Rate, Rates
 from levelfield.evaluation.metrics.kmeans import kmeans
 from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
 from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
-from levelfield.evaluation.metrics.threshold import Threshold, same_or_not
+from levelfield.evaluation.metrics.threshold import Rate, Rates, Threshold, same_or_not
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
 from levelfield.evaluation.search.memory import Division

@@ -13,16 +13,91 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.errors import BadInput, unknown
-from levelfield.evaluation.inputs import Array, Arrays, class_names, finite_rows
-from levelfield.evaluation.metrics.error_rates import ByClass, Curve, Rates, Rule
-from levelfield.evaluation.metrics.pair_histogram import Counts, PairSet, count_pairs, pair_set
+from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.evaluation.inputs import Array, Arrays, as_array, class_names, finite_rows
+from levelfield.evaluation.metrics.pairs import PairSet, count_by_class, histogram, pair_set
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.search.distances import DISTANCES, unit_rows
-from levelfield.evaluation.statistics.intervals import check_level
+from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
+from levelfield.evaluation.statistics.intervals import check_level, ends
 from levelfield.progress import SILENT, Progress
 
-_SAMPLE = 4096  # rows used to locate the threshold roughly
+RULES = ("equal_error", "balanced", "false_match")
+_STEPS = 16  # edges on each side of the threshold to test for the interval of the threshold
+_REACH = 40.0  # with C classes, the edges cover error odds up to 1 + 40 / sqrt(C) times larger and smaller
+
+PairRates = tuple[PairRate, PairRate]  # false matches, false non-matches
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Share of wrong pair decisions, with its interval over classes. NaN: no interval requested, or fewer than 5
+    classes have such pairs."""
+
+    value: float
+    low: float
+    high: float
+    errors: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Rates:
+    """`false_match`: share of the negative pairs called the same; `false_non_match`: share of the positive pairs called
+    different."""
+
+    false_match: Rate
+    false_non_match: Rate
+    images: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rule for choosing a threshold: `equal_error`, `balanced`, or `false_match` with the allowed rate."""
+
+    name: str
+    limit: float = math.nan
+
+    @classmethod
+    def of(cls, rule: str | Mapping[str, float]) -> Rule:
+        """The rule as text.
+
+        >>> str(Rule.of({"false_match": 0.01}))
+        'false_match<=0.01'
+        """
+        choice = {rule: math.nan} if isinstance(rule, str) else dict(rule)
+        if len(choice) != 1 or not set(choice) <= set(RULES):
+            raise unknown("rule for a threshold", ", ".join(map(str, choice)), RULES)
+        [(name, limit)] = choice.items()
+        if (name == "false_match") == math.isnan(limit):
+            raise BadSpecification(f"rule={rule!r}: use 'equal_error', 'balanced' or {{'false_match': 0.01}}.")
+        if limit <= 0 or limit >= 1:
+            raise BadSpecification(f"The false-match rate is {limit}; it must be between 0 and 1, e.g. 0.01.")
+        return cls(name, limit)
+
+    def __str__(self) -> str:
+        return self.name if math.isnan(self.limit) else f"{self.name}<={self.limit:g}"
+
+    def best(self, match: Array, miss: Array) -> int:
+        """First index that fulfils the rule best, given rates of false matches (falling) and misses."""
+        if self.name == "equal_error":
+            return int(np.abs(match - miss).argmin())
+        return int((match + miss).argmin() if self.name == "balanced" else (match <= self.limit).argmax())
+
+    def could_choose(self, edge: PairRates, chosen: PairRates, level: float) -> bool:
+        """Whether other classes of the same kind could choose this edge."""
+        if self.name == "equal_error":
+            return not differ(*edge, level)
+        if self.name == "balanced":  # compare the rates of both kinds of pairs between the two edges
+            return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
+        interval = edge[0].interval(level)
+        return interval is not None and interval.low <= self.limit <= interval.high
+
+
+def _between(first: PairRate, second: PairRate) -> PairRate:
+    """Rate of pairs that two edges decide differently."""
+    return PairRate(np.abs(first.errors - second.errors), first.pairs, first.members)
 
 
 @dataclass(frozen=True)
@@ -58,21 +133,20 @@ class Threshold:
         >>> same_or_not(rows, ["a", "a", "b", "b"], ci=None).same([[1.0, 0.2]], [[1.0, 0.1], [0.2, 1.0]])
         array([ True, False])
         """
-        one, other = (self._rows(rows, name) for rows, name in ((first, "first"), (second, "second")))
+        left, right = (self._rows(rows, name) for rows, name in ((first, "first"), (second, "second")))
         if self.distance == "cosine":
-            one, other = unit_rows(one), unit_rows(other)
+            left, right = unit_rows(left), unit_rows(right)
         if self.distance in ("cosine", "dot"):
-            result: Array = (one * other).sum(axis=1) >= self.similarity
+            result: Array = (left * right).sum(axis=1) >= self.similarity
         elif self.distance == "hamming":
-            result = ((one > 0) != (other > 0)).sum(axis=1) <= self.value
+            result = ((left > 0) != (right > 0)).sum(axis=1) <= self.value
         else:
-            result = -0.5 * np.square(one - other).sum(axis=1) >= self.similarity
+            result = -0.5 * np.square(left - right).sum(axis=1) >= self.similarity
         return result
 
     def _rows(self, rows: Any, name: str) -> Array:
         """Validated rows of one embedding or several, in float64."""
-        several = rows if np.ndim(rows) > 1 else rows[None] if hasattr(rows, "ndim") else [rows]
-        checked = finite_rows(several, name, None)
+        checked = finite_rows(np.atleast_2d(as_array(rows, name)), name, None)
         self._check_columns(checked.shape[1], name)
         return checked[:, : self.dim].astype(np.float64)
 
@@ -85,14 +159,14 @@ class Threshold:
 
     def rates(self, embeddings: Any, labels: Any, *, ci: float | None = 0.95, progress: Progress = SILENT) -> Rates:
         """Error rates on all pairs of a test set, whose classes must differ from the validation classes."""
+        check_level(ci)
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
         rows, codes, classes = _read(embeddings, labels, "test", self.dim)
         _refuse_common(self.classes, classes)
-        if ci is not None:
-            check_level(ci)
-        pairs = pair_set(rows, codes, distance=self.distance, what="test embeddings")
-        edge = np.array([self.similarity / pairs.scale**2])
-        return ByClass(pairs, count_pairs(pairs, edge, fine=False, progress=progress)).rates(ci)
+        pairs = pair_set(rows, codes, distance=self.distance, name="test embeddings")
+        [(match, miss)] = _errors_by_class(pairs, np.array([self.similarity / pairs.scale**2]), progress)
+        errors = int(match.errors.sum()) // 2, int(miss.errors.sum())
+        return _rates(pairs, *errors, *(ends(None if ci is None else rate.interval(ci)) for rate in (match, miss)))
 
     def unknowns(
         self,
@@ -129,7 +203,6 @@ def same_or_not(
     rule: str | Mapping[str, float] = "equal_error",
     dim: int | None = None,
     ci: float | None = 0.95,
-    seed: int = 0,
     progress: Progress = SILENT,
 ) -> Threshold:
     """Choose a threshold for "same class" on all pairs of validation images: embeddings (n, dim), labels (n,).
@@ -139,8 +212,8 @@ def same_or_not(
     thresholds make the same decisions, the middle one is chosen.
 
     The threshold is one of some 200,000 evenly spaced values (cosine: steps of 2^-17; Hamming: every number of bits),
-    its rates are exact counts over all pairs. seed: seed of the sample that locates the threshold. Costs half of the n
-    x n product. Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB per class.
+    its rates are exact counts over all pairs. Costs half of the n x n product, and as much again for the interval.
+    Memory: a sorted copy of the embeddings, about 100 MB for any n, and 1 KB per class.
 
     >>> rows = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
     >>> threshold = same_or_not(rows, ["a", "a", "b", "b"], ci=None)
@@ -148,49 +221,93 @@ def same_or_not(
     (0.61, 0, 0)
     """
     wanted = Rule.of(rule)
-    if ci is not None:
-        check_level(ci)
+    check_level(ci)
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
     rows, codes, classes = _read(validation_embeddings, validation_labels, "validation", dim)
-    pairs = pair_set(rows, codes, distance=distance, what="validation embeddings")
-    curve, counts, numbers = _counted(pairs, wanted, seed, progress)
-    chosen = curve.choose(wanted)
-    low = high = math.nan
+    pairs = pair_set(rows, codes, distance=distance, name="validation embeddings")
+    # errors at every edge of the grid; the last edge is above all pairs
+    same, other = (np.append(np.cumsum(bins[::-1])[::-1], 0) for bins in histogram(pairs, progress))
+    matches, misses = other, pairs.same_pairs - same
+    best = wanted.best(matches / pairs.other_pairs, misses / pairs.same_pairs)
+    alike = np.flatnonzero((matches == matches[best]) & (misses == misses[best]))
+    chosen = int(alike[len(alike) // 2])
+    edge, interval = float(pairs.grid.edges(np.array(chosen))), (math.nan, math.nan)
     if ci is not None:
-        at = min(int(np.searchsorted(numbers, chosen)), len(numbers) - 1)
-        ends = ByClass(pairs, counts).interval(wanted, pairs.grid.edges(numbers), at, ci)
-        low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in ends)
-    edge = float(pairs.grid.edges(np.array(chosen)))
+        numbers = _edges_around(chosen, matches / pairs.other_pairs, misses / pairs.same_pairs, pairs)
+        bounds = _interval(pairs, wanted, numbers, chosen, ci, progress)
+        low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in bounds)
+        interval = low, high
     return Threshold(
         _in_units(edge, distance, pairs.scale),
-        (low, high),
+        interval,
         ci or math.nan,
         str(wanted),
         distance,
         rows.shape[1],
-        curve.rates(chosen),
+        _rates(pairs, int(matches[chosen]), int(misses[chosen])),
         np.shape(validation_embeddings)[1],
         edge * pairs.scale**2,
         classes,
     )
 
 
-def _counted(pairs: PairSet, rule: Rule, seed: int, progress: Progress) -> tuple[Curve, Counts, Array]:
-    """Count all pairs in one pass, in detail only near the threshold, which a sample locates.
+def _edges_around(chosen: int, match: Array, miss: Array, pairs: PairSet) -> Array:
+    """Indices of the edges to test with other classes: even steps of the odds of both errors."""
+    factors = (1 + _REACH / math.sqrt(len(pairs.class_sizes))) ** np.linspace(-1, 1, 2 * _STEPS + 1)
+    by_match = np.searchsorted(-match, -_of_odds(factors, match[chosen], pairs.other_pairs))
+    by_miss = np.searchsorted(miss, _of_odds(factors, miss[chosen], pairs.same_pairs))
+    return np.unique(np.minimum(np.concatenate([by_match, by_miss, [chosen]]), len(match) - 1))
 
-    Returns the exact curve near the threshold, counts by class, and the indices of their edges.
-    """
-    sample = pairs.sample(_SAMPLE, seed=seed)
-    guess = Curve(sample, count_pairs(sample, pairs.grid.edges(np.zeros(1))), 0)
-    numbers = guess.around(guess.choose(rule))
-    counts = count_pairs(pairs, pairs.grid.edges(numbers), progress=progress)
-    curve = Curve(pairs, counts, int(numbers[0]))
-    if not numbers[0] or not curve.starts_at(curve.choose(rule)):
-        return curve, counts, numbers
-    numbers = np.insert(numbers, 0, 0)  # the sample was misleading: count all pairs in detail
-    counts = count_pairs(pairs, pairs.grid.edges(numbers), progress=progress)
-    return Curve(pairs, counts, 0), counts, numbers
+
+def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
+    """Rates whose odds are multiples of those of `rate`, which is moved away from 0 and 1 by one pair."""
+    rate = min(max(rate, 1 / (pairs + 1)), pairs / (pairs + 1))
+    odds = factors * rate / (1 - rate)
+    result: Array = odds / (1 + odds)
+    return result
+
+
+def _interval(
+    pairs: PairSet, rule: Rule, numbers: Array, chosen: int, level: float, progress: Progress
+) -> tuple[float, float]:
+    """Interval from the last edge below to the first edge above that other classes could not choose, or to the end of
+    the grid. NaN if fewer than 5 classes have pairs of both kinds."""
+    edges = pairs.grid.edges(numbers)
+    rates, at = _errors_by_class(pairs, edges, progress), int(np.searchsorted(numbers, chosen))
+    if min(rate.classes for rate in rates[at]) < MIN_CLASSES:
+        return math.nan, math.nan
+    possible = [
+        number
+        for number, edge_rates in enumerate(rates)
+        if number == at or rule.could_choose(edge_rates, rates[at], level)
+    ]
+    first, last = pairs.grid.edges(np.array([0, pairs.grid.bins]))
+    low = edges[possible[0] - 1] if possible[0] else first
+    high = edges[possible[-1] + 1] if possible[-1] + 1 < len(edges) else last
+    return float(low), float(high)
+
+
+def _errors_by_class(pairs: PairSet, edges: Array, progress: Progress) -> list[PairRates]:
+    """Both rates at each edge."""
+    same, other = pairs.by_class()
+    counts = zip(*count_by_class(pairs, edges, progress), strict=True)
+    return [(PairRate(matches, other, 2), PairRate(same - above, same, 1)) for above, matches in counts]
+
+
+def _rates(
+    pairs: PairSet,
+    matches: int,
+    misses: int,
+    match_ends: tuple[float, float] = (math.nan, math.nan),
+    miss_ends: tuple[float, float] = (math.nan, math.nan),
+) -> Rates:
+    return Rates(
+        Rate(matches / pairs.other_pairs, *match_ends, matches, pairs.other_pairs),
+        Rate(misses / pairs.same_pairs, *miss_ends, misses, pairs.same_pairs),
+        len(pairs.rows),
+        len(pairs.class_sizes),
+    )
 
 
 def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Array, Array, Array]:

@@ -21,7 +21,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.search.dense import similarities, similarity_blocks
 from levelfield.evaluation.statistics import PairRate
-from levelfield.evaluation.statistics.intervals import check_level
+from levelfield.evaluation.statistics.intervals import check_level, ends
 from levelfield.progress import SILENT, Progress
 
 
@@ -56,8 +56,8 @@ class _MatchRate(PairRate):
         without = (self.errors.sum() - self.errors - lost) / left
         deviations: Array = np.sqrt((len(without) - 1) / len(without)) * (without - without.mean())
         together = np.unique(np.sort(self.only, axis=1), axis=0, return_counts=True)[1] / self.pairs.sum()
-        total, own = float(deviations @ deviations), float(super().moves @ super().moves)
-        return deviations * math.sqrt(max(total - float(together @ together), own) / total) if total else deviations
+        total, least = float(deviations @ deviations), float(super().moves @ super().moves)
+        return deviations * math.sqrt(max(total - float(together @ together), least) / total) if total else deviations
 
 
 def unknowns(
@@ -92,8 +92,7 @@ def unknowns(
     >>> rate.value, rate.matched  # b and c are near each other; the images of a are far from both
     (0.5, 2)
     """
-    if ci is not None:
-        check_level(ci)
+    check_level(ci)
     inputs = check_inputs(embeddings, labels, gallery=gallery, gallery_labels=gallery_labels, dim=dim)
     if len(inputs.classes) < 2:
         raise BadInput("All embeddings are of one class; without it the gallery is empty. Two classes are needed.")
@@ -106,8 +105,7 @@ def unknowns(
     )
     alone = matched & (near[:, 1] < least)
     only = np.stack([inputs.query_codes[alone], classes[alone]], axis=1)
-    interval = None if ci is None else _MatchRate(wrong, images, 1, only).interval(ci)
-    low, high = (math.nan, math.nan) if interval is None else (interval.low, interval.high)
+    low, high = ends(None if ci is None else _MatchRate(wrong, images, 1, only).interval(ci))
     count = int(matched.sum())
     return Unknowns(count / len(matched), low, high, count, len(matched), int((images > 0).sum()), len(inputs.gallery))
 

@@ -29,6 +29,11 @@ class Interval:
         return (self.high - self.low) / 2
 
 
+def ends(interval: Interval | None) -> tuple[float, float]:
+    """Both ends; NaN if there is no interval."""
+    return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
+
+
 def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | None]:
     """Interval of each row of a table; None below 5 classes, or if all classes have the same score other than 0 or 1.
 

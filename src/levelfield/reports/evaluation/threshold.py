@@ -93,14 +93,13 @@ def choose_threshold(
     distance: str = "cosine",
     dim: int | None = None,
     ci: float | None = 0.95,
-    seed: int = 0,
     progress: Progress = SILENT,
 ) -> TestedThreshold:
     """Choose a threshold on other classes, as `levelfield.evaluation.same_or_not` does, and test it on `embeddings`.
 
     chooser: embeddings and labels of the other classes. chosen_on: "validation" or "training" classes.
     """
-    threshold = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, seed=seed, progress=progress)
+    threshold = same_or_not(*chooser, distance=distance, rule=rule, dim=dim, ci=ci, progress=progress)
     rows, labels = embeddings.rows, embeddings.labels
     rates = threshold.rates(rows, labels, ci=ci, progress=progress)
     gallery = {name: embeddings.arrays[name] for name in ("gallery", "gallery_labels") if name in embeddings.arrays}
