@@ -78,9 +78,8 @@ def measure_here(path: Path, rows: int, queries: int, limit: int, jobs: int) -> 
     """Time and memory of a call in this process, which should be fresh. Linux only."""
     import torch
 
-    from levelfield.evaluation import evaluate
+    from levelfield.evaluation import Shards, evaluate, in_processes
     from levelfield.evaluation.query_blocks import block_values
-    from levelfield.evaluation.shards import Shards, in_processes
 
     torch.set_num_threads(1)
     file = np.load(path, mmap_mode="r")[:rows]

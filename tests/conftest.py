@@ -31,7 +31,6 @@ LONG = (
     "studies/test_ray.py",
     "cli/test_cli_startup.py",
     "training/test_several_processes.py",
-    "evaluation/test_shards_on_ray.py",
     "cli/test_cli_compare.py",
     "tuning/test_tune.py",
     "tests/test_wheel.py",

@@ -16,6 +16,7 @@ import yaml
 from ray_world import World, ray_world, results
 from small_world import Heard, carry_out, command, make_photos, processes, small_study
 
+from levelfield import evaluation
 from levelfield.cli import main
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.studies import PlannedRun, Study, resolve
@@ -224,6 +225,16 @@ def test_a_search_on_a_cluster_finds_the_same_settings(world: World, tmp_path: P
         (one.settings, one.value) for one in here.trials
     ]
     assert there.study.methods == here.study.methods
+
+
+def test_an_evaluation_on_a_cluster_has_the_same_bits(world: World, tmp_path: Path) -> None:
+    rows, labels = np.random.default_rng(0).normal(size=(400, 8)).astype(np.float16), np.arange(400) % 40
+    np.save(tmp_path / "rows.npy", rows)
+    with evaluation.on_ray(world.address) as shards:
+        found = evaluation.evaluate(np.load(tmp_path / "rows.npy", mmap_mode="r"), labels, shards=shards)
+    right = evaluation.evaluate(rows, labels)
+    assert dict(found) == dict(right)
+    assert all(np.array_equal(found.per_query[name], right.per_query[name]) for name in right.per_query)
 
 
 def test_cluster_check_prints_a_line_for_every_node(

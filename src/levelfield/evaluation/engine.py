@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification, unknown
-from levelfield.evaluation.divided_search import search_in_blocks
 from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.metrics.clustering import tabulate
@@ -20,6 +19,7 @@ from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics.registry import Metric, parse_all
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
 from levelfield.evaluation.queries import draw_queries, for_all_queries, refuse_with_sample, warn_of_queries_in_gallery
+from levelfield.evaluation.query_blocks import Shards, search_in_blocks
 from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, Sample, class_intervals, mean_of
 from levelfield.evaluation.search.arrangement import TIES, Ties, arrange
 from levelfield.evaluation.search.dense import neighbours
@@ -27,7 +27,6 @@ from levelfield.evaluation.search.distances import DISTANCES, Distance, Selectio
 from levelfield.evaluation.search.memory import Division, InMemory, check_copies
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import best_search, count_ranks
-from levelfield.evaluation.shards import Shards
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics.intervals import check_level
 from levelfield.progress import SILENT, Progress, Stage

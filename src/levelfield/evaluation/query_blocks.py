@@ -1,98 +1,33 @@
-"""Blocks of queries: each is searched in the whole gallery on its own, in any process, with the same result.
+"""Search in less memory than the embeddings need: blocks of queries, each in the whole gallery, read in parts.
 
-The gallery is read in parts, so that no copy of the rows is needed.
+Any process can search a block. The values do not depend on the division: entries of products in whole tiles are the
+same everywhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 
+from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.metrics.registry import parse
+from levelfield.evaluation.metrics.registry import Metric, parse
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
-from levelfield.evaluation.search.distances import Change, Selection
-from levelfield.evaluation.search.memory import Division
+from levelfield.evaluation.search.distances import Change, Selection, change_for
+from levelfield.evaluation.search.memory import Division, divide
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import in_tiles
+from levelfield.evaluation.search.ranking import best_search
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
-from levelfield.trust import as_trusted
+from levelfield.trust import as_trusted, trusted
 
 NOWHERE = -(2**62)  # position of a query that is not in the gallery
-
-
-@dataclass(frozen=True)
-class QueryBlock:
-    """Some queries, and the gallery rows of their classes, sorted by class.
-
-    The positives of query i are `candidates[first[i]:last[i]]` without `candidates[itself[i]]`, the query itself. `ids`
-    are the gallery rows of the queries themselves (-1: none).
-    """
-
-    rows: Array
-    codes: Array
-    ids: Array
-    candidates: Array
-    first: Array
-    last: Array
-    itself: Array
-
-    @property
-    def positives(self) -> Array:
-        """Number of positives of each query (R)."""
-        return self.last - self.first - ((self.itself >= self.first) & (self.itself < self.last))
-
-
-@dataclass(frozen=True)
-class SortedInputs:
-    """Queries and gallery in the order of their classes."""
-
-    inputs: Inputs
-
-    @cached_property
-    def gallery_order(self) -> Array:
-        return class_order(self.inputs.gallery, self.inputs.gallery_codes)
-
-    @cached_property
-    def query_order(self) -> Array:
-        if self.inputs.self_search:
-            return self.gallery_order
-        return np.argsort(self.inputs.query_codes, kind="stable")
-
-    @cached_property
-    def positives(self) -> Array:
-        """Number of positives of each query, in the order of `query_order`."""
-        return self.inputs.positives[self.query_order]
-
-    def blocks(self, division: Division) -> Iterator[QueryBlock]:
-        """All queries, in blocks that keep the limits; at least one query in each."""
-        inputs, ends = self.inputs, np.cumsum(self.positives)
-        sizes = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))
-        starts = np.cumsum(sizes) - sizes  # of the classes in the gallery's order
-        positions = np.full(len(self.gallery_order) + 1, NOWHERE)  # the last entry is for id -1
-        positions[self.gallery_order] = np.arange(len(self.gallery_order))
-        begin, count = 0, len(ends)
-        while begin < count:
-            before = ends[begin - 1] if begin else 0
-            end = min(begin + division.queries, int(np.searchsorted(ends, before + division.pairs, "right")), count)
-            end = max(end, begin + 1)
-            rows = self.query_order[begin:end]
-            codes, ids = inputs.query_codes[rows], inputs.query_ids[rows]
-            present, which = np.unique(codes, return_inverse=True)  # a sample misses classes between its own
-            here = sizes[present]
-            last = np.cumsum(here)
-            moved = last - here - starts[present]  # from a position in the gallery's order to one among the candidates
-            candidates = self.gallery_order[np.arange(last[-1]) - np.repeat(moved, here)]
-            itself = positions[ids] + moved[which]
-            yield QueryBlock(rows, codes, ids, candidates, (last - here)[which], last[which], itself)
-            begin = end
 
 
 @dataclass(frozen=True)
@@ -103,9 +38,7 @@ class Job:
     None: nothing is restricted.
     """
 
-    query: Array
-    gallery: Array
-    codes: Array
+    inputs: Inputs
     change: Change
     metrics: tuple[str, ...]
     ties: str
@@ -116,52 +49,116 @@ class Job:
         """Rows as they are compared, in whole tiles."""
         return Selection(rows, None, in_tiles(len(rows))).change(self.change, self.change.dtype)
 
-    def arrange(self, query: Array, rows: Array, first: Array, last: Array, itself: Array) -> Arrangement:
-        gallery = self.compared(rows)
-        orders = np.arange(len(first)), np.arange(len(rows))
+    def arrange(self, query: Array, chosen: Array, first: Array, last: Array, itself: Array) -> Arrangement:
+        """Compared queries and the chosen gallery rows."""
+        gallery = self.compared(self.inputs.gallery[chosen])
+        orders = np.arange(len(first)), np.arange(len(chosen))
         return Arrangement(query, gallery, self.change.offset(gallery), *orders, first, last, itself, symmetric=False)
 
 
-def block_values(job: Job, block: QueryBlock, stage: Stage = SILENT_STAGE) -> Array:
-    """`[metrics, queries]`: the values of a block of queries, searched in the whole gallery."""
+@dataclass(frozen=True)
+class Shards:
+    """`map(job, blocks)` yields `block_values(job, block)` of each block in order, from `workers` at a time.
+
+    >>> Shards(map=lambda job, blocks: (block_values(job, block) for block in blocks)).workers
+    1
+    """
+
+    map: Callable[[Job, Sequence[Array]], Iterator[Array]]
+    workers: int = 1
+    threads: int | None = None  # of each worker; None: those of this process
+
+
+def search_in_blocks(
+    inputs: Inputs,
+    metrics: list[Metric],
+    *,
+    ties: str,
+    distance: str,
+    memory: str | int,
+    shards: Shards | None,
+    stage: Stage,
+) -> tuple[dict[str, Array], Division]:
+    """Values of each query in input order, and how the search was divided. shards: None for this process."""
+    if best_search(inputs) != "blocked":
+        raise BadSpecification(
+            "A search in blocks needs a CPU, numba, and a matrix library whose results do not depend on the size of a "
+            "product. Evaluate in this process with a larger memory limit instead (--memory, without --jobs and --ray)."
+        )
+    gallery = Selection(inputs.gallery, class_order(inputs.gallery, inputs.gallery_codes))
+    query = gallery if inputs.self_search else Selection(inputs.query)
+    workers = 1 if shards is None else shards.workers
+    threads = (shards and shards.threads) or torch.get_num_threads()
+    division = divide(memory, inputs, metrics=len(metrics), workers=workers, threads=threads)
+    change, names = change_for(query, gallery, distance=distance), tuple(metric.name for metric in metrics)
+    job = Job(inputs, change, names, ties, division.gallery, trusted())
+    result = np.zeros((len(metrics), len(inputs.query)))
+    blocks = list(query_blocks(inputs, division))
+    if shards is None:
+        for rows in blocks:
+            result[:, rows] = block_values(job, rows, stage)
+    else:
+        for rows, values in zip(blocks, shards.map(job, blocks), strict=True):
+            result[:, rows] = values
+            stage.advance(len(rows) * len(inputs.gallery))
+    return dict(zip(names, result, strict=True)), division
+
+
+def query_blocks(inputs: Inputs, division: Division) -> Iterator[Array]:
+    """Positions of all queries, sorted by class, in blocks that keep the limits; at least one query in each."""
+    order = np.argsort(inputs.query_codes, kind="stable")
+    ends = np.append(0, np.cumsum(inputs.positives[order]))
+    begin = 0
+    while begin < len(order):
+        fitting = int(np.searchsorted(ends, ends[begin] + division.pairs, "right")) - 1
+        end = max(min(begin + division.queries, fitting), begin + 1)
+        yield order[begin:end]
+        begin = end
+
+
+def block_values(job: Job, rows: Array, stage: Stage = SILENT_STAGE) -> Array:
+    """`[metrics, queries]`: the values of the queries at positions `rows`, searched in the whole gallery."""
     with as_trusted(job.trusted):
         metrics = [parse(name) for name in job.metrics]
-    counts = _count(job, block, reach(metrics, block.positives), stage)
-    return metric_values(metrics, counts, len(job.gallery), ties=job.ties)
+    counts = _count(job, rows, reach(metrics, job.inputs.positives[rows]), stage)
+    return metric_values(metrics, counts, len(job.inputs.gallery), ties=job.ties)
 
 
-def _count(job: Job, block: QueryBlock, last_rank: Array, stage: Stage) -> Counts:
-    """Counts of all queries of the block: first the similarities to positives, then all rows."""
+def _count(job: Job, rows: Array, last_rank: Array, stage: Stage) -> Counts:
+    """Counts of the queries at positions `rows`: first the similarities to positives, then all rows."""
     from levelfield.evaluation.search import blocked_kernels  # import numba only if it is used
     from levelfield.evaluation.search.blocked import LINES, BlockSearch, Size, blocks
 
-    threads, size, count = torch.get_num_threads(), Size(), len(block.rows)
-    query = job.compared(job.query[block.rows])
-    counts = empty_counts(block.positives, last_rank, query.dtype)
-    for low in range(0, len(block.candidates), job.at_once):
-        rows = job.gallery[block.candidates[low : low + job.at_once]]
-        arranged = job.arrange(query, rows, block.first - low, block.last - low, block.itself - low)
-        search = BlockSearch(arranged, last_rank, counts, size)
+    inputs, threads, size = job.inputs, torch.get_num_threads(), Size()
+    query, count, gallery = job.compared(inputs.query[rows]), len(rows), len(inputs.gallery)
+    counts = empty_counts(inputs.positives[rows], last_rank, query.dtype)
+    wanted = np.zeros(len(inputs.classes), bool)
+    wanted[inputs.query_codes[rows]] = True
+    candidates, *positions = _sorted_by_class(inputs, rows, np.flatnonzero(wanted[inputs.gallery_codes]))
+    for low in range(0, len(candidates), job.at_once):
+        part = candidates[low : low + job.at_once]
+        search = BlockSearch(job.arrange(query, part, *(one - low for one in positions)), last_rank, counts, size)
         deque(share(range(0, count, LINES), search.gather, threads), maxlen=0)
-    if len(block.candidates):
+    if len(candidates):
         deque(share(range(0, count, LINES), search.sort, threads), maxlen=0)
-    for arranged in _gallery_parts(job, block, query):
+    for low in range(0, gallery, job.at_once):
+        part = np.arange(low, min(low + job.at_once, gallery))
+        arranged = job.arrange(query, *_sorted_by_class(inputs, rows, part))
         search = BlockSearch(arranged, last_rank, counts, size)
         deque(share(blocks(arranged, 0, count, size), search.count, threads), maxlen=0)
-        stage.advance(count * len(arranged.gallery_order))
+        stage.advance(count * len(part))
     blocked_kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts
 
 
-def _gallery_parts(job: Job, block: QueryBlock, query: Array) -> Iterator[Arrangement]:
-    """The gallery, some rows at a time, sorted by class within the part."""
-    for begin in range(0, len(job.gallery), job.at_once):
-        codes = job.codes[begin : begin + job.at_once]
-        order = np.argsort(codes, kind="stable")
-        codes = codes[order]
-        inside = (block.ids >= begin) & (block.ids < begin + len(order))
-        positions = np.empty_like(order)
-        positions[order] = np.arange(len(order))
-        itself = np.where(inside, positions[np.where(inside, block.ids - begin, 0)], -1)
-        first, last = (np.searchsorted(codes, block.codes, side) for side in ("left", "right"))
-        yield job.arrange(query, job.gallery[begin : begin + job.at_once][order], first, last, itself)
+def _sorted_by_class(inputs: Inputs, rows: Array, chosen: Array) -> tuple[Array, Array, Array, Array]:
+    """Ascending gallery positions sorted by class, and for each query the range of its class and the query itself."""
+    codes = inputs.gallery_codes[chosen]
+    order = np.argsort(codes, kind="stable")
+    first, last = (np.searchsorted(codes[order], inputs.query_codes[rows], side) for side in ("left", "right"))
+    ids = inputs.query_ids[rows]
+    at = np.minimum(np.searchsorted(chosen, ids), max(len(chosen) - 1, 0))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    itself = np.where(chosen[at] == ids, place[at], NOWHERE) if len(chosen) else np.full(len(ids), NOWHERE)
+    return chosen[order], first, last, itself

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -15,23 +15,9 @@ from levelfield.distributed import processes
 from levelfield.distributed.ray_connection import LOCAL, connected
 from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.query_blocks import Job, QueryBlock, block_values
+from levelfield.evaluation.query_blocks import Job, Shards, block_values
 
 MODULES = ("levelfield.evaluation.query_blocks", "levelfield.evaluation.search.blocked")  # of every block
-Map = Callable[[Job, Iterable[QueryBlock]], Iterator[Array]]
-
-
-@dataclass(frozen=True)
-class Shards:
-    """`map(job, blocks)` yields `block_values(job, block)` of each block in order, from `workers` at a time.
-
-    >>> Shards(map=lambda job, blocks: (block_values(job, block) for block in blocks)).workers
-    1
-    """
-
-    map: Map
-    workers: int = 1
-    threads: int | None = None  # of each worker; None: those of this process
 
 
 def in_processes(workers: int) -> Shards:
@@ -45,62 +31,48 @@ def in_processes(workers: int) -> Shards:
     threads = max(torch.get_num_threads() // workers, 1)
     processes.warm_up()  # in parallel with the preparation of the search
 
-    def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+    def run(job: Job, blocks: Sequence[Array]) -> Iterator[Array]:
         started = [processes.start(_serve, job, threads) for _ in range(workers)]
-        try:
-            yield from _in_order({pipe: process for process, pipe in started}, iter(blocks))
-        finally:
-            for _, pipe in started:
-                pipe.close()
-            processes.stop(process for process, _ in started)
+        free: SimpleQueue[tuple[Any, Connection]] = SimpleQueue()
+        for worker in started:
+            free.put(worker)
 
-    return Shards(run, workers, threads)
-
-
-def _in_order(pipes: dict[Connection, Any], blocks: Iterator[QueryBlock]) -> Iterator[Array]:
-    """Send each block to a free process; yield the results in the order of the blocks."""
-    done: dict[int, Array] = {}
-    busy: dict[Connection, int] = {}
-    sent = next_one = 0
-    free = list(pipes)
-    while True:
-        while free and (block := next(blocks, None)) is not None:
-            pipe = free.pop()
-            busy[pipe] = sent
-            pipe.send(block)
-            sent += 1
-        if not busy:
-            return
-        for pipe in (one for one in wait(list(busy)) if isinstance(one, Connection)):
+        def ask(block: Array) -> Array:
+            process, pipe = worker = free.get()
             try:
-                result = pipe.recv()
+                pipe.send(block)
+                result: Array | LevelfieldError = pipe.recv()
             except (EOFError, OSError) as error:
-                pipes[pipe].join(processes.PATIENCE)
-                why = processes.end_of(pipes[pipe].exitcode)
+                process.join(processes.PATIENCE)
+                why = processes.end_of(process.exitcode)
                 raise RunFailed(f"A worker of the evaluation failed: {why}. Use fewer --jobs.") from error
+            finally:
+                free.put(worker)
             if isinstance(result, LevelfieldError):
                 raise result
-            done[busy.pop(pipe)] = result
-            free.append(pipe)
-        while next_one in done:
-            yield done.pop(next_one)
-            next_one += 1
+            return result
+
+        with ThreadPoolExecutor(workers) as waiting:  # a thread for each process
+            try:
+                yield from waiting.map(ask, blocks)
+            finally:
+                processes.stop(process for process, _ in started)
+
+    return Shards(run, workers, threads)
 
 
 def _serve(pipe: Connection, job: Job, threads: int) -> None:
     """Search the blocks that arrive, until the pipe is closed."""
     torch.set_num_threads(threads)
-    while True:
-        try:
+    with suppress(EOFError):
+        while True:
             block = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(block_values(job, block))
-        except LevelfieldError as error:
-            pipe.send(error)
-        except Exception as error:  # of a user's metric; its class may not exist in the other process
-            pipe.send(RunFailed(f"A worker of the evaluation failed: {type(error).__name__}: {error}"))
+            try:
+                pipe.send(block_values(job, block))
+            except LevelfieldError as error:
+                pipe.send(error)
+            except Exception as error:  # of a user's metric; its class may not exist in the other process
+                pipe.send(RunFailed(f"A worker of the evaluation failed: {type(error).__name__}: {error}"))
 
 
 @contextmanager
@@ -111,21 +83,14 @@ def on_ray(address: str | None = None) -> Iterator[Shards]:
     """
     with connected(address or LOCAL, modules=MODULES) as ray:
         resources: dict[str, float] = ray.cluster_resources()
-        workers = max(int(resources.get("CPU", 1)), 1)
 
-        def run(job: Job, blocks: Iterable[QueryBlock]) -> Iterator[Array]:
+        def run(job: Job, blocks: Sequence[Array]) -> Iterator[Array]:
             shared, task = ray.put(job), ray.remote(num_cpus=1)(_on_one_core)
-            waiting: deque[Any] = deque()
-            for block in blocks:
-                waiting.append(task.remote(shared, block))
-                if len(waiting) > 2 * workers:
-                    yield ray.get(waiting.popleft())
-            while waiting:
-                yield ray.get(waiting.popleft())
+            yield from map(ray.get, [task.remote(shared, block) for block in blocks])
 
-        yield Shards(run, workers, threads=1)
+        yield Shards(run, max(int(resources.get("CPU", 1)), 1), threads=1)
 
 
-def _on_one_core(job: Job, block: QueryBlock) -> Array:
+def _on_one_core(job: Job, block: Array) -> Array:
     torch.set_num_threads(1)
     return block_values(job, block)

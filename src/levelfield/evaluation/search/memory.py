@@ -10,7 +10,7 @@ import numpy as np
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.file_rows import FileRows
-from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.inputs import Inputs
 from levelfield.evaluation.search.dense import dense_bytes
 from levelfield.evaluation.search.products import TILE, in_tiles
 
@@ -21,7 +21,7 @@ _PER_QUERY = 120  # bytes: orders, ranges, reach; plus 8 per metric
 _CENTRES = 4  # copies of the k-means centres: original, tiled for the product, sums, moved
 # of a divided search
 PER_ROW = 64  # bytes of each row: class, order, range of positives, while they are sorted
-PER_ROW_OF_A_WORKER = 32  # bytes of each gallery row: class, and harmonic numbers for tied rows
+PER_ROW_OF_A_WORKER = 48  # bytes of each gallery row: class, id, positives, and harmonic numbers for tied rows
 COPIES = 2  # of a block of queries or gallery rows: as read, and as compared
 QUERIES = 16_128  # most queries in a block: more would not be faster
 LEAST_GALLERY, MOST_GALLERY = 24 * TILE, 2**16 // TILE * TILE  # gallery rows at a time
@@ -108,9 +108,7 @@ class Division:
     workers: int = 1
 
 
-def divide(
-    memory: str | int, inputs: Inputs, positives: Array, *, metrics: int, workers: int, threads: int
-) -> Division:
+def divide(memory: str | int, inputs: Inputs, *, metrics: int, workers: int, threads: int) -> Division:
     """The largest blocks of queries and gallery rows within the limit; refuses a limit that is too small."""
     itemsize, gallery, queries = inputs.query.dtype.itemsize, len(inputs.gallery), len(inputs.query)
     row = COPIES * (inputs.query.shape[1] * itemsize + 32)
@@ -119,13 +117,13 @@ def divide(
     if isinstance(inputs.gallery, FileRows) and not isinstance(inputs.query, FileRows):
         shared += inputs.query.nbytes  # a sample: read from the file and kept
     fixed = FIXED + THREAD * (threads - 1) + gallery * PER_ROW_OF_A_WORKER
-    least_block = TILE * row + pair * int(positives.max(initial=0))
+    least_block = TILE * row + pair * int(inputs.positives.max(initial=0))
     limit = refuse_less(memory, shared + workers * (fixed + row * LEAST_GALLERY + least_block), inputs)
     free = (limit - shared) // workers - fixed
     at_once = int(np.clip((free - least_block) // 2 // row // TILE * TILE, LEAST_GALLERY, MOST_GALLERY))
     free -= at_once * row
     even = -(-queries // workers)
     even = -(-even // BLOCKS_EACH) if workers > 1 and even >= BLOCKS_EACH * WORTH else even
-    typical = row + pair * max(int(positives.mean()) if queries else 0, 1)
+    typical = row + pair * max(int(inputs.positives.mean()) if queries else 0, 1)
     block = int(np.clip(in_tiles(min(free // typical, even)), TILE, QUERIES))
     return Division(limit, block, max((free - block * row) // pair, 1), at_once, workers)

@@ -1,4 +1,4 @@
-"""Run in a fresh process: `python memory_of_one_call.py FILE LIMIT QUERIES` prints by how many bytes it grew."""
+"""Run in a fresh process: `python memory_of_a_call.py FILE LIMIT QUERIES` prints by how many bytes it grew."""
 
 from __future__ import annotations
 
