@@ -92,7 +92,7 @@ class FileRows:
                 for begin, end in zip(begins, [*begins[1:], len(at)], strict=True):
                     file.seek(self.begin + int(at[begin]) * self.columns * self.stored.itemsize)
                     part = rows[begin:end]
-                    if file.readinto(part.view(np.uint8)) < part.nbytes:
+                    if file.readinto(part.data) < part.nbytes:
                         raise BadInput(f"{self.path} ends in row {at[begin]} or later: it was shortened meanwhile.")
         except OSError as error:
             raise BadInput(f"Cannot open {self.path}: {error.strerror}. Every worker needs the file.") from error

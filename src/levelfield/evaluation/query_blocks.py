@@ -158,7 +158,7 @@ def _sorted_by_class(inputs: Inputs, rows: Array, chosen: Array) -> tuple[Array,
     first, last = (np.searchsorted(codes[order], inputs.query_codes[rows], side) for side in ("left", "right"))
     ids = inputs.query_ids[rows]
     at = np.minimum(np.searchsorted(chosen, ids), max(len(chosen) - 1, 0))
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    itself = np.where(chosen[at] == ids, place[at], NOWHERE) if len(chosen) else np.full(len(ids), NOWHERE)
+    moved = np.empty_like(order)
+    moved[order] = np.arange(len(order))
+    itself = np.where(chosen[at] == ids, moved[at], NOWHERE) if len(chosen) else np.full(len(ids), NOWHERE)
     return chosen[order], first, last, itself

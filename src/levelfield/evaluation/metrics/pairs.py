@@ -143,7 +143,7 @@ def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array, 
                 similarity -= pairs.half[rows][:, None]
                 similarity -= pairs.half[columns]
             if left < rows.stop:
-                similarity[np.tri(*similarity.shape, top - left, dtype=bool)] = -np.inf
+                similarity[np.tri(rows.stop - top, columns.stop - left, top - left, dtype=bool)] = -np.inf
             codes = pairs.codes[rows], pairs.codes[columns]
             yield similarity, codes[0][:, None] == codes[1], *codes
         height = rows.stop - top
