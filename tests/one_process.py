@@ -39,8 +39,8 @@ def pages_only_if_asked(patch: pytest.MonkeyPatch) -> None:
     write = module._with_page
 
     @functools.wraps(write)
-    def if_asked(report: Any, *given: Any) -> Any:
-        return write(report, *given) if given[-2] else report
+    def if_asked(report: Any, *where: Any, again: bool, **settings: Any) -> Any:
+        return write(report, *where, again=again, **settings) if again else report
 
     patch.setattr(module, "_with_page", if_asked)
 

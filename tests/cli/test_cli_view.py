@@ -135,7 +135,7 @@ def test_the_data_of_a_written_page_are_used_again_but_not_its_script(
         raise AssertionError("the page is there")
 
     levelfield("-q", "report", STUDY, "--page")
-    monkeypatch.setattr("levelfield.reports.view.study_site.collect", refuse)
+    monkeypatch.setattr("levelfield.reports.view.site.collect", refuse)
     written = compared / STUDY / "report.html"
     text = written.read_text()
     written.write_text(text.replace("<script>", "<script>alert(1);"))

@@ -6,6 +6,7 @@ import base64
 import colorsys
 import io
 import math
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -74,8 +75,8 @@ def paint(draw: ImageDraw.ImageDraw, shape: str, colour: tuple[int, ...], stream
             draw.ellipse(disc(0.75, (0.5, -0.2 + turn)), fill=background)
 
 
-def sheets(class_of: np.ndarray, stream: np.random.Generator) -> list[str]:
-    """Data URIs of WebP sheets, image i in cell i % PER_SHEET of sheet i // PER_SHEET."""
+def sheets(class_of: np.ndarray, stream: np.random.Generator) -> dict[str, Any]:
+    """Thumbnails as data URIs of WebP sheets, image i in cell i % PER_SHEET of sheet i // PER_SHEET."""
     found = []
     for start in range(0, len(class_of), PER_SHEET):
         part = class_of[start : start + PER_SHEET]
@@ -85,4 +86,4 @@ def sheets(class_of: np.ndarray, stream: np.random.Generator) -> list[str]:
         content = io.BytesIO()
         sheet.save(content, "WEBP", quality=75, method=0)
         found.append("data:image/webp;base64," + base64.b64encode(content.getvalue()).decode())
-    return found
+    return {"size": SIZE, "columns": COLUMNS, "per_sheet": PER_SHEET, "sheets": found, "of": None}

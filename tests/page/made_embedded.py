@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from levelfield.reports.page.content import ByClass, Embedded, Explained, Intervals, Threshold, Why
+from levelfield.reports.page.content import Embedded
 
 DIM = 16
 
@@ -66,7 +67,7 @@ def _search(vectors: np.ndarray, class_of: np.ndarray, asked: np.ndarray, k: int
 
 def _by_class(
     class_of: np.ndarray, asked: np.ndarray, right: np.ndarray, neighbours: np.ndarray, classes: int
-) -> ByClass:
+) -> dict[str, Any]:
     recall = np.full(classes, np.nan, np.float32)
     for number in np.unique(class_of[asked]):
         recall[number] = right[asked][class_of[asked] == number].mean()
@@ -74,10 +75,10 @@ def _by_class(
     pairs = np.stack([class_of[asked][wrong], class_of[neighbours[wrong, 0]]], 1)
     found, counts = np.unique(pairs, axis=0, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:200]
-    return ByClass(recall, [(int(found[i, 0]), int(found[i, 1]), int(counts[i])) for i in order])
+    return {"recall": recall, "taken_for": [(int(found[i, 0]), int(found[i, 1]), int(counts[i])) for i in order]}
 
 
-def _threshold(neighbours: np.ndarray, similarity: np.ndarray, asked: np.ndarray, row: int) -> Threshold | None:
+def _threshold(neighbours: np.ndarray, similarity: np.ndarray, asked: np.ndarray, row: int) -> dict[str, Any] | None:
     if row == 3:
         return None
     grid = np.linspace(-0.2, 1, 61)
@@ -85,19 +86,23 @@ def _threshold(neighbours: np.ndarray, similarity: np.ndarray, asked: np.ndarray
     value, flat = float(grid[45]), similarity.ravel()
     near = np.argsort(np.abs(flat - grid[45]))[:24]
     pairs = [(int(asked[f // neighbours.shape[1]]), int(neighbours.ravel()[f]), float(flat[f])) for f in near]
-    return Threshold(
-        value=value,
-        source="test classes (optimistic)" if row % 2 else "validation classes",
-        grid=grid.round(4).tolist(),
-        false_accept=accept.tolist(),
-        false_reject=reject.tolist(),
-        intervals=Intervals([(a * 0.8, min(1, a * 1.2)) for a in accept], [(r * 0.9, min(1, r * 1.1)) for r in reject]),
-        above=[pair for pair in pairs if pair[2] >= value],
-        below=[pair for pair in pairs if pair[2] < value],
-    )
+    intervals = {
+        "false_accept": [(a * 0.8, min(1, a * 1.2)) for a in accept],
+        "false_reject": [(r * 0.9, min(1, r * 1.1)) for r in reject],
+    }
+    return {
+        "value": value,
+        "source": "test classes (optimistic)" if row % 2 else "validation classes",
+        "grid": grid.round(4).tolist(),
+        "false_accept": accept.tolist(),
+        "false_reject": reject.tolist(),
+        "intervals": intervals,
+        "above": [pair for pair in pairs if pair[2] >= value],
+        "below": [pair for pair in pairs if pair[2] < value],
+    }
 
 
-def explained(methods: list[Embedded], images: int) -> Why:
+def explained(methods: list[Embedded], images: int) -> dict[str, Any]:
     """Maps of a few queries by the first two methods."""
     stream, maps = np.random.default_rng(3), []
     rows, columns = np.mgrid[:7, :7]
@@ -106,7 +111,9 @@ def explained(methods: list[Embedded], images: int) -> Why:
         for number, method in enumerate(methods[:2]):
             middles = stream.uniform(1.5, 4.5, (4, 2))
             fields = [np.exp(-((rows - a) ** 2 + (columns - b) ** 2) / 5).astype(np.float32) for a, b in middles]
+            named = zip(("query_map", "neighbour_map", "activation", "neighbour_activation"), fields, strict=True)
             text = "approximate: the pooling is not a mean" if number else "exact: the cosine is a sum over cells"
             nearest = int(method.neighbours[0 if method.queries is not None else image, 0])
-            maps.append(Explained(number, image, nearest, 0.8, not number, text, *fields))
-    return Why(queries, maps, [])
+            one = {"method": number, "image": image, "neighbour": nearest, "cosine": 0.8, "exact": not number}
+            maps.append({**one, "text": text, **dict(named)})
+    return {"queries": queries, "maps": maps, "notes": []}

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from drawn_images import COLUMNS, PER_SHEET, SIZE, names, sheets
+from drawn_images import names, sheets
 from made_embedded import embedded, explained
 
-from levelfield.reports.page.content import (
-    Cell,
-    Compared,
-    Curve,
-    Deviation,
-    Duplicate,
-    Embedded,
-    LabelError,
-    Leak,
-    Metric,
-    Missing,
-    Mistakes,
-    Page,
-    Row,
-    TestSet,
-    Thumbnails,
-)
+from levelfield.reports.page.content import Embedded, Page, Row, TestSet, score
+from levelfield.reports.page.standings import metrics_of
 from levelfield.table import Table
 
 # label, noise of the embedding, seconds of training, group that cannot be told apart, deviations
@@ -39,11 +25,6 @@ METHODS: tuple[tuple[str, float, float | None, str, str], ...] = (
     ("untrained features", 0.5, None, "d", "c"),
 )
 DEVIATIONS = {"a": "extra parameters 99,072", "b": "lr of proxies x0.846 (x1)", "c": "steps 0 (500)"}
-METRICS = [
-    Metric("recall@1", True, "how often the nearest image is of the same class"),
-    Metric("map@r", True, "how many of the R nearest images are of the class; early ones count more"),
-    Metric("nmi", True, "how well clusters agree with the classes"),
-]
 
 
 def made(
@@ -64,7 +45,7 @@ def made(
         groups=["studio", "street", "phone"],
         group_of=(np.arange(images) % 3).astype(np.uint16),
         lost=[7] if images > 7 else [],
-        thumbnails=Thumbnails(SIZE, COLUMNS, PER_SHEET, sheets(class_of, stream)) if pictures else None,
+        thumbnails=sheets(class_of, stream) if pictures else None,
         notes=[] if queries is None else [f"Neighbours of {len(queries)} queries only: there are {images:,} images."],
         methods=found,
         mistakes=_mistakes(class_of, classes, methods),
@@ -96,7 +77,7 @@ def enlarged(page: Page, times: int) -> Page:
         class_of=more(test.class_of),
         group_of=more(test.group_of),
         files=test.files * times,
-        thumbnails=test.thumbnails and replace(test.thumbnails, of=known),
+        thumbnails=test.thumbnails and {**test.thumbnails, "of": known},
         methods=[method(one) for one in test.methods],
     )
     return replace(page, tests=[large])
@@ -106,9 +87,9 @@ def _row(number: int, method: Embedded) -> Row:
     label, _, seconds, group, letters = METHODS[number]
     recall, trained = float((method.right[method.right < 2] == 1).mean()), seconds is not None
     cells = {
-        "recall@1": Cell(recall, recall - 0.03, min(1, recall + 0.03), 0.004),
-        "map@r": Cell(recall * 0.76, recall * 0.74, recall * 0.78, None),
-        "nmi": Cell(0.95 - number / 50 if number != 2 else 0.99, None, None, 0.002),
+        "recall@1": score(recall, recall - 0.03, min(1, recall + 0.03), 0.004),
+        "map@r": score(recall * 0.76, recall * 0.74, recall * 0.78, None),
+        "nmi": score(0.95 - number / 50 if number != 2 else 0.99, None, None, 0.002),
     }
     return Row(
         label=label,
@@ -123,35 +104,42 @@ def _row(number: int, method: Embedded) -> Row:
         peak_bytes=3e8 + 2e7 * number if trained else None,
         passes=1 if trained else None,
         group=group,
-        deviations=[Deviation(key, DEVIATIONS[key]) for key in letters],
+        deviations=[{"key": key, "text": DEVIATIONS[key]} for key in letters],
         test=0,
         run=f"{label}/seed-0",
         embedded=number,
     )
 
 
-def _mistakes(class_of: np.ndarray, classes: int, methods: int) -> Mistakes:
+def _mistakes(class_of: np.ndarray, classes: int, methods: int) -> dict[str, list[Any]]:
     last = len(class_of) - 1
     if last < 10:
-        return Mistakes()
-    labels = [LabelError(i, int(class_of[i] + 1) % classes, methods - 1, methods) for i in (last // 5, last // 2)]
-    twins = [Duplicate(0, 1, 0, "the same pixels"), Duplicate(last // 2, last, 2, "almost the same, in two classes")]
-    return Mistakes(labels, twins, [Leak(last // 3, "equal to a training image")])
+        return {"labels": [], "duplicates": [], "leaks": []}
+    labels = [
+        {"image": i, "says": int(class_of[i] + 1) % classes, "votes": methods - 1, "of": methods}
+        for i in (last // 5, last // 2)
+    ]
+    twins = [
+        {"first": 0, "second": 1, "distance": 0, "text": "the same pixels"},
+        {"first": last // 2, "second": last, "distance": 2, "text": "almost the same, in two classes"},
+    ]
+    leaks = [{"image": last // 3, "text": "equal to a training image"}]
+    return {"labels": labels, "duplicates": twins, "leaks": leaks}
 
 
-def _curves(rows: list[Row]) -> list[Curve]:
+def _curves(rows: list[Row]) -> list[dict[str, Any]]:
     found, steps = [], np.arange(0, 500, 10)
     for number, row in enumerate(rows):
         for seed in range(row.seeds if row.trained else 0):
             wave = np.random.default_rng([number, seed]).normal(0, 0.01, len(steps))
-            lines = [
-                (0.3 + 0.1 * number) * np.exp(-steps / 120) + 0.1 + np.abs(wave),
-                0.4 + 0.2 * (1 - np.exp(-steps / 90)) + wave,
-                0.8 - 0.3 * steps / 500 + wave,
-                0.7 - 0.2 * np.exp(-steps / 80) - 0.02 * number + wave / 3,
-            ]
-            points = [list(zip(steps.tolist(), line.tolist(), strict=True)) for line in lines]
-            found.append(Curve(number, seed, *points, chosen_step=440))
+            lines = {
+                "loss": (0.3 + 0.1 * number) * np.exp(-steps / 120) + 0.1 + np.abs(wave),
+                "spread": 0.4 + 0.2 * (1 - np.exp(-steps / 90)) + wave,
+                "rho": 0.8 - 0.3 * steps / 500 + wave,
+                "validation": 0.7 - 0.2 * np.exp(-steps / 80) - 0.02 * number + wave / 3,
+            }
+            points = {name: np.stack([steps, line], 1).tolist() for name, line in lines.items()}
+            found.append({"row": number, "seed": seed, **points, "chosen_step": 440})
     return found
 
 
@@ -162,13 +150,13 @@ def _page(rows: list[Row], test: TestSet) -> Page:
         study="shapes",
         about=f"{len(rows)} methods on {test.count:,} drawn images of {len(test.classes)} classes",
         answer=[
-            f"Use {best.label}: {10 * best.cells['recall@1'].mean:.0f} of 10 nearest images are of the right class "
-            f"(recall@1 {best.cells['recall@1'].mean:.3f}).",
+            f"Use {best.label}: {10 * best.cells['recall@1']['mean']:.0f} of 10 nearest images are of the right class "
+            f"(recall@1 {best.cells['recall@1']['mean']:.3f}).",
             f"{second.label} ties with it.",
         ],
         cautions=[f"Only {len(test.classes)} test classes: other classes may give another order."],
         best=0,
-        metrics=METRICS,
+        metrics=metrics_of(["recall@1", "map@r", "nmi"]),
         rows=rows,
         comparisons=[_compared(rows, a, b) for a in range(len(rows)) for b in range(a + 1, len(rows))],
         comparison_note=f"Crossed test of recall@1 over {len(test.classes)} test classes and 3 seeds",
@@ -179,12 +167,13 @@ def _page(rows: list[Row], test: TestSet) -> Page:
             Table(["method", "deviation"], [["margin", "extra parameters 1"]], "Ledger"),
         ],
         curves=_curves(rows),
-        missing=[Missing("angular", "The loss was not a number at step 12.")],
+        missing=[{"row": "angular", "reason": "The loss was not a number at step 12."}],
         tests=[test],
     )
 
 
-def _compared(rows: list[Row], a: int, b: int) -> Compared:
+def _compared(rows: list[Row], a: int, b: int) -> dict[str, Any]:
     apart = not set(rows[a].group) & set(rows[b].group)
-    by = rows[a].cells["recall@1"].mean - rows[b].cells["recall@1"].mean
-    return Compared(a, b, by, by - 0.01, by + 0.01, 0.012 if apart else 0.3, "first" if apart else None, "")
+    by = rows[a].cells["recall@1"]["mean"] - rows[b].cells["recall@1"]["mean"]
+    known = {"difference": by, "low": by - 0.01, "high": by + 0.01, "p": 0.012 if apart else 0.3}
+    return {"first": a, "second": b, **known, "better": "first" if apart else None, "text": ""}

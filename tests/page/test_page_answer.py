@@ -88,7 +88,7 @@ def test_the_front_of_cost_and_accuracy_leaves_out_what_is_beaten_in_both(opened
     points.first.focus()
     expect(tab.get_by_role("tooltip")).to_have_text(re.compile(r"contrastive: recall@1 0\.\d+, 4\.6 s"))
     corners = tab.locator(".front").get_attribute("d") or ""
-    recall = {row.label: row.cells["recall@1"].mean for row in shapes.rows}
+    recall = {row.label: row.cells["recall@1"]["mean"] for row in shapes.rows}
     assert recall["contrastive"] > recall["normalized_softmax"] > recall["triplet"] > recall["margin"]
     assert corners.count("V") == 3  # margin, then the better of two that cost the same, then the best
 

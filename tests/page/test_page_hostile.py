@@ -9,7 +9,7 @@ from browsers import Opener
 from made_page import enlarged, made
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Deviation, Missing, Page
+from levelfield.reports.page.content import Page
 from levelfield.table import Table
 
 CODE = (
@@ -31,13 +31,13 @@ NAMES = {
 def renamed(page: Page, name: str) -> Page:
     """Every text of the page is `name`."""
     test = page.tests[0]
-    methods = [replace(row, label=name, deviations=[Deviation("a", name)]) for row in page.rows]
+    methods = [replace(row, label=name, deviations=[{"key": "a", "text": name}]) for row in page.rows]
     classes = [f"{name}{number or ''}" for number in range(len(test.classes))]
     test = replace(test, name=name, classes=classes, files=[name] * test.count, groups=[name] * 3, notes=[name])
     return replace(
         page, study=name, about=name, answer=[f"Use {name}: {name}", name], cautions=[name], rows=methods,
-        tables=[Table([name, name], [[name, name]], name, [name])], missing=[Missing(name, name)], tests=[test, test],
-        comparison_note=name,
+        tables=[Table([name, name], [[name, name]], name, [name])], tests=[test, test], comparison_note=name,
+        missing=[{"row": name, "reason": name}],
     )  # fmt: skip
 
 

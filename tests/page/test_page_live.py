@@ -19,12 +19,11 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
 import levelfield
-from levelfield.reports.page.content import Live, Page
+from levelfield.reports.page.content import Page
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.write import page_html, policy
-from levelfield.reports.view.finder import Within
 from levelfield.reports.view.server import Server
-from levelfield.reports.view.site import Searched, Site, TestImages
-from levelfield.reports.view.study_site import read_site
+from levelfield.reports.view.site import Searched, Site, TestImages, read_site
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
 from levelfield.studies.runs.folder.items import Items
@@ -75,11 +74,12 @@ def serving(site: Callable[[str], Site]) -> Iterator[str]:
 def served(page: Page, folder: Path) -> Iterator[str]:
     """The page of a run without a model; the address."""
     run, paths = made_run(folder / "run", page.tests[0].count)
-    methods = [Searched(Within(run), 0.5) for _ in page.tests[0].methods]
+    methods = [Searched(run, threshold=0.5) for _ in page.tests[0].methods]
+    images = ImageSet(paths, page.tests[0].classes, page.tests[0].class_of)
 
     def site(token: str) -> Site:
-        live = replace(page, live=Live(token, [0, 1]))
-        return Site(page_html(live).encode(), policy(live=True), [TestImages(paths, methods)])
+        live = replace(page, live={"token": token, "runs": [0, 1]})
+        return Site(page_html(live).encode(), policy(live=True), [TestImages(images, methods)])
 
     with serving(site) as address:
         yield address
@@ -153,7 +153,7 @@ def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
 def answered(opened: Opener, sparse: Page) -> Tab:
     """The page with the answers of a server that has a model."""
     opened.own = "http://127.0.0.1:9/token/"
-    html = page_html(replace(sparse, live=Live("token", [1]), rows=sparse.rows))
+    html = page_html(replace(sparse, live={"token": "token", "runs": [1]}, rows=sparse.rows))
 
     def answer(route: Route) -> None:
         asked, reply = route.request, {"neighbours": [3, 30], "similarity": [0.91, 0.4], "same": [True, False]}

@@ -134,7 +134,7 @@ def test_an_image_without_stored_neighbours_says_where_to_see_them(opened: Opene
 def test_thumbnails_of_some_images_only_are_at_their_own_cells(opened: Opener, shapes: Page) -> None:
     test = shapes.tests[0]
     assert test.thumbnails
-    some = replace(test.thumbnails, of=np.arange(10, 20, dtype=np.uint32))
+    some = {**test.thumbnails, "of": np.arange(10, 20, dtype=np.uint32)}
     tab = opened(replace(shapes, tests=[replace(test, thumbnails=some)]), "#search?q=13")
     thumb = tab.locator("#search .query .thumb")
     assert "-384px 0px" in (thumb.get_attribute("style") or "")  # the fourth cell, twice as large

@@ -18,13 +18,13 @@ def test_recall_of_each_class_by_each_method(opened: Opener, shapes: Page) -> No
     first = sorted(test.classes)[0]
     row = tab.locator(".heats tbody tr").first
     expect(row.locator("th")).to_have_text(first)
-    recalls = [method.classes.recall[test.classes.index(first)] for method in test.methods]
+    recalls = [method.classes["recall"][test.classes.index(first)] for method in test.methods]
     assert row.locator(".heat").all_inner_texts() == [f"{100 * recall:.0f} %" for recall in recalls]
 
 
 def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shapes: Page) -> None:
     test = shapes.tests[0]
-    own, other, times = test.methods[0].classes.taken_for[0]
+    own, other, times = test.methods[0].classes["taken_for"][0]
     tab = opened(shapes, "#mistakes")
     tab.locator("#mistakes").get_by_label("Class", exact=True).fill(test.classes[own])
     detail = tab.locator("#mistakes .detail")
@@ -39,7 +39,7 @@ def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_meth
     tab = opened(shapes, "#mistakes")
     tab.get_by_label("Mistakes of").select_option("margin")
     method = test.methods[4]
-    own, other, times = method.classes.taken_for[0]
+    own, other, times = method.classes["taken_for"][0]
     words = f"{test.classes[own]} taken for {test.classes[other]} {times} time"
     expect(tab.locator(".pairs li").first).to_contain_text(words)
     expect(tab.locator("#mistakes")).to_contain_text(f"×{method.found_by.max()}")
@@ -92,13 +92,15 @@ def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Pa
     rates = tab.locator("#same .rate strong")
     expect(tab.locator("#same output")).to_have_text("0.700")
     expect(tab.locator("#same .hint").first).to_contain_text("validation classes")
-    expect(tab.locator("#same .halves > div").first.locator("li")).to_have_count(len(threshold.above))
+    expect(tab.locator("#same .halves > div").first.locator("li")).to_have_count(len(threshold["above"]))
     slider = tab.get_by_role("slider")
     slider.focus()
     for _ in range(5):
         tab.keyboard.press("ArrowLeft")
     expect(tab.locator("#same output")).to_have_text("0.600")
-    expect(rates).to_have_text([f"{100 * line[40]:.1f} %" for line in (threshold.false_accept, threshold.false_reject)])
+    expect(rates).to_have_text(
+        [f"{100 * line[40]:.1f} %" for line in (threshold["false_accept"], threshold["false_reject"])]
+    )
     above = [
         float(text.split()[0]) for text in tab.locator("#same .halves > div").first.locator(".note").all_inner_texts()
     ]
@@ -125,9 +127,7 @@ def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Page
 
 
 def test_the_reason_why_nothing_can_be_explained_is_said(opened: Opener, shapes: Page) -> None:
-    why = shapes.tests[0].why
-    assert why
-    silent = replace(why, queries=[], maps=[], notes=["margin: its model was deleted"])
+    silent = {"queries": [], "maps": [], "notes": ["margin: its model was deleted"]}
     tab = opened(replace(shapes, tests=[replace(shapes.tests[0], why=silent)]))
     expect(tab.locator("#why .empty")).to_have_text("margin: its model was deleted")
 

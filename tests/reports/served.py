@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from levelfield.reports.view.finder import Within
+from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.view.server import Server
 from levelfield.reports.view.site import Searched, Site, TestImages
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
@@ -40,10 +40,11 @@ def made_run(folder: Path, rows: np.ndarray = ROWS) -> Path:
     return folder
 
 
-def made_site(folder: Path, **within: Any) -> Site:
+def made_site(folder: Path, *, distance: str = "cosine", asked: np.ndarray | None = None) -> Site:
     run = made_run(folder)
-    paths = [run / f"{number}.png" for number in range(len(ROWS))]
-    return Site(b"<!doctype html>page", POLICY, [TestImages(paths, [Searched(Within(run, **within), 0.5)])])
+    codes = np.arange(len(ROWS)) // 2
+    images = ImageSet([run / f"{number}.png" for number in range(len(ROWS))], list("abcdef"), codes, asked)
+    return Site(b"<!doctype html>page", POLICY, [TestImages(images, [Searched(run, distance, 0.5)])])
 
 
 @dataclass(frozen=True)

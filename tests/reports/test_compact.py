@@ -15,8 +15,9 @@ from rich.console import Console
 from levelfield.errors import BadInput
 from levelfield.evaluation import compact, evaluate, paired_differences
 from levelfield.evaluation.compacting import form_names
+from levelfield.reports import Report
 from levelfield.reports.compact_scores import compact_csv, compact_markdown, compact_tables, show_compact, write_compact
-from levelfield.reports.page.sections.study_tables import tables_of
+from levelfield.reports.page.study_tables import tables_of
 from levelfield.studies.leaderboard.board import gather
 from levelfield.studies.leaderboard.compact import CompactCell, CompactRow, CompactTable, check_metrics, compact_table
 from levelfield.studies.runs.folder.files import write_training
@@ -198,17 +199,17 @@ def test_the_page_has_one_table_for_each_size(wide: CompactTable, tmp_path: Path
     runs = planned(["margin"], seeds=1)
     write_run(runs[0], tmp_path, class_means(0.5))
     study, board = parse_study({"data": "emoji", "methods": ["margin"]}), gather("made", runs, tmp_path, METRICS)
-    tables = {table.title: table for table in tables_of(study, board, runs, None, None, wide)}
+    tables = {table.title: table for table in tables_of(Report(board, None, [], compact=wide), study, runs)}
     large, small = (tables[f"Compact embeddings, {dim} dimensions"].as_data() for dim in compact_tables(wide))
     assert [row[0] for row in large["rows"]] == ["normalized_softmax", "margin"]
-    assert large["columns"][:3] == ["row", "float32 (4 bytes)", "float16 (8 bytes)"]
+    assert large["columns"][:3] == ["method", "float32 (4 bytes)", "float16 (8 bytes)"]
     assert small["rows"] == [
         ["a|b", *(f"{c.mean:.3f}" + " (0.500-0.950)" * (c.low is not None) for c in cells_of(wide))]
     ]
     assert "Left out: lda: no reason." in small["note"]
-    one = tables_of(study, board, runs, None, None, replace(wide, rows=wide.rows[:2]))
+    one = tables_of(Report(board, None, [], compact=replace(wide, rows=wide.rows[:2])), study, runs)
     assert [table.title for table in one if "Compact" in table.title] == ["Compact embeddings"]
-    assert not [table for table in tables_of(study, board, runs, None, None) if "Compact" in table.title]
+    assert not [table for table in tables_of(Report(board, None, []), study, runs) if "Compact" in table.title]
 
 
 def cells_of(table: CompactTable) -> list[CompactCell]:

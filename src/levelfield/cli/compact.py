@@ -42,7 +42,7 @@ def compact(
     from levelfield.evaluation.inputs import check_dim
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import compare_compact
-    from levelfield.reports.evaluation.array_files import read_array
+    from levelfield.reports.evaluation.embedding_set import read_array
     from levelfield.studies.specification.locations import images_in
 
     embeddings, settings = source.read(), metrics.settings()

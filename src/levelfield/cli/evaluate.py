@@ -126,11 +126,11 @@ class FileOptions:
         from levelfield.reports.evaluation import csv_files
 
         if self.per_class is not None:
-            csv_files.write_per_class(self.per_class, scores.rows)
+            csv_files.write(self.per_class, csv_files.per_class(scores.rows))
         if self.per_query is not None:
-            csv_files.write_per_query(self.per_query, scores.rows)
+            csv_files.write(self.per_query, csv_files.per_query(scores.rows))
         if self.neighbours is not None:
-            csv_files.write_neighbours(self.neighbours, scores.rows, self.nearest)
+            csv_files.write(self.neighbours, csv_files.neighbours(scores.rows, self.nearest))
 
     def write_page(self, scores: ScoreTable) -> None:
         from levelfield.reports.evaluation.page import write_page

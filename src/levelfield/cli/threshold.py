@@ -72,7 +72,7 @@ def _read_chooser(
     embeddings: EmbeddingSet, choose_on: str, validation: Path | None, validation_labels: Path | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The embeddings and labels that choose the threshold."""
-    from levelfield.reports.evaluation.array_files import read_array, read_labels
+    from levelfield.reports.evaluation.embedding_set import read_array, read_labels
 
     if embeddings.run is not None:
         if validation or validation_labels:

@@ -35,7 +35,7 @@ def view(
     Only this machine can open it; photos are not stored. Ctrl-C ends it.
     """
     from levelfield.reports.view.server import Server
-    from levelfield.reports.view.study_site import read_site
+    from levelfield.reports.view.site import read_site
     from levelfield.studies.specification.locations import images_in
 
     with images_in(root), Server(port=port) as server:  # a port in use is known before the page is made

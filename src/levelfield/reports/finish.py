@@ -20,7 +20,7 @@ from levelfield.reports.published_comparison import with_published
 from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness, write_robustness
 from levelfield.reports.search_results import TuningTable, tuning_table, write_tuning
-from levelfield.reports.split_leaks import Crossing, crossings, with_leaks, write_crossings
+from levelfield.reports.split_leaks import crossings, with_leaks, write_crossings
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.leaderboard.compact import CompactTable, check_metrics, compact_table
 from levelfield.studies.runs.folder.store import read_plan
@@ -52,11 +52,11 @@ def finish(
     across the split, and draw them. compact: evaluate the embeddings in fewer bytes, too, in a table of its own. page:
     write report.html, unless it is there and would not change. again: write it anyway.
     """
-    own = out is None and not metrics
+    of_study = out is None and not metrics  # not another look at it
     out = out or folder
     board = gathered(study, runs, folder, metrics)
     crossing = crossings(board, runs, folder, near=near_leaks, progress=progress)
-    sheets = write_crossings(crossing, folder) if own or near_leaks else []
+    sheets = write_crossings(crossing, folder) if of_study or near_leaks else []
     board = with_leaks(board, crossing, folder, out)
     robust, tuning = robustness(study, board, runs, folder), tuning_of(study)
     paths = write_all(board, out) + write_robustness(robust, out) + write_tuning(tuning, out)
@@ -73,10 +73,23 @@ def finish(
             paths += draw_figures([name], board, runs, folder, out, beside)
         except Exception as error:  # no error in a figure may lose the leaderboard; it is reported
             not_drawn[name] = _reason(error)
-    if own:
+    if of_study:
         write_best(folder, Path(board.answer.first_run))
     report = Report(board, robust, paths + sheets, not_drawn, tuning, compact=fewer)
-    return _with_page(report, study, runs, folder, out, crossing, again, progress) if page else report
+    if not page:
+        return report
+    return _with_page(report, study, runs, folder, out, crossings=crossing, again=again, progress=progress)
+
+
+def _with_page(report: Report, *where: Any, again: bool, **settings: Any) -> Report:
+    """The report with its page, or with the reason why it could not be made. where, settings: of `make_page`."""
+    from levelfield.reports.page.collect import make_page  # thumbnails and maps need packages that tables do not
+
+    try:
+        written = make_page(report, *where, again=again, **settings)
+    except Exception as error:  # no error in the page may lose the leaderboard; it is reported
+        return replace(report, not_drawn={**report.not_drawn, PAGE: _reason(error)})
+    return replace(report, paths=[*report.paths, *written], page=written[0])
 
 
 def gathered(study: Study, runs: list[PlannedRun], folder: Path, metrics: Sequence[str] = ()) -> Leaderboard:
@@ -106,26 +119,6 @@ def report_folder(
         check_metrics(tuple(metrics) or study.metrics)
     drawn = check_figures(figures or figures_of(study))
     return finish(study, runs, folder, metrics=metrics, figures=drawn, compact=compact, **settings)
-
-
-def _with_page(
-    report: Report,
-    study: Study,
-    runs: list[PlannedRun],
-    folder: Path,
-    out: Path,
-    crossing: Sequence[Crossing],
-    again: bool,
-    progress: Progress,
-) -> Report:
-    """The report with its page, or with the reason why it could not be made."""
-    from levelfield.reports.page.make import make_page  # thumbnails and maps need packages that tables do not
-
-    try:
-        written = make_page(report, study, runs, folder, out, crossings=crossing, again=again, progress=progress)
-    except Exception as error:  # no error in the page may lose the leaderboard; it is reported
-        return replace(report, not_drawn={**report.not_drawn, PAGE: _reason(error)})
-    return replace(report, paths=[*report.paths, *written], page=written[0])
 
 
 def _reason(error: Exception) -> str:

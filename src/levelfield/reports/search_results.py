@@ -1,10 +1,11 @@
-"""Cost and gain of tuning, from the record in a study: a terminal table, Markdown, CSV and a figure."""
+"""Cost and gain of tuning, from the record in a study: a table and a figure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -98,19 +99,35 @@ def _importance(one: TunedMethod) -> dict[str, float] | None:
     return importances(points, [float(one.values[k] or 0.0) for k in known])
 
 
+def result_table(tuning: TuningTable) -> Table:
+    """Scores by number of trials, what the search cost, the winners, and the chosen settings with their ranges."""
+
+    def fields(row: TuningRow) -> list[str | None]:
+        expected = (row.expected[n].expected if n in row.expected else None for n in tuning.budgets)
+        scores = [None if value is None else f"{value:.3f}" for value in (row.default, *expected, row.best)]
+        return [row.label, *scores, str(row.trials), f"{row.seconds:.0f}"]
+
+    record = tuning.record
+    title = f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}, evaluated on {record.judged_by}"
+    heads = numbers("default", *(f"of {n}" for n in tuning.budgets), "best", "trials", "sec")
+    rows = [fields(row) for row in tuning.rows]
+    return Table([Column("method", width=12), *heads], rows, title, [*_notes(tuning), *_settings_lines(record)])
+
+
 def show_tuning(tuning: TuningTable | None, console: Console) -> None:
-    """Print the table, the winners by number of trials, and the chosen settings with their ranges."""
+    """Print the table."""
     if tuning is not None:
         console.print()
-        title = f"{_title(tuning)}, evaluated on {tuning.record.judged_by}"
-        replace(_table(tuning), title=title, notes=[*_notes(tuning), *_settings_lines(tuning.record)]).show(console)
+        result_table(tuning).show(console)
 
 
 def write_tuning(tuning: TuningTable | None, folder: Path) -> list[Path]:
     """Write tuning.md, tuning.csv and tuning.png; returns the paths."""
     if tuning is None:
         return []
-    write_text(folder / "tuning.md", _markdown(tuning))
+    table = result_table(tuning)
+    notes = [f"- {note}" for note in table.notes]
+    write_text(folder / "tuning.md", replace(table, notes=notes).markdown() + "\n")
     write_text(folder / "tuning.csv", _csv(tuning))
     paths = [folder / "tuning.md", folder / "tuning.csv"]
     drawable = any(len(row.expected) > 1 for row in tuning.rows)
@@ -147,30 +164,13 @@ def draw_tuning(tuning: TuningTable, path: Path) -> Path:
     return save(figure, path)
 
 
-def _title(tuning: TuningTable) -> str:
-    record = tuning.record
-    return f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}"
-
-
-def _table(tuning: TuningTable) -> Table:
-    """Scores by number of trials, and what the search cost."""
-
-    def fields(row: TuningRow) -> list[str | None]:
-        expected = (row.expected[n].expected if n in row.expected else None for n in tuning.budgets)
-        scores = [None if value is None else f"{value:.3f}" for value in (row.default, *expected, row.best)]
-        return [row.label, *scores, str(row.trials), f"{row.seconds:.0f}"]
-
-    heads = numbers("default", *(f"of {n}" for n in tuning.budgets), "best", "trials", "sec")
-    return Table([Column("method", width=12), *heads], [fields(row) for row in tuning.rows])
-
-
 def _notes(tuning: TuningTable) -> list[str]:
-    """Notes below the table."""
     lines = [_wins(n, shares) for n, shares in tuning.wins.items()]
     for row in tuning.rows:
         if row.importance:
             key, share = max(row.importance.items(), key=lambda item: item[1])
-            lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance); best {_gain(row)}.")
+            gain = "" if row.gain is None else f"; best {row.gain:+.3f} against the default"
+            lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance){gain}.")
     nothing = [label for label, one in tuning.record.methods.items() if not one.ranges]
     if nothing:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
@@ -185,10 +185,6 @@ def _notes(tuning: TuningTable) -> list[str]:
         + " All scores are on validation classes; the test classes chose nothing."
     )
     return lines
-
-
-def _gain(row: TuningRow) -> str:
-    return "" if row.gain is None else f"{row.gain:+.3f} against the default"
 
 
 def _wins(n: int, shares: Mapping[str, float]) -> str:
@@ -211,33 +207,20 @@ def _settings_lines(record: TuningRecord) -> list[str]:
     for label, one in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
         if not one.ranges:
             continue
-        ranges = _ranges(one)
         if one.trial is None:
             lines.append(f"{label}: no trial succeeded; the study's own settings are kept.")
         elif one.trial == 0:
             lines.append(f"{label}: the study's own settings (trial 0); searched: {_searched(one)}.")
         else:
-            values = ", ".join(f"{key} {one.chosen.get(key)} ({text})" for key, text in ranges.items())
-            lines.append(f"{label}: trial {one.trial}: {values}.")
+            lines.append(f"{label}: trial {one.trial}: {_searched(one, one.chosen)}.")
     return lines
 
 
-def _ranges(one: TunedMethod) -> dict[str, str]:
-    return {key: Range.parse(key, written).text for key, written in one.ranges.items()}
-
-
-def _searched(one: TunedMethod) -> str:
-    """The ranges of a method's settings as text."""
-    return ", ".join(f"{key} ({text})" for key, text in _ranges(one).items()) or "nothing"
-
-
-def _markdown(tuning: TuningTable) -> str:
-    plain = _table(tuning)
-    searched = [_searched(tuning.record.methods[row.label]) for row in tuning.rows]
-    rows = [[*row, text] for row, text in zip(plain.rows, searched, strict=True)]
-    blocks = [f"# {_title(tuning)}", f"Evaluated on {tuning.record.judged_by}."]
-    blocks += [Table([*plain.columns, "searched"], rows, notes=_notes(tuning)).markdown(), "## Chosen settings"]
-    return "\n\n".join([*blocks, "\n".join(f"- {line}" for line in _settings_lines(tuning.record))]) + "\n"
+def _searched(one: TunedMethod, chosen: Mapping[str, Any] | None = None) -> str:
+    """The ranges of a method's settings, each with the chosen value."""
+    ranges = {key: Range.parse(key, written).text for key, written in one.ranges.items()}
+    named = {key: key if chosen is None else f"{key} {chosen.get(key)}" for key in ranges}
+    return ", ".join(f"{named[key]} ({text})" for key, text in ranges.items()) or "nothing"
 
 
 def _csv(tuning: TuningTable) -> str:

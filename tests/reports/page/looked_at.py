@@ -13,6 +13,7 @@ import yaml
 from made_runs import CLASSES, LABELS, class_means, planned, write_run
 from PIL import Image
 
+from levelfield.reports import Report
 from levelfield.reports.finish import gathered
 from levelfield.reports.page.collect import collect
 from levelfield.reports.page.content import Page
@@ -90,7 +91,7 @@ def write_study_of(
 def page_of(folder: Path) -> Page:
     """The page of a study's folder, without writing it."""
     study, runs = read_study(folder / "study.yaml"), read_plan(folder)
-    return collect(study, gathered(study, runs, folder), runs, folder)
+    return collect(Report(gathered(study, runs, folder), None, []), study, runs, folder)
 
 
 def content_of(page: Path) -> dict[str, Any]:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from looked_at import CLASSES, LABELS, METHODS, array, content_of, page_of, write_study_of
-from test_report_page_write import NASTY
+from hypothesis import given
+from hypothesis import strategies as st
+from looked_at import CLASSES, LABELS, METHODS, array, content_of, draw, page_of, write_study_of
+from test_report_page_files import NASTY
 
+import levelfield
 from levelfield.reports import finish
+from levelfield.reports.page.standings import letter_groups
 from levelfield.studies.runs.folder.files import EMBEDDINGS
+from levelfield.studies.specification.locations import images_in
+
+ROWS = ["a", "b", "c", "d", "e", "f"]
+PAIRS = list(combinations(ROWS, 2))
+SMALL = {"backbone": "test_resnet", "weights": "random", "image": 32, "dim": 8, "steps": 2, "batch": "3x2"}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +47,14 @@ def test_the_page_says_what_the_leaderboard_says(made: Path) -> None:
     assert {table["title"] for table in page["tables"]} >= {"Conditions", "Methods", "Cost", "Signatures"}
     assert [row["embedded"] for row in page["rows"]] == [0, 1, 2]
     assert page["rows"][1]["run"].startswith("triplet/seed0")
+    assert [(curve["row"], curve["seed"]) for curve in page["curves"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert len(page["curves"][0]["loss"]) == 200
+    assert page["curves"][0]["loss"][-1][0] == 498
+    [test] = page["tests"]
+    assert len(test["why"]["notes"]) == len(METHODS)  # no run has a model
+    assert test["why"]["maps"] == []
+    data = (made / "study" / "report.json").read_text(encoding="utf-8")
+    assert '"thumbnails":null' in data
 
 
 def test_the_page_shows_the_neighbours_of_the_stored_embeddings(made: Path) -> None:
@@ -58,19 +76,6 @@ def test_the_page_shows_the_neighbours_of_the_stored_embeddings(made: Path) -> N
     assert len(test["thumbnails"]["sheets"]) == 1
 
 
-def test_training_curves_are_thinned(made: Path) -> None:
-    page = content_of(made / "study" / "report.html")
-    assert [(curve["row"], curve["seed"]) for curve in page["curves"]] == [(1, 0), (1, 1), (2, 0), (2, 1)]
-    assert len(page["curves"][0]["loss"]) == 200
-    assert page["curves"][0]["loss"][-1][0] == 498
-
-
-def test_models_that_cannot_be_loaded_are_named(made: Path) -> None:
-    [test] = content_of(made / "study" / "report.html")["tests"]
-    assert len(test["why"]["notes"]) == len(METHODS)
-    assert test["why"]["maps"] == []
-
-
 def test_an_unchanged_page_is_left_alone_unless_asked(made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     study, runs = write_study_of(tmp_path / "study", tmp_path / "photos")
@@ -81,13 +86,6 @@ def test_an_unchanged_page_is_left_alone_unless_asked(made: Path, tmp_path: Path
     assert page.stat().st_mtime_ns == written
     finish(study, runs, tmp_path / "study", again=True)
     assert page.stat().st_mtime_ns > written
-
-
-def test_without_a_page_none_is_written(tmp_path: Path) -> None:
-    study, runs = write_study_of(tmp_path / "study", tmp_path / "photos", seeds=1)
-    report = finish(study, runs, tmp_path / "study", page=False)
-    assert report.page is None
-    assert not list((tmp_path / "study").glob("report.*"))
 
 
 def test_deleted_images_are_counted_and_the_page_still_works(tmp_path: Path) -> None:
@@ -110,19 +108,11 @@ def test_failed_runs_are_listed_with_their_reason(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "error.txt").write_text("Traceback\nlevelfield.errors.RunFailed: the loss became NaN\n", encoding="utf-8")
     page = page_of(tmp_path / "study")
-    assert [(one.row, one.reason) for one in page.missing] == [
-        ("triplet, seed 0", "the loss became NaN"),
-        ("triplet, seed 1", "not finished"),
+    assert page.missing == [
+        {"row": "triplet, seed 0", "reason": "the loss became NaN"},
+        {"row": "triplet, seed 1", "reason": "not finished"},
     ]
     assert any(text.startswith("2 runs are missing: triplet, seed 0: the loss became NaN") for text in page.cautions)
-
-
-def test_a_study_of_one_run(tmp_path: Path) -> None:
-    study, runs = write_study_of(tmp_path / "study", tmp_path / "photos", methods=["contrastive"], seeds=1)
-    page = content_of(finish(study, runs, tmp_path / "study").paths[-2])
-    assert page["comparisons"] == []
-    assert page["rows"][0]["group"] == ""
-    assert "Every method was trained once: how much another seed would change is unknown." in page["cautions"]
 
 
 def test_runs_without_embeddings_are_on_the_leaderboard_only(tmp_path: Path) -> None:
@@ -179,8 +169,12 @@ def test_an_error_in_the_page_does_not_lose_the_leaderboard(tmp_path: Path, monk
     def broken(*_: object, **__: object) -> None:
         raise ValueError("no paper")
 
-    study, runs = write_study_of(tmp_path / "study", tmp_path / "photos", seeds=1)
-    monkeypatch.setattr("levelfield.reports.page.make.make_page", broken)
+    study, runs = write_study_of(tmp_path / "study", tmp_path / "photos", methods=["contrastive"], seeds=1)
+    page = content_of(finish(study, runs, tmp_path / "study").paths[-2])
+    assert page["comparisons"] == []
+    assert page["rows"][0]["group"] == ""
+    assert "Every method was trained once: how much another seed would change is unknown." in page["cautions"]
+    monkeypatch.setattr("levelfield.reports.page.collect.make_page", broken)
     report = finish(study, runs, tmp_path / "study")
     assert report.page is None
     assert report.not_drawn == {"page": "ValueError: no paper"}
@@ -188,3 +182,59 @@ def test_an_error_in_the_page_does_not_lose_the_leaderboard(tmp_path: Path, monk
         "The leaderboard is complete, but the page could not be written. page: ValueError: no paper."
     )
     assert (tmp_path / "study" / "leaderboard.md").is_file()
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("room")
+    draw(folder / "photos", np.repeat(np.arange(14), 4))
+    return folder
+
+
+def test_validation_classes_choose_the_threshold_and_regions_are_exact(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
+    study = {
+        "name": "whole",
+        "data": str(room / "photos"),
+        "protocol": {"name": "standard", "validation": 0.4},
+        "methods": ["contrastive", "untrained"],
+        "seeds": 1,
+        "conditions": {**SMALL, "select": "recall@1", "validate_every": 1},
+        "metrics": ["recall@1"],
+    }
+    report = levelfield.compare(study, out=room / "runs")
+    assert report.page == room / "runs" / "whole" / "report.html"
+    page = content_of(report.page)
+    [test] = page["tests"]
+    assert {method["threshold"]["source"] for method in test["methods"]} == {"validation classes"}
+    assert {one["method"] for one in test["why"]["maps"]} == {0, 1}
+    assert all(one["exact"] for one in test["why"]["maps"])
+    for row in page["rows"]:
+        right = array(test["methods"][row["embedded"]]["right"])
+        assert (right[right < 2] == 1).mean() == pytest.approx(row["cells"]["recall@1"]["mean"])
+    [curve] = page["curves"]
+    assert curve["validation"]
+    assert curve["chosen_step"] in [point[0] for point in curve["validation"]]
+    assert levelfield.compare({**study, "name": "bare"}, out=room / "runs", page=False).page is None
+    (room / "photos").rename(room / "moved")
+    assert len(page_of(report.page.parent).tests[0].lost) == test["count"]
+    with images_in(room / "moved"):
+        assert page_of(report.page.parent).tests[0].lost == []
+
+
+@given(st.sets(st.sampled_from(PAIRS)))
+def test_two_rows_share_a_letter_exactly_if_they_cannot_be_told_apart(different: set[tuple[str, str]]) -> None:
+    letters = letter_groups(ROWS, different)
+    for first, second in PAIRS:
+        shared = set(letters[first]) & set(letters[second])
+        assert bool(shared) == ((first, second) not in different)
+
+
+def test_letters_begin_with_the_best_row_and_too_many_sets_give_none() -> None:
+    assert letter_groups(["z", "y", "x"], [("z", "x"), ("y", "x")]) == {"z": "a", "y": "a", "x": "b"}
+    rows = [f"{number}" for number in range(20)]
+    pairs = [(rows[k], rows[k + 1]) for k in range(0, 20, 2)]  # 2^10 sets
+    assert set(letter_groups(rows, pairs).values()) == {""}
+    assert letter_groups([], []) == {}

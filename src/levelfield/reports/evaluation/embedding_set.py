@@ -1,7 +1,9 @@
-"""Embeddings to evaluate: the stored test embeddings of a run, or arrays from files."""
+"""Embeddings to evaluate: the stored test embeddings of a run, or arrays from files. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
+from levelfield.files import arrays
+from levelfield.files.reading import MEGABYTE, read_text
+from levelfield.files.writing import expanded
 from levelfield.methods.refine.choice import Refinement
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.evaluation.array_files import read_array, read_labels
 from levelfield.studies.runs.finished import (
     PARTS,
     embed_part,
@@ -21,6 +25,8 @@ from levelfield.studies.runs.finished import (
     refiner,
     stored_test,
 )
+
+_MOST = 1_000 * MEGABYTE  # bytes of a text file
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +68,14 @@ class EmbeddingSet:
         query_ids: Path | None = None,
     ) -> EmbeddingSet:
         """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv)."""
-        arrays = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
+        read = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
         if gallery is not None:
-            arrays["gallery"] = read_array(gallery)
+            read["gallery"] = read_array(gallery)
         if gallery_labels is not None:
-            arrays["gallery_labels"] = read_labels(gallery_labels)
+            read["gallery_labels"] = read_labels(gallery_labels)
         if query_ids is not None:
-            arrays["query_ids"] = read_labels(query_ids)
-        return cls(arrays)
+            read["query_ids"] = read_labels(query_ids)
+        return cls(read)
 
     @property
     def rows(self) -> np.ndarray:
@@ -103,3 +109,70 @@ class EmbeddingSet:
         if part not in PARTS:
             raise BadInput(f"--choose-on {part}: must be {' or '.join(PARTS)}.")
         return embed_part(self.run, part, progress=progress)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """The array of a .npy file, memory-mapped, or the only array of a .npz file."""
+    if not path.exists():
+        raise BadInput(f"File not found: {path}")
+    if path.suffix.lower() != ".npz":
+        return arrays.read_array(path, kinds=arrays.PLAIN)
+    contents = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
+    if len(contents) != 1:
+        raise BadInput(
+            f"{path} holds {len(contents)} arrays ({', '.join(contents)}) instead of one. Save one array alone: "
+            "np.save('e.npy', array)."
+        )
+    return next(iter(contents.values()))
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """Labels of a .npy file, of a text file with one label per line, or of a CSV's column `label` or `class`.
+
+    A CSV with one column needs no header. If all labels are integers, they are read as integers.
+    """
+    if path.suffix.lower() not in (".csv", ".txt"):
+        return read_array(path)
+    texts = [text.strip() for text in _column(path, ("label", "class"))]
+    if not texts or "" in texts:
+        what = "has no labels" if not texts else f"has no label in row {texts.index('')}"
+        raise BadInput(f"{path} {what}: give one label per embedding.")
+    labels = np.array(texts)
+    try:
+        return labels.astype(np.int64)
+    except (ValueError, OverflowError):
+        return labels
+
+
+def read_image_paths(path: Path, queries: int, gallery: int) -> list[Path]:
+    """The paths that a file lists, one for each embedding and then one for each row of the gallery.
+
+    A text file has one path per line; a CSV has a column `path`, `image` or `file`, or only one column. Relative paths
+    are relative to the file, or to the current folder.
+    """
+    listed = _column(expanded(path), ("path", "image", "file"))
+    if len(listed) != queries + gallery:
+        needed = f"{queries:,} embeddings" + (f" and {gallery:,} gallery rows" if gallery else "")
+        raise BadInput(f"{path} lists {len(listed):,} images for {needed}: one path per row is needed.")
+    home = path.parent if (path.parent / listed[0]).exists() else Path()
+    return [home / name for name in listed]
+
+
+def _column(path: Path, names: tuple[str, ...]) -> list[str]:
+    """The lines of a text file, or one column of a CSV: the one with one of these names, or the only one."""
+    if not path.exists():
+        raise BadInput(f"File not found: {path}")
+    text = read_text(path, most=_MOST).removeprefix("\ufeff")
+    if path.suffix.lower() != ".csv":
+        return text.splitlines()
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise BadInput(f"Cannot read {path}: {error}") from error
+    heading = [field.strip().lower() for field in lines[0]] if lines else []
+    named = [number for number, field in enumerate(heading) if field in names]
+    if not named and len(heading) > 1:
+        choice = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise BadInput(f"{path} has the columns {', '.join(heading)}: one of them must be called {choice}.")
+    column = named[0] if named else 0
+    return [line[column] if column < len(line) else "" for line in (lines[1:] if named else lines)]

@@ -1,4 +1,4 @@
-"""The page of evaluated embeddings, with their images."""
+"""The page of embeddings that no study made: `levelfield evaluate --images FILE --page out.html`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
+import levelfield
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.evaluation.array_files import read_image_paths
+from levelfield.reports.evaluation.embedding_set import read_image_paths
 from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
-from levelfield.reports.page.of_arrays import Shown, images_of, page_of_arrays
+from levelfield.reports.page.content import Array, Page, Row, score
+from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.looking import Method, look
+from levelfield.reports.page.standings import metrics_of
+from levelfield.table import Table
+from levelfield.wording import plural
 
 
 def write_page(
@@ -22,11 +28,11 @@ def write_page(
     threshold: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Write the page.
+    """Write the page of scores of the same images, in the given order.
 
     Args:
         path: of the HTML file.
-        rows: the scores of the same images.
+        rows: the scores.
         images: file that lists the images, one path per row; a run knows its images.
         threshold: the least cosine of two images of the same class.
         progress: gets a stage for each part of the page.
@@ -41,12 +47,66 @@ def write_page(
     else:
         others = [] if gallery is None else embeddings.gallery_paths or []
         listed = [Path(name) for name in [*(embeddings.paths or []), *others]]
-    shown = []
-    for scores in rows:
+    shown = images_of(listed, labels, None if gallery is None else queries)
+    methods = []
+    for number, scores in enumerate(rows):
         own = scores.embeddings
         every = own.rows if gallery is None else np.concatenate([own.rows, gallery])
-        label = ", ".join(filter(None, [scores.distance, f"dim {scores.dim}", own.refined]))
-        at = threshold if scores.distance == "cosine" else None
-        shown.append(Shown(label, every[:, : scores.dim], scores.result, scores.distance, at))
-    pictured = images_of(listed, labels, None if gallery is None else queries)
-    write.write_page(page_of_arrays(path.stem, pictured, shown, progress=progress), path)
+        chosen = threshold if scores.distance == "cosine" else None
+        vectors = every[:, : scores.dim]
+        methods.append(Method(number, _label(scores), vectors, distance=scores.distance, threshold=chosen))
+    write.write_page(_page(path.stem, shown, rows, methods, progress), path)
+
+
+def images_of(paths: Sequence[Path], labels: Array, queries: int | None = None) -> ImageSet:
+    """The images of rows with these labels. queries: the number of queries, which come first; None: all are."""
+    classes, codes = np.unique(labels.astype(str), return_inverse=True)
+    asked = None if queries is None else np.arange(len(paths)) < queries
+    return ImageSet(list(paths), [str(name) for name in classes], codes, asked)
+
+
+def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[Method], progress: Progress) -> Page:
+    test = look(name, images, methods, progress=progress)
+    lost = plural(len(test.lost), "image is", "images are")
+    positions = {method.row: number for number, method in enumerate(test.methods)}
+    first = next(iter(shown[0].result))
+    best = max(range(len(shown)), key=lambda number: shown[number].result[first])
+    signatures = [[_label(one), metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
+    return Page(
+        levelfield=levelfield.__version__,
+        study=name,
+        about=f"{plural(len(images), 'image', 'images')} of {plural(len(images.classes), 'class', 'classes')}",
+        answer=[_answer(shown[best], first)],
+        cautions=[f"{lost} missing or unreadable, such as {test.files[test.lost[0]]}."] if test.lost else [],
+        best=best,
+        metrics=metrics_of(shown[0].result),
+        rows=[_row(one, positions.get(number)) for number, one in enumerate(shown)],
+        comparisons=[],
+        comparison_note="Scores of one set of images; no test between them.",
+        tables=[Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],
+        curves=[],
+        missing=[],
+        tests=[test],
+    )
+
+
+def _label(scores: Scores) -> str:
+    return ", ".join(filter(None, [scores.distance, f"dim {scores.dim}", scores.embeddings.refined]))
+
+
+def _row(scores: Scores, embedded: int | None) -> Row:
+    cells = {}
+    for metric, value in scores.result.items():
+        interval = scores.result.intervals.get(metric)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        cells[metric] = score(value, low, high, None)
+    unknown = dict.fromkeys(("seconds", "images_seen", "peak_bytes", "passes"))
+    known = {"group": "", "deviations": [], "test": 0, "run": "", "embedded": embedded}
+    return Row(_label(scores), 0, "", False, 1, scores.dim, cells, **unknown, **known)  # type: ignore[arg-type]
+
+
+def _answer(scores: Scores, metric: str) -> str:
+    interval = scores.result.intervals.get(metric)
+    known = interval is not None and np.isfinite([interval.low, interval.high]).all()
+    within = f" (95 % {interval.low:.3f}-{interval.high:.3f})" if interval and known else ""
+    return f"{_label(scores)}: {metric} {scores.result[metric]:.3f}{within}."

@@ -1,7 +1,8 @@
-"""Collect the data of a study's page from its leaderboard and its run folders. Nothing is trained."""
+"""Make the page of a study from its leaderboard and its run folders. Nothing is trained."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,24 +13,106 @@ import levelfield
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
+from levelfield.reports.page import standings
 from levelfield.reports.page.content import Array, Page, Row, TestSet
 from levelfield.reports.page.image_set import image_set
 from levelfield.reports.page.looking import Method, look
-from levelfield.reports.page.sections import standings
-from levelfield.reports.page.sections.logged_curves import curves_of
-from levelfield.reports.page.sections.same_or_not import validation_threshold
-from levelfield.reports.page.sections.study_tables import tables_of
-from levelfield.reports.robustness import Robustness
-from levelfield.reports.search_results import TuningTable
+from levelfield.reports.page.same_or_not import validation_threshold
+from levelfield.reports.page.study_tables import curves_of, tables_of
+from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
+from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.finished import stored_test
+from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.wording import plural
+
+
+def make_page(
+    report: Report,
+    study: Study,
+    runs: Sequence[PlannedRun],
+    folder: Path,
+    out: Path,
+    *,
+    crossings: Sequence[Crossing] = (),
+    again: bool = False,
+    progress: Progress = SILENT,
+) -> list[Path]:
+    """Write report.html and report.json into `out`, and return their paths.
+
+    They are left alone if they were made from the same leaderboard, runs and version. again: make them anyway, as for a
+    report with a table of compact embeddings, which plain reports of the same runs then keep.
+    """
+    paths = [out / FILE, out / DATA]
+    mark = made_of(report.leaderboard, study)
+    if not (again or report.compact) and paths[1].is_file() and is_made_of(paths[0], mark):
+        return paths
+    page = collect(report, study, runs, folder, crossings=crossings, progress=progress)
+    write_data(page, paths[1])
+    write_page(page, paths[0], made_of=mark)
+    return paths
+
+
+def made_of(board: Leaderboard, study: Study) -> str:
+    """A text that changes with the leaderboard, the study, the runs that the page shows, or the version."""
+    digest = hashlib.sha256(levelfield.__version__.encode())
+    digest.update(study.model_dump_json().encode())
+    digest.update(repr(board.content()).encode())
+    for row in board.rows:
+        digest.update((Path(row.first_run) / FINISHED).read_bytes())
+    return digest.hexdigest()
+
+
+def collect(
+    report: Report,
+    study: Study,
+    runs: Sequence[PlannedRun],
+    folder: Path,
+    *,
+    crossings: Sequence[Crossing] = (),
+    progress: Progress = SILENT,
+) -> Page:
+    """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
+    board = report.leaderboard
+    sets, notes = stored_sets(board)
+    test_of = {row.label: _test_index(row, sets) for row in board.rows}
+    rows = standings.rows_of(board, runs, folder, test_of)
+    leaks = {one.test_set: one.leaks for one in crossings}
+    tests = [
+        look(
+            stored.test_set,
+            image_set(stored.items, next(iter(stored.folders.values()))),
+            _methods(stored, rows, board),
+            leaks=leaks.get(stored.test_set),
+            notes=notes,
+            progress=progress,
+        )
+        for stored in sets
+    ]
+    if not tests:  # the runs keep no test embeddings
+        tests = [TestSet(next(iter(board.signatures)), 0, [], np.zeros(0, np.uint16), [], notes=notes)]
+    positions = {method.row: number for test in tests for number, method in enumerate(test.methods)}
+    return Page(
+        levelfield=levelfield.__version__,
+        study=study.name,
+        about=study.about,
+        answer=[*answer(board), standings.cost_of(board)],
+        cautions=[*standings.cautions_of(board), *_lost(tests)],
+        best=[row.label for row in board.rows].index(board.answer.label),
+        metrics=standings.metrics_of(board.metrics),
+        rows=[replace(row, embedded=positions.get(number)) for number, row in enumerate(rows)],
+        comparisons=standings.comparisons_of(board),
+        comparison_note=standings.comparison_note(board),
+        tables=tables_of(report, study, runs),
+        curves=curves_of(board, runs, folder),
+        missing=standings.missing_of(board, runs),
+        tests=tests,
+    )
 
 
 @dataclass(eq=False)
@@ -42,56 +125,8 @@ class Stored:
     rows: dict[str, Array]
 
     def holds(self, row: BoardRow, items: Items) -> bool:
-        own = self.items
-        roles = (own.roles is None) == (items.roles is None) and (own.roles is None or (own.roles == items.roles).all())
-        same = own.paths == items.paths and (own.classes == items.classes).all()
-        return bool(row.test_set == self.test_set and same and roles)
-
-
-def collect(
-    study: Study,
-    board: Leaderboard,
-    runs: Sequence[PlannedRun],
-    folder: Path,
-    *,
-    robust: Robustness | None = None,
-    tuning: TuningTable | None = None,
-    compact: CompactTable | None = None,
-    crossings: Sequence[Crossing] = (),
-    progress: Progress = SILENT,
-) -> Page:
-    """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
-    sets, notes = stored_sets(board)
-    tests = {label: number for number, one in enumerate(sets) for label in one.rows}
-    rows = standings.rows_of(board, runs, folder, {row.label: _test(row, tests, sets) for row in board.rows})
-    leaks = {one.test_set: one.leaks for one in crossings}
-    looked = [
-        look(
-            one.test_set,
-            image_set(one.items, next(iter(one.folders.values()))),
-            _methods(one, rows, board),
-            leaks=leaks.get(one.test_set),
-            notes=notes,
-            progress=progress,
-        )
-        for one in sets
-    ] or [_nothing(board, notes)]
-    return Page(
-        levelfield=levelfield.__version__,
-        study=study.name,
-        about=study.about,
-        answer=[*answer(board), standings.cost_of(board)],
-        cautions=[*standings.cautions_of(board), *_lost(looked)],
-        best=next(number for number, row in enumerate(board.rows) if row.label == board.answer.label),
-        metrics=standings.metrics_of(board),
-        rows=[replace(row, embedded=_embedded_index(number, looked[row.test])) for number, row in enumerate(rows)],
-        comparisons=standings.comparisons_of(board),
-        comparison_note=standings.comparison_note(board),
-        tables=tables_of(study, board, runs, robust, tuning, compact),
-        curves=curves_of(board, runs, folder),
-        missing=standings.missing_of(board, runs),
-        tests=looked,
-    )
+        same = self.items.paths == items.paths and np.array_equal(self.items.classes, items.classes)
+        return row.test_set == self.test_set and same and np.array_equal(self.items.queries, items.queries)
 
 
 def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:
@@ -105,53 +140,38 @@ def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:
         except LevelfieldError as error:
             notes.append(f"{row.label} is not shown here: {error}")
             continue
-        own = next((one for one in sets if one.holds(row, items)), None)
-        if own is None:
-            own = Stored(row.test_set, items, {}, {})
-            sets.append(own)
-        own.folders[row.label], own.rows[row.label] = folder, rows
+        stored = next((stored for stored in sets if stored.holds(row, items)), None)
+        if stored is None:
+            stored = Stored(row.test_set, items, {}, {})
+            sets.append(stored)
+        stored.folders[row.label], stored.rows[row.label] = folder, rows
     return sets, notes
 
 
-def _test(row: BoardRow, tests: dict[str, int], sets: Sequence[Stored]) -> int:
+def _test_index(row: BoardRow, sets: Sequence[Stored]) -> int:
     """The test set of a row; of a row without embeddings, that of other rows with the same data."""
-    return tests.get(row.label, next((n for n, one in enumerate(sets) if one.test_set == row.test_set), 0))
+    own = [number for number, stored in enumerate(sets) if row.label in stored.rows]
+    alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
+    return [*own, *alike, 0][0]
 
 
-def _methods(one: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Method]:
-    distance = board.signatures[one.test_set][board.metrics[0]]["distance"]
-    return [
-        Method(
-            number,
-            row.label,
-            one.rows[row.label],
-            row.trained,
-            one.folders[row.label],
-            distance,
-            validation_threshold(one.folders[row.label]) if distance == "cosine" else None,
-        )
-        for number, row in enumerate(rows)
-        if row.label in one.rows
-    ]
-
-
-def _nothing(board: Leaderboard, notes: list[str]) -> TestSet:
-    """A test set without images, for a study whose runs keep no test embeddings."""
-    return TestSet(next(iter(board.signatures)), 0, [], np.zeros(0, np.uint16), [], notes=notes)
-
-
-def _embedded_index(row: int, test: TestSet) -> int | None:
-    return next((number for number, one in enumerate(test.methods) if one.row == row), None)
+def _methods(stored: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Method]:
+    distance = board.signatures[stored.test_set][board.metrics[0]]["distance"]
+    methods = []
+    for number, row in enumerate(rows):
+        if row.label in stored.rows:
+            folder = stored.folders[row.label]
+            threshold = validation_threshold(folder) if distance == "cosine" else None
+            embeddings = stored.rows[row.label]
+            methods.append(Method(number, row.label, embeddings, row.trained, folder, distance, threshold))
+    return methods
 
 
 def _lost(tests: Sequence[TestSet]) -> list[str]:
     """How many images of a test set could not be read, with an example."""
-    notes = []
-    for one in tests:
-        if one.lost:
-            count = plural(len(one.lost), "test image is", "test images are")
-            example = one.files[one.lost[0]]
-            notes.append(
-                f"{count} missing or unreadable now, such as {example}; the scores are from when they were there."
-            )
-    return notes
+    return [
+        f"{plural(len(test.lost), 'test image is', 'test images are')} missing or unreadable now, such as "
+        f"{test.files[test.lost[0]]}; the scores are from when they were there."
+        for test in tests
+        if test.lost
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -66,37 +66,31 @@ class ImageSet:
         return [_short(os.path.relpath(path, home) if home else path.name) for path in self.paths]
 
 
+@trusting()
 def image_set(items: Items, folder: Path) -> ImageSet:
-    """The test images of the run in `folder`, at their current place, with their groups where the data has them."""
+    """The test images of the run in `folder`, at their current place, with their groups where the data has them.
+
+    If the study's data is gone or has changed, the paths are those of the run.
+    """
     classes, codes = np.unique(items.classes, return_inverse=True)
     names = [str(name) for name in classes]
     asked = None if items.roles is None else items.queries
-    plain = ImageSet([Path(path) for path in items.paths], names, codes, asked)
-    current = _from_the_catalog(items, folder)
-    if current is None:
-        return plain
-    paths, groups = current
-    if groups is None:
-        return ImageSet(paths, names, codes, asked)
-    _, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
-    return ImageSet(paths, names, codes, asked, [f"group of {names[codes[k]]}" for k in first], group_of)
-
-
-@trusting()
-def _from_the_catalog(items: Items, folder: Path) -> tuple[list[Path], Array | None] | None:
-    """Paths and groups of the test images, from the study's data; None if it is gone or has changed."""
+    stored = ImageSet([Path(path) for path in items.paths], names, codes, asked)
     try:
         spec = spec_at_its_place(folder, spec_of(folder, trained=False))
         inputs = inputs_for(spec, None, "cpu")
         catalog, test = inputs.catalog, inputs.fold.test
-    except LevelfieldError:  # moved, deleted or not trusted: the paths of the run are used, and missing files counted
-        return None
+    except LevelfieldError:  # moved, deleted or not trusted: missing files are counted
+        return stored
     paths = [catalog.paths[i] for i in test]
-    same = [path.name for path in paths] == [os.path.basename(path) for path in items.paths]
-    classes = [catalog.class_names[catalog.labels[i]] for i in test]
-    if not same or classes != [str(name) for name in items.classes]:
-        return None
-    return paths, None if catalog.groups is None else catalog.groups[catalog.labels[test]]
+    same = [path.name for path in paths] == [path.name for path in stored.paths]
+    if not same or [catalog.class_names[catalog.labels[i]] for i in test] != [names[code] for code in codes]:
+        return stored
+    if catalog.groups is None:
+        return replace(stored, paths=paths)
+    groups = catalog.groups[catalog.labels[test]]
+    _, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
+    return replace(stored, paths=paths, groups=[f"group of {names[codes[k]]}" for k in first], group_of=group_of)
 
 
 def _short(name: str) -> str:

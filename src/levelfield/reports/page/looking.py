@@ -17,12 +17,12 @@ from levelfield.evaluation.search.threads import all_cores, one_thread, share
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.page.content import Array, Embedded, Mistakes, TestSet, Threshold, Why, smallest
+from levelfield.reports.page.content import Array, Data, Embedded, TestSet, smallest
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.sections.neighbour_lists import MOST_SEARCHED, SearchResult, search
-from levelfield.reports.page.sections.regions import Subject, why
-from levelfield.reports.page.sections.same_or_not import threshold_of
+from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
+from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, SearchResult, search
+from levelfield.reports.page.regions import Subject, why
+from levelfield.reports.page.same_or_not import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
@@ -30,7 +30,7 @@ NOT_A_QUERY, NOT_SEARCHED = 2, 3
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A row with test embeddings: its place on the leaderboard, and the threshold that validation classes chose."""
+    """A row with test embeddings: its index on the leaderboard, and the threshold that validation classes chose."""
 
     row: int
     label: str
@@ -57,14 +57,10 @@ def look(
     kept = _chosen_queries(searched, images)
     wrong_labels = label_errors(searched, images)
     leaked = leaks_of(leaks, images)
-    wanted = [*(one.image for one in wrong_labels), *(one.image for one in leaked)]
+    wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
     pictures = _chosen_thumbnails(searched, kept, images, wanted, MOST)
     seen_images = thumbnails_of(images.paths, pictures, progress=progress)
-    (maps, map_notes), regions = _maps_and_regions(methods, images, results, seen_images.lost, progress)
-    listed = [
-        _embedded(methods[index], images, one, kept, maps.get(index), thresholds[index])
-        for index, one in results.items()
-    ]
+    maps, regions = _maps_and_regions(methods, images, results, seen_images.lost, progress)
     return TestSet(
         name=name,
         count=len(images),
@@ -77,35 +73,38 @@ def look(
         gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
         lost=seen_images.lost,
         thumbnails=seen_images.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(results)), *map_notes],
-        methods=listed,
-        mistakes=Mistakes(wrong_labels, duplicates(seen_images, images), leaked),
+        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(results))],
+        methods=[
+            _embedded(methods[index], images, result, kept, maps[index], thresholds[index])
+            for index, result in results.items()
+        ],
+        mistakes={"labels": wrong_labels, "duplicates": duplicates(seen_images, images), "leaks": leaked},
         why=regions,
     )
 
 
 def _searched(
     methods: Sequence[Method], images: ImageSet, progress: Progress
-) -> tuple[dict[int, SearchResult], dict[int, Threshold | None], list[str]]:
+) -> tuple[dict[int, SearchResult], dict[int, Data | None], list[str]]:
     """Search results and thresholds of methods by their index, and notes on methods that cannot be searched."""
     results: dict[int, SearchResult] = {}
-    thresholds: dict[int, Threshold | None] = {}
+    thresholds: dict[int, Data | None] = {}
     reasons: dict[int, str] = {}
 
-    def one(index: int) -> None:
-        own = methods[index]
+    def search_one(index: int) -> None:
+        method = methods[index]
         try:
-            seen = search(own.rows, images, distance=own.distance)
+            result = search(method.rows, images, distance=method.distance)
         except LevelfieldError as error:
-            reasons[index] = f"{own.label} is not shown here: {error}"
+            reasons[index] = f"{method.label} is not shown here: {error}"
             return
-        if seen is not None:
-            thresholds[index] = threshold_of(seen, own.rows, images, own.threshold)
-            results[index] = seen
+        if result is not None:
+            thresholds[index] = threshold_of(result, method.rows, images, method.threshold)
+            results[index] = result
 
     stage = progress.stage("searching", len(methods))
     # a thread for each core, with a method each, scales better than torch's own threads within one product
-    for _ in share(range(len(methods)), one, min(torch.get_num_threads(), max(1, len(methods)))):
+    for _ in share(range(len(methods)), search_one, min(torch.get_num_threads(), max(1, len(methods)))):
         stage.advance()
     return dict(sorted(results.items())), thresholds, [reasons[index] for index in sorted(reasons)]
 
@@ -116,44 +115,30 @@ def _maps_and_regions(
     results: dict[int, SearchResult],
     lost: Sequence[int],
     progress: Progress,
-) -> tuple[tuple[dict[int, Array], list[str]], Why | None]:
-    """The maps, and beside them the explained queries: models take long to load, with one thread."""
+) -> tuple[dict[int, Array], Data | None]:
+    """The map of each method as 16-bit numbers, and beside them the explained queries: models take long to load, with
+    one thread."""
     threads = torch.get_num_threads()
     subjects = [
         Subject(number, methods[index].label, folder, methods[index].trained, results[index])
         for number, index in enumerate(results)
         if (folder := methods[index].folder) is not None
     ]
+    rows = {str(index): methods[index].rows for index in results}
+    near = {str(index): result.mapped for index, result in results.items() if result.mapped is not None}
+    cosine = all(methods[index].distance == "cosine" for index in results)
     with one_thread(), ThreadPoolExecutor(1) as beside:
         regions = beside.submit(copy_context().run, why, subjects, images, lost)
         if threads == 1:
             wait([regions])
-        return _maps(methods, results, threads, progress), regions.result()
-
-
-def _maps(
-    methods: Sequence[Method], searched: dict[int, SearchResult], threads: int, progress: Progress
-) -> tuple[dict[int, Array], list[str]]:
-    """The map of each method as 16-bit numbers, and notes."""
-    if not searched:
-        return {}, []
-    rows = {str(index): methods[index].rows for index in searched}
-    near = {str(index): one.mapped for index, one in searched.items() if one.mapped is not None}
-    note = landmark_note(len(next(iter(rows.values()))))
-    stage = progress.stage("drawing maps", len(rows))
-    cosine = all(methods[index].distance == "cosine" for index in searched)
-    maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
-    packed = {int(index): np.rint(points * 65535).astype(np.uint16) for index, points in maps.items()}
-    return packed, [] if note is None else [note]
+        stage = progress.stage("drawing maps", len(rows))
+        maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
+        packed = {int(index): np.rint(points * 65535).astype(np.uint16) for index, points in maps.items()}
+        return packed, regions.result()
 
 
 def _embedded(
-    one: Method,
-    images: ImageSet,
-    result: SearchResult,
-    kept: Array | None,
-    points: Array | None,
-    threshold: Threshold | None,
+    method: Method, images: ImageSet, result: SearchResult, kept: Array | None, points: Array, threshold: Data | None
 ) -> Embedded:
     first_right = np.zeros(len(images), np.int64)
     first_right[result.queries] = result.first_right
@@ -161,27 +146,23 @@ def _embedded(
     right[images.queries] = NOT_SEARCHED
     right[result.queries] = np.where(result.first_right > 0, result.first_right == 1, NOT_A_QUERY)
     shown = slice(None) if kept is None else np.searchsorted(result.queries, kept)
+    similarity = result.similarity[shown].astype(np.float32)
+    if method.distance == "cosine":
+        similarity = np.rint((result.similarity[shown] + 1) / 2 * 65535).astype(np.uint16)
     return Embedded(
-        row=one.row,
+        row=method.row,
         queries=None if kept is None else smallest(kept),
         k=result.neighbours.shape[1],
         neighbours=smallest(result.neighbours[shown]),
-        similarity=_packed(result.similarity[shown], one.distance),
+        similarity=similarity,
         first_right=smallest(first_right),
         right=right,
         map=points,
         found_by=smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
         classes=by_class(result, images),
         threshold=threshold,
-        distance=one.distance,
+        distance=method.distance,
     )
-
-
-def _packed(similarity: Array, distance: str) -> Array:
-    """Cosines as 16-bit numbers, other similarities as they are."""
-    if distance != "cosine":
-        return similarity.astype(np.float32)
-    return np.rint((similarity + 1) / 2 * 65535).astype(np.uint16)
 
 
 def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods: int) -> list[str]:
@@ -193,6 +174,8 @@ def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods
         notes.append(f"Neighbours of {len(kept):,} chosen queries only ({order}): {size}, and {methods} methods.")
     if pictures is not None:
         notes.append(f"Thumbnails of {len(pictures):,} images only: {size}.")
+    if methods and (note := landmark_note(len(images))):
+        notes.append(note)
     return notes
 
 
@@ -225,14 +208,11 @@ def _chosen_thumbnails(
     """
     if len(images) <= most:
         return None
-    picked = dict.fromkeys(int(image) for image in wanted)
     queries = images.queries if chosen is None else chosen
-    picked |= dict.fromkeys(queries.tolist())
-    for rank in range(max((one.neighbours.shape[1] for one in results), default=0)):
-        for one in results:
-            if len(picked) >= most:
-                break
-            kept = slice(None) if chosen is None else np.isin(one.queries, chosen)
-            if rank < one.neighbours.shape[1]:
-                picked |= dict.fromkeys(one.neighbours[kept, rank].tolist())
+    picked = dict.fromkeys([*wanted, *queries.tolist()])
+    for rank in range(max((result.neighbours.shape[1] for result in results), default=0)):
+        for result in results:
+            if len(picked) < most and rank < result.neighbours.shape[1]:
+                kept = np.isin(result.queries, queries)
+                picked |= dict.fromkeys(result.neighbours[kept, rank].tolist())
     return np.sort(np.array(list(picked)[:most], np.int64))

@@ -15,7 +15,7 @@ from levelfield.data.checks.leaks import BITS, hash_bits
 from levelfield.data.files.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.page.content import Array, Thumbnails, smallest
+from levelfield.reports.page.content import Array, Data, smallest
 
 SIZE, COLUMNS, PER_SHEET = 64, 16, 256
 TINY = 16  # side of the images whose colours are compared
@@ -32,7 +32,7 @@ class Seen:
     hashed: images with a pattern to compare; hashes: (hashed, 64) bool; tiny: (hashed, 16, 16, 3) uint8, their colours.
     """
 
-    thumbnails: Thumbnails
+    thumbnails: Data
     lost: list[int]
     hashed: Array
     hashes: Array
@@ -63,7 +63,8 @@ def thumbnails_of(paths: list[Path], chosen: Array | None, *, progress: Progress
     colours = np.stack(tiny) if tiny else np.zeros((0, TINY, TINY, 3), np.uint8)
     patterned = grey.std(axis=(1, 2)) >= _FLAT
     bits = hash_bits(grey[patterned]) if patterned.any() else np.zeros((0, BITS), bool)
-    thumbnails = Thumbnails(SIZE, COLUMNS, PER_SHEET, texts, None if chosen is None else smallest(numbers))
+    of = None if chosen is None else smallest(numbers)
+    thumbnails = {"size": SIZE, "columns": COLUMNS, "per_sheet": PER_SHEET, "sheets": texts, "of": of}
     return Seen(thumbnails, lost, np.array(read, np.int64)[patterned], bits, colours[patterned])
 
 

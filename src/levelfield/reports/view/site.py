@@ -1,42 +1,65 @@
-"""What the server shows: the page, its images, the neighbours of an image or of an uploaded one."""
+"""What the server shows of a study: its page with live search, its images, and the neighbours of any image."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from levelfield.data.files.images import decode_image, read_image
-from levelfield.errors import UnreadableImage
-from levelfield.reports.view.addresses import Asked, Refused
-from levelfield.reports.view.finder import Finder, Within
+from levelfield.embedder.devices import requested
+from levelfield.embedder.model_files import DESCRIPTION
+from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
+from levelfield.evaluation.inputs import Inputs, check_inputs
+from levelfield.evaluation.search.dense import neighbours
+from levelfield.progress import SILENT, Progress
+from levelfield.reports.finish import gathered, tuning_of
+from levelfield.reports.page.collect import Stored, collect, made_of, stored_sets
+from levelfield.reports.page.image_set import ImageSet, image_set
+from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
+from levelfield.reports.report import Report
+from levelfield.reports.robustness import robustness
+from levelfield.reports.split_leaks import crossings, with_leaks
+from levelfield.studies.runs.finished import how_refined, stored_test
+from levelfield.studies.runs.folder.store import read_plan
+from levelfield.studies.specification.yaml_file import read_study
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from levelfield.embedder.ensemble import Ensemble
+    from levelfield.embedder.model import Model
 
 _SIDES = 2048  # pixels: the longest side of an image that is sent
 _NEIGHBOURS, _MOST_NEIGHBOURS = 50, 1_000
 _PIXELS = 50_000_000  # of an uploaded image: decoding takes about 12 bytes for each
+_MODELS, _TABLES = 3, 30  # kept in memory; the rows of a table stay on disk
 
-One = TypeVar("One")
-
-
-@dataclass(frozen=True)
-class Searched:
-    """A method that can be searched. threshold: the least similarity of images that count as the same class."""
-
-    within: Within
-    threshold: float | None = None
+Item = TypeVar("Item")
+Found: TypeAlias = tuple[list[int], list[float]]
 
 
-@dataclass(frozen=True)
-class TestImages:
-    """A test set of the page: its files, and the methods that embedded them."""
+class Refused(LevelfieldError):
+    """A request that is answered with an HTTP error: correct the request."""
 
-    __test__ = False  # not a test case
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
 
-    paths: Sequence[Path]
-    methods: Sequence[Searched]
+
+class Asked(NamedTuple):
+    """What a request asks for: `page`, `image`, `neighbours` or `search`, with its numbers."""
+
+    what: str
+    numbers: tuple[int, ...] = ()
+    option: int | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +73,62 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """A run that can be searched. threshold: the least similarity of images that count as the same class."""
+
+    run: Path
+    distance: str = "cosine"
+    threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class TestImages:
+    """A test set of the page, and the runs that embedded it."""
+
+    __test__ = False  # not a test case
+
+    images: ImageSet
+    methods: Sequence[Searched]
+
+
+class Finder:
+    """Exact search among the stored embeddings of runs. Models and rows are read when they are first needed."""
+
+    def __init__(self) -> None:
+        self._rows = lru_cache(_TABLES)(lambda run: stored_test(run)[0])
+        self._models = lru_cache(_MODELS)(_model)
+        self._turn = threading.Lock()  # one picture at a time is embedded
+
+    def of_image(self, images: ImageSet, method: Searched, number: int, k: int) -> Found:
+        """The k nearest images to a test image, itself excluded."""
+        return _nearest(images, images.inputs(self._rows(method.run), np.array([number])), method.distance, k)
+
+    def of_picture(self, images: ImageSet, method: Searched, picture: Image.Image, k: int) -> Found:
+        """The k nearest images to any picture, embedded by the run's model."""
+        with self._turn:
+            row = self._models(method.run).embed(picture, normalize=False, exact=False)
+        rows, codes = self._rows(method.run)[images.gallery], images.codes[images.gallery]
+        return _nearest(images, check_inputs(row, [0], gallery=rows, gallery_labels=codes), method.distance, k)
+
+
+def _nearest(images: ImageSet, inputs: Inputs, distance: str, k: int) -> Found:
+    most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
+    near = neighbours(inputs, min(k, most), distance=distance)
+    return images.gallery[near.positions[0]].tolist(), near.similarities[0].tolist()
+
+
+def _model(run: Path) -> Model | Ensemble:
+    from levelfield.embedder import load
+
+    if refined := how_refined(run):
+        raise BadInput(
+            f"This method refines its embeddings at test time ({refined}), which its stored model cannot repeat "
+            "for one image. Choose another method."
+        )
+    return load(run, device=requested())
+
+
+@dataclass(frozen=True)
 class Site:
     """Answers requests about one study. `policy`: the Content-Security-Policy of its page."""
 
@@ -58,40 +137,38 @@ class Site:
     tests: Sequence[TestImages]
     finder: Finder = field(default_factory=Finder)
 
-    def answer(self, asked: Asked, body: Callable[[], bytes]) -> Answer:
-        """The answer to a request. body: reads the uploaded bytes."""
+    def answer(self, asked: Asked, body: bytes) -> Answer:
+        """The answer to a request. body: the uploaded bytes."""
         if asked.what == "page":
             return Answer("text/html; charset=utf-8", self.page, self.policy)
         test = _at(self.tests, asked.numbers[0], "test set")
         if asked.what == "image":
-            return self._image(_at(test.paths, asked.numbers[1], "image"), asked.option or _SIDES)
+            return _image(_at(test.images.paths, asked.numbers[1], "image"), asked.option or _SIDES)
         method = _at(test.methods, asked.numbers[1], "method")
         k = min(asked.option or _NEIGHBOURS, _MOST_NEIGHBOURS)
         if asked.what == "neighbours":
-            _at(test.paths, asked.numbers[2], "image")
-            positions, similarity = self.finder.of_image(method.within, asked.numbers[2], k)
+            _at(test.images.paths, asked.numbers[2], "image")
+            positions, similarity = self.finder.of_image(test.images, method, asked.numbers[2], k)
             return _as_json(neighbours=positions, similarity=similarity)
-        return self._search(method, k, body)
-
-    def _image(self, path: Path, side: int) -> Answer:
-        """The image as JPEG, at most `side` pixels wide and high."""
-        written = io.BytesIO()
-        try:
-            image = read_image(path)
-            image.thumbnail((min(side, _SIDES),) * 2)
-            image.save(written, "JPEG", quality=90)
-        except UnreadableImage as error:
-            raise Refused(404, str(error)) from error
-        return Answer("image/jpeg", written.getvalue(), lasting=True)
-
-    def _search(self, method: Searched, k: int, body: Callable[[], bytes]) -> Answer:
-        image = decode_image(body(), name="the uploaded image", most_pixels=_PIXELS)
-        positions, similarity = self.finder.of_picture(method.within, image, k)
+        picture = decode_image(body, name="the uploaded image", most_pixels=_PIXELS)
+        positions, similarity = self.finder.of_picture(test.images, method, picture, k)
         same = None if method.threshold is None else [value >= method.threshold for value in similarity]
         return _as_json(neighbours=positions, similarity=similarity, same=same, threshold=method.threshold)
 
 
-def _at(entries: Sequence[One], number: int, what: str) -> One:
+def _image(path: Path, side: int) -> Answer:
+    """The image as JPEG, at most `side` pixels wide and high."""
+    written = io.BytesIO()
+    try:
+        image = read_image(path)
+        image.thumbnail((min(side, _SIDES),) * 2)
+        image.save(written, "JPEG", quality=90)
+    except UnreadableImage as error:
+        raise Refused(404, str(error)) from error
+    return Answer("image/jpeg", written.getvalue(), lasting=True)
+
+
+def _at(entries: Sequence[Item], number: int, what: str) -> Item:
     if number >= len(entries):
         raise Refused(404, f"There is no {what} {number}: the page has {len(entries):,}.")
     return entries[number]
@@ -99,3 +176,41 @@ def _at(entries: Sequence[One], number: int, what: str) -> One:
 
 def _as_json(**content: object) -> Answer:
     return Answer("application/json", json.dumps(content, allow_nan=False).encode())
+
+
+def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
+    """The site of the study in `folder`. Nothing is trained, and nothing is written.
+
+    The data of the study's report.html are used if they are those of its runs, and computed otherwise.
+    """
+    runs, study = read_plan(folder), read_study(folder / "study.yaml")
+    board = gathered(study, runs, folder)
+    sets, notes = stored_sets(board)
+    if not sets:
+        raise BadInput(f"No run of {folder} has test embeddings, so there is nothing to search. {notes[0]}")
+    crossing = crossings(board, runs, folder, progress=progress)
+    board = with_leaks(board, crossing, folder, folder)
+    if is_made_of(folder / FILE, made_of(board, study)):
+        data = read_data(folder / FILE)
+    else:
+        report = Report(board, robustness(study, board, runs, folder), [], tuning=tuning_of(study))
+        data = plain(collect(report, study, runs, folder, crossings=crossing, progress=progress))
+    labels = [row["label"] for row in data["rows"]]
+    folders = {label: run for stored in sets for label, run in stored.folders.items()}
+    able = [number for number, label in enumerate(labels) if label in folders and _can_embed(folders[label])]
+    tests = [_test_images(test, stored, labels) for test, stored in zip(data["tests"], sets, strict=True)]
+    live = json.dumps({**data, "live": {"token": token, "runs": able}}, separators=(",", ":"))
+    return Site(data_html(live, study.name, live=True).encode(), policy(live=True), tests)
+
+
+def _can_embed(run: Path) -> bool:
+    """Whether the run's model can embed a new image."""
+    return (run / DESCRIPTION).is_file() and not how_refined(run)
+
+
+def _test_images(test: Mapping[str, Any], stored: Stored, labels: Sequence[str]) -> TestImages:
+    methods = []
+    for method in test["methods"]:
+        threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
+        methods.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
+    return TestImages(image_set(stored.items, next(iter(stored.folders.values()))), methods)

@@ -26,13 +26,14 @@ from levelfield.embedder.trunk.pooling import pool
 from levelfield.errors import LevelfieldError
 from levelfield.randomness import numpy_stream
 from levelfield.reports.figures.activation_maps import top_maps
-from levelfield.reports.page.content import Array, Explained, Why
+from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import SearchResult
+from levelfield.reports.page.neighbour_lists import SearchResult
 from levelfield.studies.runs.finished import how_refined
 
 QUERIES, METHODS = 12, 4
 _CHANNELS = 3  # strongest channels whose mean is the activation map
+EXACT = "Exact: the cells of either image sum to the cosine; the bias of the head is spread evenly."
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,50 +47,41 @@ class Subject:
     result: SearchResult
 
 
-def why(subjects: Sequence[Subject], images: ImageSet, lost: Sequence[int]) -> Why | None:
-    """The explained queries; None if there is nothing to explain."""
-    if not subjects:
-        return None
-    picked, notes, maps = _methods(subjects), [], []
-    gone = set(lost)
-    queries = _queries([one.result for one in picked], gone)
+def why(subjects: Sequence[Subject], images: ImageSet, lost: Sequence[int]) -> Data | None:
+    """The explained queries, and notes on methods that cannot be explained; None if there is nothing to explain."""
+    idle = [one for one in subjects if not one.trained][:1]  # the best row that trains nothing is among them
+    best = [one for one in subjects if one not in idle][: METHODS - len(idle)]
+    picked = sorted(best + idle, key=lambda one: one.method)
+    queries = _queries([one.result for one in picked], lost) if picked else np.zeros(0, np.int64)
     if not len(queries):
         return None
+    maps: list[Data] = []
+    notes: list[str] = []
     for one in picked:
+        nearest = one.result.neighbours[np.searchsorted(one.result.queries, queries), 0]
+        pairs = [pair for pair in zip(queries.tolist(), nearest.tolist(), strict=True) if pair[1] not in lost]
         try:
-            maps += _explained(one, images, [(image, near) for image, near in _pairs(one, queries) if near not in gone])
+            maps += _explained(one, images, pairs)
         except LevelfieldError as error:  # the page shows the other methods, and says why this one is missing
             notes.append(f"{one.label}: {error}")
-    return Why(queries.tolist(), maps, notes) if maps or notes else None
+    return {"queries": queries.tolist(), "maps": maps, "notes": notes} if maps or notes else None
 
 
-def _methods(subjects: Sequence[Subject]) -> list[Subject]:
-    """The best rows, among them the best one that trains nothing."""
-    idle = [one for one in subjects if not one.trained][:1]
-    best = [one for one in subjects if one not in idle][: METHODS - len(idle)]
-    return sorted(best + idle, key=lambda one: one.method)
-
-
-def _queries(results: Sequence[SearchResult], gone: set[int]) -> Array:
+def _queries(results: Sequence[SearchResult], lost: Sequence[int]) -> Array:
     """Queries where methods disagree, that all get wrong, and that all get right, a third each."""
     queries = results[0].queries
     right = np.stack([one.first_right == 1 for one in results])
     order = numpy_stream(0, "page", "why").permutation(len(queries))
-    usable = np.array([image not in gone for image in queries.tolist()])
-    kinds = [right.any(0) & ~right.all(0), ~right.any(0), right.all(0)]
-    picked = [order[(kind & usable)[order]][: QUERIES // 3] for kind in kinds]
-    more = [number for number in order[usable[order]] if not any(number in part for part in picked)]
-    chosen = np.concatenate([*picked, np.array(more, np.int64)])[:QUERIES]
+    order = order[~np.isin(queries[order], lost)]
+    some, every = np.asarray(right.any(0)), np.asarray(right.all(0))
+    kinds = [some & ~every, ~some, every]
+    picked = np.concatenate([order[kind[order]][: QUERIES // 3] for kind in kinds])
+    chosen = np.concatenate([picked, order[~np.isin(order, picked)]])[:QUERIES]
     return np.sort(queries[chosen])
 
 
-def _pairs(one: Subject, queries: Array) -> list[tuple[int, int]]:
-    """Each query with its nearest image."""
-    lines = np.searchsorted(one.result.queries, queries)
-    return list(zip(queries.tolist(), one.result.neighbours[lines, 0].tolist(), strict=True))
-
-
-def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Explained]:
+def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Data]:
+    """For each image and its neighbour, the contribution of each cell of either image to their cosine."""
     model = networks.load(one.folder, device=requested())
     how = _linear(model)
     assert isinstance(model, networks.Model)
@@ -97,19 +89,28 @@ def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> 
     loader = Loader([images.paths[image] for image in numbers], model.view, device=model.device)
     seen = torch.cat([part for (part,) in loader])
     maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
-    position = {image: number for number, image in enumerate(numbers)}
     refined = how_refined(one.folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
+    text = f"An approximation: {'; '.join(caveats)}." if caveats else EXACT
     rows = model.embedder.head(model.embedder.features(seen)).detach().cpu().double().numpy()
     explained = []
     for image, neighbour in pairs:
-        taps = {number: [tap[position[number]] for tap in maps[:-1]] for number in (image, neighbour)}
-        there, _ = cells_of(taps[image], how, rows[position[neighbour]])
-        back, _ = cells_of(taps[neighbour], how, rows[position[image]])
-        cosine = float(there.sum())
-        shown = [_float(part) for part in (there, back)]
-        shown += [_activation(maps[-1][position[number]]) for number in (image, neighbour)]
-        explained.append(Explained(one.method, image, neighbour, cosine, not caveats, _sentence(caveats), *shown))
+        first, second = numbers.index(image), numbers.index(neighbour)
+        there = cells_of([tap[first] for tap in maps[:-1]], how, rows[second])
+        back = cells_of([tap[second] for tap in maps[:-1]], how, rows[first])
+        shown = {
+            "method": one.method,
+            "image": image,
+            "neighbour": neighbour,
+            "cosine": float(there.sum()),
+            "exact": not caveats,
+            "text": text,
+            "query_map": there.astype(np.float32),
+            "neighbour_map": back.astype(np.float32),
+            "activation": _activation(maps[-1][first]),
+            "neighbour_activation": _activation(maps[-1][second]),
+        }
+        explained.append(shown)
     return explained
 
 
@@ -127,20 +128,10 @@ def _linear(model: object) -> Linear:
     return Linear(trunk.pooling, trunk.normalize_taps, copy.deepcopy(embedder.head).cpu().double())
 
 
-def _sentence(caveats: Sequence[str]) -> str:
-    if not caveats:
-        return "Exact: the cells of either image sum to the cosine; the bias of the head is spread evenly."
-    return f"An approximation: {'; '.join(caveats)}."
-
-
 def _activation(last: Tensor) -> Array:
     """The mean of the strongest channels, each scaled to 0..1."""
     strongest = top_maps(last.numpy(), channels=min(_CHANNELS, len(last)))
-    return _float(strongest.maps.mean(axis=0))
-
-
-def _float(values: Array) -> Array:
-    return np.ascontiguousarray(values, np.float32)
+    return np.asarray(strongest.maps.mean(axis=0), np.float32)
 
 
 LINEAR = ("average", "grid")  # poolings that are linear in the map
@@ -163,8 +154,8 @@ class Linear(NamedTuple):
         return caveats
 
 
-def cells_of(maps: list[Tensor], how: Linear, toward: Array) -> tuple[Array, Array]:
-    """Cells (height, width) whose sum is the cosine of this image's embedding and `toward`, and that embedding.
+def cells_of(maps: list[Tensor], how: Linear, toward: Array) -> Array:
+    """Cells (height, width) whose sum is the cosine of this image's embedding and `toward`.
 
     maps: of each tap, (channels, height, width). toward: the other image's embedding.
     """
@@ -177,8 +168,7 @@ def cells_of(maps: list[Tensor], how: Linear, toward: Array) -> tuple[Array, Arr
     parts = [(tap * slope).sum(0).detach().numpy() for tap, slope in zip(taps, gradients, strict=True)]
     cells: Array = np.sum([enlarged(part, height, width) for part in parts], axis=0)
     rest = float(whole @ aim) - cells.sum()
-    row: Array = whole.detach().numpy()
-    return cells + rest / cells.size, row
+    return np.asarray(cells + rest / cells.size)
 
 
 def _embedded(taps: list[Tensor], how: Linear) -> tuple[Tensor, Tensor]:

@@ -79,7 +79,7 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Search
 def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:
     """Positions and values (queries, k) of the nearest images, ranks of the first right ones (queries,), and pairs of
     the same and of other classes (2, classes, bins), bin 0 below all edges. A block of queries at a time."""
-    from levelfield.reports.page.sections.neighbour_kernels import scan
+    from levelfield.reports.page.neighbour_kernels import scan
 
     arranged = arrange(inputs, distance=distance)
     similarity, columns, count = DenseSimilarities(arranged), arranged.gallery_order, len(inputs.query)

@@ -12,7 +12,7 @@ from levelfield.evaluation.statistics import Comparison
 from levelfield.reports.figures._style import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
 from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
-from levelfield.reports.page.content import Cell, Compared, Deviation, Metric, Missing, Row
+from levelfield.reports.page.content import Data, Row, score
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.folder.store import read_result
@@ -23,9 +23,9 @@ _FEW = 20  # test classes; with fewer only large differences can be established
 MOST_PAIRS = 3_000  # comparisons on the page, those of the best rows first
 
 
-def metrics_of(board: Leaderboard) -> list[Metric]:
-    """The metrics of the leaderboard with their definitions."""
-    return [Metric(name, parse(name).kind != "geometry", describe(name).text) for name in board.metrics]
+def metrics_of(names: Iterable[str]) -> list[Data]:
+    """Metrics with their definitions. higher: larger is better; False for metrics that only describe."""
+    return [{"name": name, "higher": parse(name).kind != "geometry", "text": describe(name).text} for name in names]
 
 
 def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests: dict[str, int]) -> list[Row]:
@@ -42,13 +42,13 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
             trained=row.trained,
             seeds=len(row.seeds),
             dim=_dim(row, board.metrics[0]),
-            cells={name: Cell(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
+            cells={name: score(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
             seconds=row.seconds if row.trained else None,
             images_seen=row.images if row.trained else None,
             peak_bytes=row.peak_bytes if row.trained else None,
             passes=row.rows_through_trunk if row.trained else None,
             group=groups.get(row.label, ""),
-            deviations=[Deviation(signs[text], text) for text in row.deviations],
+            deviations=[{"key": signs[text], "text": text} for text in row.deviations],
             test=tests[row.label],
             run=os.path.relpath(row.first_run, folder),
         )
@@ -67,16 +67,24 @@ def cost_of(board: Leaderboard) -> str:
     return f"{best.label} costs {', '.join(costs)}."
 
 
-def comparisons_of(board: Leaderboard) -> list[Compared]:
-    """The tests between rows, in the order of the leaderboard; at most MOST_PAIRS."""
+def comparisons_of(board: Leaderboard) -> list[Data]:
+    """The tests between rows, given by their index, in the order of the leaderboard; at most MOST_PAIRS."""
     numbers = {row.label: number for number, row in enumerate(board.rows)}
     compared = []
     for one in board.comparisons:
         seen = one if numbers[one.first] < numbers[one.second] else one.seen_from(one.second)
-        better = None if seen.winner is None else "first" if seen.winner == seen.first else "second"
-        known = (seen.difference, seen.low, seen.high, seen.adjusted)
-        compared.append(Compared(numbers[seen.first], numbers[seen.second], *known, better, _in_words(seen)))
-    compared.sort(key=lambda one: (one.first, one.second))
+        pair = {
+            "first": numbers[seen.first],
+            "second": numbers[seen.second],
+            "difference": seen.difference,
+            "low": seen.low,
+            "high": seen.high,
+            "p": seen.adjusted,
+            "better": None if seen.winner is None else "first" if seen.winner == seen.first else "second",
+            "text": _in_words(seen),
+        }
+        compared.append(pair)
+    compared.sort(key=lambda pair: (pair["first"], pair["second"]))
     return compared[:MOST_PAIRS]
 
 
@@ -88,58 +96,38 @@ def comparison_note(board: Leaderboard) -> str:
     return how_compared(board) + (f" {left:,} more pairs are in leaderboard.json." if left > 0 else "")
 
 
-def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Missing]:
+def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Data]:
     """The runs that are not on the leaderboard, with the reason where it is known."""
     titles = sorted((run.title for run in runs), key=len, reverse=True)
     missing = []
     for text in board.missing:
         title = next((title for title in titles if text.startswith(title)), text)
-        missing.append(Missing(title, text[len(title) :].lstrip(": ") or "not finished"))
+        missing.append({"row": title, "reason": text[len(title) :].lstrip(": ") or "not finished"})
     return missing
 
 
 def cautions_of(board: Leaderboard) -> list[str]:
     """What speaks against trusting the answer, gravest first."""
+    best, trained = board.answer, [row for row in board.rows if row.trained]
     leaks = [one["text"] for one in board.facts.get("leaks", [])]
     cautions = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
     if board.missing:
-        cautions.append(
-            f"{plural(len(board.missing), 'run is', 'runs are')} missing: {first_few(board.missing, '; ')}."
-        )
-    return [*cautions, *_small_sample(board), *_one_seed(board), *_unlike_others(board), *_warnings(board)]
-
-
-def _small_sample(board: Leaderboard) -> list[str]:
+        count = plural(len(board.missing), "run is", "runs are")
+        cautions.append(f"{count} missing: {first_few(board.missing, '; ')}.")
     classes = min((one.classes for one in board.comparisons), default=0)
     if board.limit:
-        return [board.limit]
-    if not 0 < classes < _FEW:
-        return []
-    return [f"{plural(classes, 'test class', 'test classes')}: only large differences can be established."]
-
-
-def _one_seed(board: Leaderboard) -> list[str]:
-    trained = [row for row in board.rows if row.trained]
+        cautions.append(board.limit)
+    elif 0 < classes < _FEW:
+        count = plural(classes, "test class", "test classes")
+        cautions.append(f"{count}: only large differences can be established.")
     single = [row.label for row in trained if len(row.seeds) == 1]
-    if not single:
-        return []
-    who = "Every method was" if len(single) == len(trained) else f"{first_few(single)} {_were(single)}"
-    return [f"{who} trained once: how much another seed would change is unknown."]
-
-
-def _unlike_others(board: Leaderboard) -> list[str]:
-    best = board.answer
-    if not best.trained or not best.deviations:
-        return []
-    return [f"{best.label} departs from the conditions: {'; '.join(best.deviations)}."]
-
-
-def _warnings(board: Leaderboard) -> list[str]:
-    return [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
-
-
-def _were(labels: Sequence[str]) -> str:
-    return "was" if len(labels) == 1 else "were"
+    if single:
+        some = f"{first_few(single)} {'was' if len(single) == 1 else 'were'}"
+        who = "Every method was" if len(single) == len(trained) else some
+        cautions.append(f"{who} trained once: how much another seed would change is unknown.")
+    if best.trained and best.deviations:
+        cautions.append(f"{best.label} departs from the conditions: {'; '.join(best.deviations)}.")
+    return cautions + [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
 
 
 def _groups(board: Leaderboard) -> dict[str, str]:

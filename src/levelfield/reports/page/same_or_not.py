@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from levelfield import embedder as networks
 from levelfield.embedder.devices import requested, usable
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation import same_or_not
+from levelfield.evaluation import Interval, same_or_not
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.statistics import PairRate
 from levelfield.progress import SILENT
 from levelfield.randomness import numpy_stream
-from levelfield.reports.page.content import Array, Intervals, Pair, Point, Threshold
+from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import SearchResult
+from levelfield.reports.page.neighbour_lists import SearchResult
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
 
+Pair: TypeAlias = tuple[int, int, float]  # two images and their cosine
 VALIDATION, TEST = "validation classes", "test classes (optimistic)"
 _SHOWN = 12  # pairs of one class, and of two classes, on each side of the threshold
 _NEEDED = 2 * _SHOWN  # of them: either image of a pair may be the query
@@ -32,8 +34,9 @@ _LEVEL = 0.95
 
 def threshold_of(
     result: SearchResult, rows: Array, images: ImageSet, chosen_on_validation: float | None
-) -> Threshold | None:
-    """The curves of one method on the test classes; None if there are no pairs of one of the two kinds.
+) -> Data | None:
+    """Error rates of one method at each threshold of `grid` on the test classes, with intervals over classes, and the
+    pairs (image, image, cosine) just above and below `value`; None if there are no pairs of one of the two kinds.
 
     chosen_on_validation: the threshold that the validation classes chose; None: the test classes choose it.
     """
@@ -45,17 +48,22 @@ def threshold_of(
     accept = result.other.sum(0) / other.sum()
     reject = 1 - result.same.sum(0) / same.sum()
     value = _crossing(result.edges, accept, reject) if chosen_on_validation is None else chosen_on_validation
+    intervals = None
+    if images.asked is None:  # a search of all images counts each pair twice
+        of_accept = [PairRate(wrong, other, 2).interval(_LEVEL) for wrong in result.other.T]
+        of_reject = [PairRate((same - right) / 2, same / 2, 1).interval(_LEVEL) for right in result.same.T]
+        intervals = {"false_accept": _ends(of_accept), "false_reject": _ends(of_reject)}
     above, below = _near(value, rows, images)
-    return Threshold(
-        value=value,
-        source=TEST if chosen_on_validation is None else VALIDATION,
-        grid=_rounded(result.edges),
-        false_accept=_rounded(accept),
-        false_reject=_rounded(reject),
-        intervals=_intervals(result, same, other) if images.asked is None else None,
-        above=above,
-        below=below,
-    )
+    return {
+        "value": value,
+        "source": TEST if chosen_on_validation is None else VALIDATION,
+        "grid": _rounded(result.edges),
+        "false_accept": _rounded(accept),
+        "false_reject": _rounded(reject),
+        "intervals": intervals if intervals and all(intervals.values()) else None,
+        "above": above,
+        "below": below,
+    }
 
 
 def _crossing(edges: Array, accept: Array, reject: Array) -> float:
@@ -72,52 +80,33 @@ def _crossing(edges: Array, accept: Array, reject: Array) -> float:
     return float(edges[past - 1] + share * (edges[past] - edges[past - 1]))
 
 
-def _intervals(result: SearchResult, same: Array, other: Array) -> Intervals | None:
-    """Intervals over classes; None if too few classes have pairs. A search of all images counts each pair twice."""
-    assert result.same is not None
-    assert result.other is not None
-    accept = [_ends(PairRate(wrong, other, 2)) for wrong in result.other.T]
-    reject = [_ends(PairRate((same - right) / 2, same / 2, 1)) for right in result.same.T]
-    known = [one for one in accept if one is not None], [one for one in reject if one is not None]
-    return Intervals(*known) if len(known[0]) == len(known[1]) == len(accept) else None
-
-
-def _ends(rate: PairRate) -> Point | None:
-    interval = rate.interval(_LEVEL)
-    return None if interval is None else (_round(interval.low), _round(interval.high))
+def _ends(intervals: list[Interval | None]) -> list[tuple[float, float]]:
+    """The ends of intervals; none if too few classes have pairs for one of them."""
+    known = [interval for interval in intervals if interval is not None]
+    return [(_round(one.low), _round(one.high)) for one in known] if len(known) == len(intervals) else []
 
 
 def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list[Pair]]:
     """The pairs nearest above and below the threshold, half of them of one class, in order of similarity."""
     queries, gallery = (_some(of, most) for of, most in zip((images.queries, images.gallery), _SAMPLE, strict=True))
-    others = unit_rows(np.asarray(rows[gallery]))
-    kept: dict[tuple[bool, bool], list[Pair]] = {(above, same): [] for above in (True, False) for same in (True, False)}
-    bounds = dict.fromkeys(kept, np.inf)  # pairs further from the threshold are not needed
-    for start in range(0, len(queries), 100):
-        part = queries[start : start + 100]
-        near = unit_rows(np.asarray(rows[part])) @ others.T
-        far = np.abs(near - value)
-        lines, columns = np.nonzero(far <= max(bounds.values()))
-        near, far = near[lines, columns], far[lines, columns]
-        first, second = part[lines], gallery[columns]
-        one_class = images.codes[first] == images.codes[second]
-        for above, same in kept:
-            mask = (first != second) & (one_class == same) & ((near >= value) == above)
-            spots = np.flatnonzero(mask & (far <= bounds[above, same]))
-            if len(spots) > _NEEDED:
-                spots = spots[np.argpartition(far[spots], _NEEDED)[:_NEEDED]]
-                bounds[above, same] = float(far[spots].max())
-            pairs = first[spots].tolist(), second[spots].tolist(), near[spots].tolist()
-            kept[above, same] += [(one, other, _round(cosine)) for one, other, cosine in zip(*pairs, strict=True)]
-    sides = []
-    for above in (True, False):
-        best = [pair for same in (True, False) for pair in _first(kept[above, same], value)]
-        sides.append(sorted(best, key=lambda pair: (-pair[2], pair)))
+    cosines = unit_rows(np.asarray(rows[queries])) @ unit_rows(np.asarray(rows[gallery])).T
+    one_class = images.codes[queries, None] == images.codes[gallery]
+    others = queries[:, None] != gallery
+    sides: list[list[Pair]] = []
+    for side in (cosines >= value, cosines < value):
+        pairs = []
+        for kind in (one_class, ~one_class):
+            far = np.where(others & side & kind, np.abs(cosines - value), np.inf).ravel()
+            nearest = np.argpartition(far, min(_NEEDED, far.size - 1))[:_NEEDED]
+            lines, columns = np.divmod(nearest[np.isfinite(far[nearest])], len(gallery))
+            known = zip(queries[lines].tolist(), gallery[columns].tolist(), cosines[lines, columns], strict=True)
+            pairs += _first([(first, second, _round(float(cosine))) for first, second, cosine in known], value)
+        sides.append(sorted(pairs, key=lambda pair: (-pair[2], pair)))
     return sides[0], sides[1]
 
 
 def _some(numbers: Array, most: int) -> Array:
-    """At most so many of the numbers, drawn at random, ascending."""
+    """Sorted random sample of at most `most` numbers."""
     if len(numbers) <= most:
         return numbers
     return np.sort(numpy_stream(0, "page", "pairs", most).choice(numbers, most, replace=False))

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield.data.checks.leaks import BITS, RADIUS, Leaks
-from levelfield.reports.page.content import Array, ByClass, Duplicate, LabelError, Leak
+from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.sections.neighbour_lists import SearchResult
+from levelfield.reports.page.neighbour_lists import SearchResult
 from levelfield.reports.page.thumbnails import Seen
 
 MOST = 200  # pairs of classes; images of each kind of mistake
@@ -23,8 +23,8 @@ _SAME = 0.05
 _PAIRS = 10_000  # pairs of such a block: a set in which all images are equal has millions
 
 
-def by_class(result: SearchResult, images: ImageSet) -> ByClass:
-    """Recall of each class among queries that have a positive, and the most frequent confusions."""
+def by_class(result: SearchResult, images: ImageSet) -> Data:
+    """Recall of each class among queries that have a positive (NaN: none), and the most frequent confusions."""
     own, near = images.codes[result.queries], images.codes[result.neighbours[:, 0]]
     counts = result.first_right > 0
     asked = np.bincount(own[counts], minlength=len(images.classes))
@@ -32,10 +32,10 @@ def by_class(result: SearchResult, images: ImageSet) -> ByClass:
     recall = np.where(asked > 0, right / np.maximum(asked, 1), np.nan).astype(np.float32)
     wrong = counts & (own != near)
     pairs = Counter(zip(own[wrong].tolist(), near[wrong].tolist(), strict=True))
-    return ByClass(recall, [(first, second, count) for (first, second), count in pairs.most_common(MOST)])
+    return {"recall": recall, "taken_for": [(*pair, count) for pair, count in pairs.most_common(MOST)]}
 
 
-def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[LabelError]:
+def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[Data]:
     """Images whose nearest images are of one other class, according to at least half of two or more methods."""
     if len(results) < 2:
         return []
@@ -44,8 +44,11 @@ def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[Labe
         queries, classes = outvoted(one, images)
         votes.update(zip(queries.tolist(), classes.tolist(), strict=True))
     needed = max(2, -(-len(results) // 2))
-    listed = [LabelError(*key, count, len(results)) for key, count in votes.most_common() if count >= needed]
-    return listed[:MOST]
+    return [
+        {"image": image, "says": says, "votes": count, "of": len(results)}
+        for (image, says), count in votes.most_common(MOST)
+        if count >= needed
+    ]
 
 
 def outvoted(result: SearchResult, images: ImageSet) -> tuple[Array, Array]:
@@ -62,9 +65,9 @@ def outvoted(result: SearchResult, images: ImageSet) -> tuple[Array, Array]:
     return result.queries[kept], winner[kept]
 
 
-def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
+def duplicates(seen: Seen, images: ImageSet) -> list[Data]:
     """Pairs of test images with nearly equal perceptual hashes and colours, those of different classes first."""
-    near_pairs: list[Duplicate] = []
+    near_pairs: list[Data] = []
     signs = (2.0 * seen.hashes - 1.0).astype(np.float32)
     for top in range(0, len(signs), _ROWS):
         products = signs[top : top + _ROWS] @ signs.T
@@ -74,26 +77,23 @@ def duplicates(seen: Seen, images: ImageSet) -> list[Duplicate]:
         apart = np.abs(seen.tiny[rows + top].astype(np.float32) - seen.tiny[columns]).mean(axis=(1, 2, 3))
         near = apart <= _COLOURS
         pairs = zip(seen.hashed[rows[near] + top].tolist(), seen.hashed[columns[near]].tolist(), strict=True)
-        near_pairs += [
-            Duplicate(*pair, round(float(levels), 2), _alike(float(levels)))
-            for pair, levels in zip(pairs, apart[near], strict=True)
-        ]
-    near_pairs.sort(key=lambda one: (images.codes[one.first] == images.codes[one.second], one.distance, one.first))
+        for (first, second), levels in zip(pairs, apart[near].tolist(), strict=True):
+            text = "the same picture" if levels < _SAME else f"colours differ by {levels:.1f} of 255 on average"
+            near_pairs.append({"first": first, "second": second, "distance": round(levels, 2), "text": text})
+    codes = images.codes
+    near_pairs.sort(key=lambda pair: (codes[pair["first"]] == codes[pair["second"]], pair["distance"], pair["first"]))
     return near_pairs[:MOST]
 
 
-def _alike(levels: float) -> str:
-    return "the same picture" if levels < _SAME else f"colours differ by {levels:.1f} of 255 on average"
-
-
-def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Leak]:
+def leaks_of(leaks: Leaks | None, images: ImageSet) -> list[Data]:
     """Test images that are in the training part, too, from the leak check of the study."""
     if leaks is None:
         return []
     numbers = {os.path.abspath(path): number for number, path in enumerate(images.paths)}
-    pairs = [(numbers.get(os.path.abspath(pair.test)), pair) for pair in leaks.pairs]
-    return [
-        Leak(image, f"{pair.caption.split(';')[0]}: {pair.train.name} of the training part ({pair.train_class})")
-        for image, pair in pairs
-        if image is not None
-    ][:MOST]
+    leaked = []
+    for pair in leaks.pairs:
+        image = numbers.get(os.path.abspath(pair.test))
+        if image is not None:
+            text = f"{pair.caption.split(';')[0]}: {pair.train.name} of the training part ({pair.train_class})"
+            leaked.append({"image": image, "text": text})
+    return leaked[:MOST]
