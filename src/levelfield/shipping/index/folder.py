@@ -33,7 +33,7 @@ INDEX = "index.json"
 FORMAT = 1
 _ROWS, _ITEMS, _LOCK = "rows", "items", ".lock"
 _COLUMNS = ["path", "class", "folder", "digest"]
-_DATA = re.compile(r"\A(rows|items|graph)-[0-9a-f]{32}\.(npy|csv|usearch|faiss)\Z")
+_DATA = re.compile(r"\A(rows|items)-[0-9a-f]{32}\.(npy|csv)\Z")
 _MOST_ITEMS = 2_000 * MEGABYTE
 
 _log = logging.getLogger(__name__)
@@ -119,7 +119,6 @@ class Content:
     facts: Mapping[str, Any]
     items: list[Item]
     stored: Stored
-    graph: Path | None = None
 
 
 def is_index(folder: Path) -> bool:
@@ -147,7 +146,7 @@ def changing(folder: Path) -> Iterator[None]:
 
 
 def write_folder(folder: Path, content: Content) -> None:
-    """Write or replace an index, inside `changing(folder)`. `content.graph`: a file that is moved into the folder."""
+    """Write or replace an index, inside `changing(folder)`."""
     with temporary_folder(folder) as temporary:
         write_whole(temporary / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
         write_text(temporary / f"{_ITEMS}.csv", _as_csv(content.items))
@@ -155,8 +154,6 @@ def write_folder(folder: Path, content: Content) -> None:
             raise BadInput(
                 f"The names of the photos cannot be stored in {folder}. Rename those with control characters."
             )
-        if content.graph is not None:
-            content.graph.replace(temporary / content.graph.name)
         files = {}
         for path in sorted(temporary.iterdir()):
             files[path.stem] = f"{path.stem}-{checksum(path)}{path.suffix}"
@@ -185,8 +182,7 @@ def read_folder(folder: Path) -> Content:
     shape, kind = (len(items), -(-dim // 8) if codes == BINARY else dim), np.uint8 if codes == BINARY else np.float32
     if values.shape != shape or values.dtype != kind:
         raise Damaged(f"{folder / INDEX} does not describe the rows beside it: {values.shape} {values.dtype}.")
-    graph = folder / facts["files"]["graph"] if facts["approximate"] else None
-    return Content(facts, items, Stored(values, dim, codes), graph)
+    return Content(facts, items, Stored(values, dim, codes))
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -207,7 +203,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise Damaged(
             f"{folder / INDEX} does not describe an index: {'.'.join(map(str, first['loc']))}: {first['msg']}."
         ) from error
-    if set(facts["files"]) != {_ROWS, _ITEMS} | ({"graph"} if facts["approximate"] else set()):
+    if set(facts["files"]) != {_ROWS, _ITEMS}:
         raise Damaged(f"{folder / INDEX} does not describe an index: it names other files than those of an index.")
     return facts
 

@@ -17,10 +17,9 @@ from levelfield.data.checks.readable import check_names
 from levelfield.data.files.images import is_image_name, names_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
-from levelfield.files.folders import temporary_folder
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.gallery import remembered
-from levelfield.shipping.index.approximate import check_library, file_of, lost, open_graph, write_graph
+from levelfield.shipping.index.approximate import check_library, forget_graph, graph_of, lost
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
 from levelfield.shipping.index.folder import (
     INDEX,
@@ -111,9 +110,8 @@ class Index:
 
     @cached_property
     def _graph(self) -> Any:
-        if self.content.graph is None:
-            return None
-        return open_graph(self.content.facts["approximate"]["library"], self.content.stored, self.content.graph)
+        approximate = self.content.facts["approximate"]
+        return None if approximate is None else graph_of(approximate["library"], self.content.stored)
 
 
 @dataclass(frozen=True)
@@ -256,21 +254,14 @@ def _extended(
         "images": len(items),
         "folders": [relative(home, out) for home in homes],
     }
-    _write(out, facts, [items[k] for k in order], stored)
+    if facts["approximate"] is not None:
+        library = facts["approximate"]["library"]
+        facts["approximate"] = {"library": library, **lost(graph_of(library, stored), stored)}
+    write_folder(out, Content(facts, [items[k] for k in order], stored))
+    if facts["approximate"] is not None and new:
+        forget_graph(library, content.stored)
     changed = len(new.keys() & kept.keys())
     return Added(Index.open(out), len(new) - changed, changed, len(photos) - len(new))
-
-
-def _write(out: Path, facts: dict[str, Any], items: list[Item], stored: Stored) -> None:
-    if facts["approximate"] is None:
-        write_folder(out, Content(facts, items, stored))
-        return
-    library = facts["approximate"]["library"]
-    with temporary_folder(out) as scratch:
-        graph = scratch / file_of(library)
-        write_graph(library, stored, graph)
-        facts["approximate"] = {"library": library, **lost(open_graph(library, stored, graph), stored)}
-        write_folder(out, Content(facts, items, stored, graph))
 
 
 def _photos(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
