@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import helper, numpy_helper
 from PIL import Image
 from shipped import DIM, made_model, photos, shipped
 
@@ -165,4 +167,72 @@ def test_what_is_missing_or_no_model_is_told(file: Path, tmp_path: Path, monkeyp
         levelfield.load(file)
     file.with_name(DESCRIPTION).unlink()
     with pytest.raises(BadInput, match="is missing: it says how images are prepared"):
+        levelfield.load(file)
+
+
+def exported(file: Path, nodes: list[onnx.NodeProto], sizes: dict[str, list[int]]) -> None:
+    """Replace the network by another one, with a description whose checksum is right."""
+    facts = json.loads(file.with_name(DESCRIPTION).read_text())
+    side = facts["preprocessing"]["image"]
+    images = helper.make_tensor_value_info("images", onnx.TensorProto.FLOAT, ["n", 3, side, side])
+    rows = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", DIM])
+    constants = [numpy_helper.from_array(np.array(size, np.int64), name) for name, size in sizes.items()]
+    graph = helper.make_graph(nodes, "crafted", [images], [rows], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    file.write_bytes(model.SerializeToString())
+    write_description(file.parent, facts)
+
+
+def ending(*inputs: str) -> list[onnx.NodeProto]:
+    """Nodes that add numbers to the mean of each image, and repeat it."""
+    nodes = [helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0)]
+    nodes += [helper.make_node("Add", ["mean", name], [f"with {name}"]) for name in inputs]
+    nodes += [helper.make_node("Reshape", [f"with {inputs[-1]}" if inputs else "mean", "column"], ["one"])]
+    return [*nodes, helper.make_node("Expand", ["one", "wide"], ["rows"])]
+
+
+SIZES = {"axes": [1, 2, 3], "column": [-1, 1], "wide": [1, DIM]}
+
+
+def test_a_network_that_takes_too_much_memory_or_time_or_fails_ends_with_one_message(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [photo] = photos(tmp_path / "photos", 1)
+    exported(file, ending(), SIZES)
+    assert levelfield.load(file).embed(photo, normalize=False).shape == (1, DIM)
+    huge = [helper.make_node("ConstantOfShape", ["huge"], ["zeros"]), helper.make_node("ReduceSum", ["zeros"], ["sum"])]
+    exported(file, [*huge, *ending("sum")], {**SIZES, "huge": [4, 1 << 30]})
+    with pytest.raises(Damaged, match=r"cannot be computed: .*[Mm]emory"):
+        levelfield.load(file).embed(photo)
+    exported(file, ending(), {**SIZES, "column": [7, -1]})
+    with pytest.raises(Damaged, match="cannot be computed"):
+        levelfield.load(file).embed(photo)
+    monkeypatch.setattr("levelfield.shipping.onnx_model._SECONDS", 0.05)
+    long = [helper.make_node("MatMul", [f"m{k}", "m0"], [f"m{k + 1}"]) for k in range(60)]
+    long = [helper.make_node("ConstantOfShape", ["big"], ["zeros"]), *long]
+    long += [helper.make_node("ReduceSum", ["m60"], ["sum"]), *ending("sum")]
+    sizes = {**SIZES, "big": [1500, 1500]}
+    fed = [helper.make_node("ReduceSum", ["images"], ["any"], keepdims=0)]
+    exported(file, [*fed, long[0], helper.make_node("Add", ["zeros", "any"], ["m0"]), *long[1:]], sizes)
+    with pytest.raises(Damaged, match=r"cannot be computed: it takes more than 0\.05 s"):
+        levelfield.load(file).embed(photo)
+    exported(file, [long[0], helper.make_node("Identity", ["zeros"], ["m0"]), *long[1:]], sizes)
+    with pytest.raises(Damaged, match=r"is not a valid ONNX file: .*cancel"):  # computed when it is opened
+        levelfield.load(file)
+
+
+def test_weights_in_other_files_are_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secret").write_bytes(bytes(24))
+    exported(file, ending(), SIZES)
+    model = onnx.load(file)
+    outside = next(one for one in model.graph.initializer if one.name == "axes")
+    outside.ClearField("raw_data")
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="secret")
+    facts = json.loads(file.with_name(DESCRIPTION).read_text())
+    file.write_bytes(model.SerializeToString())
+    write_description(file.parent, facts)
+    with pytest.raises(Damaged, match="names other files with its weights"):
         levelfield.load(file)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +37,9 @@ SUFFIX = ".onnx"
 EXTRA = 'pip install "levelfield[onnx]"'
 _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
+_MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
+_SECONDS = 60  # to open a file, and per image; the largest networks take about 1
+_EXTERNAL = b"\x0a\x08location\x12"  # how ONNX writes the key of a file with weights outside of the model
 _TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
 
 
@@ -112,9 +118,18 @@ class OnnxModel:
 
     def rows(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
         """Raw rows (images, dim) of normalised images (images, 3, side, side)."""
-        [output] = self.session.run([OUTPUT], {INPUT: images})
-        rows: NDArray[np.float32] = output
-        return rows
+        import onnxruntime
+
+        run = onnxruntime.RunOptions()
+        run.log_severity_level = 4  # the message below is enough
+        seconds = _SECONDS * len(images)
+        try:
+            with _stopped_after(seconds, partial(setattr, run, "terminate", True)):
+                [rows] = self.session.run([OUTPUT], {INPUT: images}, run)
+        except Exception as error:  # onnxruntime's errors have no common class of their own
+            reason = f"it takes more than {seconds:g} s" if run.terminate else str(error).splitlines()[0]
+            raise Damaged(f"{self.path} cannot be computed: {reason}") from error
+        return np.asarray(rows, dtype=np.float32)
 
 
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble | OnnxModel:
@@ -168,7 +183,11 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
         import onnxruntime
     except ImportError as error:
         raise MissingExtra(f"{path.name} is computed by onnxruntime, which is not installed: {EXTRA}") from error
+    if _EXTERNAL in content:
+        raise Damaged(f"{path} names other files with its weights; an exported model has them inside.")
+    _limit_memory(onnxruntime)
     options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = threads
     options.log_severity_level = 3  # errors only
     # weights in 8 bits become numbers once, when the file is opened, and not for every batch
@@ -176,9 +195,29 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
     # waiting threads sleep: other programs need the cores between two images
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        with _stopped_after(_SECONDS, partial(options.set_load_cancellation_flag, True)):
+            return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def _stopped_after(seconds: float, stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` in another thread if the block takes longer."""
+    timer = Timer(seconds, stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@cache
+def _limit_memory(onnxruntime: Any) -> None:
+    """Limit the memory of all sessions together; a file from elsewhere may ask for any amount."""
+    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    where = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+    onnxruntime.create_and_register_allocator(where, onnxruntime.OrtArenaCfg({"max_mem": _MEMORY}))
 
 
 def _check_shapes(session: Any, path: Path, *, side: int, dim: int) -> None:
