@@ -27,7 +27,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from levelfield import objectives
-from levelfield.embedder.head.relation import RelationHead
+from levelfield.embedder.relation import RelationHead
 from levelfield.evaluation import evaluate
 from levelfield.methods.drml import Drml
 from levelfield.methods.refine.passing import reciprocal_groups, refined_rows

@@ -20,7 +20,7 @@ from harness.figures import Figure
 from harness.interleaved import Sample, between, clocks, interleave, ratio, typical
 from harness.lanes import Bare, Ours
 from levelfield import library
-from levelfield.data.files.images import read_image
+from levelfield.data.images import read_image
 from levelfield.studies import parse_study, plan
 
 SIDE = 160

@@ -32,8 +32,8 @@ def registered(kind: str) -> Mapping[str, str]:
 def modules_of(package: str) -> list[str]:
     """The public modules of a package of levelfield, which is not imported.
 
-    >>> modules_of("levelfield.data.corruptions")[:2]
-    ['levelfield.data.corruptions.holes', 'levelfield.data.corruptions.noise']
+    >>> modules_of("levelfield.data.corruptions")
+    ['levelfield.data.corruptions.pixels', 'levelfield.data.corruptions.warps']
     """
     files = FILE.parent.joinpath(*package.split(".")[1:]).glob("*.py")
     return sorted(f"{package}.{file.stem}" for file in files if not file.name.startswith("_"))

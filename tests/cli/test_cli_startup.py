@@ -20,7 +20,7 @@ from levelfield.cli import index as index_command
 from levelfield.cli.app import app
 from levelfield.cli.importing import without_collection
 from levelfield.data.checks.leaks import RADIUS
-from levelfield.data.files.roots import VARIABLE
+from levelfield.data.roots import VARIABLE
 from levelfield.errors import MissingExtra, UnknownName
 from levelfield.papers.toy.experiment import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.data.files import archives
-from levelfield.data.files.archives import unpacked
+from levelfield.data import archives
+from levelfield.data.archives import unpacked
 from levelfield.errors import BadInput, BadSpecification
 
 ZEROS = bytes(3_000_000)

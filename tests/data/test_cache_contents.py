@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from levelfield import data
+from levelfield.data.archives import unpacked
 from levelfield.data.cache_contents import cache_items
 from levelfield.data.checks.readable import check_images
-from levelfield.data.files.archives import unpacked
 from levelfield.files.writing import locked
 
 

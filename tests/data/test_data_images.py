@@ -13,7 +13,7 @@ from PIL import Image
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.survey import survey
-from levelfield.data.files.images import as_rgb, decode_image, is_image, read_image, read_small, verify_image
+from levelfield.data.images import as_rgb, decode_image, is_image, read_image, read_small, verify_image
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -241,7 +241,7 @@ def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_heic_renamed_to_jpg_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.data.files.images._heic_installed", lambda: False)
+    monkeypatch.setattr("levelfield.data.images._heic_installed", lambda: False)
     (tmp_path / "IMG_1.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
     with pytest.raises(MissingExtra, match="HEIC"):
         read_image(tmp_path / "IMG_1.jpg")

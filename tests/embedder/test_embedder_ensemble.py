@@ -13,10 +13,10 @@ import torch
 from PIL import Image
 
 import levelfield
-from levelfield.data.files import images as image_files
-from levelfield.data.files import images as reading
+from levelfield.data import images as image_files
+from levelfield.data import images as reading
 from levelfield.embedder import Backbone, Embedder, Ensemble, Head, Model, Trunk, load, save_ensemble, save_model
-from levelfield.embedder.head.head import start_random
+from levelfield.embedder.head import start_random
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
 from levelfield.files.writing import write_text

@@ -9,7 +9,7 @@ from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from levelfield.embedder import Head, lda, start_at, start_pca, start_random
-from levelfield.embedder.head.linear import _leading_components, whitened_components
+from levelfield.embedder.linear import _leading_components, whitened_components
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.randomness import numpy_stream, stream
 

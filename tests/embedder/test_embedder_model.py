@@ -10,7 +10,7 @@ from PIL import Image
 
 import levelfield
 import levelfield.embedder
-from levelfield.data.files.images import read_image
+from levelfield.data.images import read_image
 from levelfield.data.views.basic import test_view as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Model, Trunk, load, save_model
 from levelfield.embedder.ensemble import Ensemble

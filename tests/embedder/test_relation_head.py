@@ -12,8 +12,8 @@ from torch import Tensor
 
 import levelfield
 from levelfield.embedder import Backbone, Embedder, Trunk, save_model
-from levelfield.embedder.head.linear import whitened_components
-from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
+from levelfield.embedder.linear import whitened_components
+from levelfield.embedder.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.randomness import stream
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from levelfield import methods, objectives
 from levelfield.embedder import Head
-from levelfield.embedder.head.relation import RelationHead, Steps
+from levelfield.embedder.relation import RelationHead, Steps
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch, Setting
 from levelfield.methods.drml import Drml, subsets

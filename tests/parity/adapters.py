@@ -19,7 +19,7 @@ from levelfield import batching, evaluation, miners, objectives
 from levelfield.batching.coresets import Density, FarthestFirst, chances, nearest_row, squared_distances
 from levelfield.batching.matching import DistanceScorer, FrechetScorer
 from levelfield.data.division import class_folds
-from levelfield.embedder.head.head import Head, start_at
+from levelfield.embedder.head import Head, start_at
 from levelfield.embedder.trunk.pooling import pool
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation.metrics import clustering
@@ -606,7 +606,7 @@ def m_per_class(case: Case) -> Outputs:
 def corruption(case: Case) -> Outputs:
     """The number that is drawn otherwise is given; `kernel` is the width that must come out."""
     from levelfield.data import corruptions
-    from levelfield.data.corruptions.quality import gaussian_kernel
+    from levelfield.data.corruptions.pixels import gaussian_kernel
 
     name = case.params["corruption"]
     chosen = settings(case, ["degrees", "sigma", "compression", "value"], elsewhere=["corruption", "kernel"])
@@ -738,7 +738,7 @@ def relation_array(head: Any, name: str, *, slope: bool = False) -> Tensor:
 
 def drml(case: Case) -> Outputs:
     """Weights enter as arrays; given triplets take the place of the miners. All inputs must find their place."""
-    from levelfield.embedder.head.relation import RelationHead
+    from levelfield.embedder.relation import RelationHead
     from levelfield.methods.drml import Drml
 
     inputs, count = tensors(case), case.params["branches"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from levelfield.data.views.basic import test_view
 from levelfield.embedder import Embedder, Ensemble, Head, Model, Trunk, backbones
-from levelfield.embedder.head.relation import RelationHead
+from levelfield.embedder.relation import RelationHead
 from levelfield.randomness import numpy_stream, stream
 from levelfield.shipping.description import describe, write_description
 from levelfield.shipping.formats import FORMATS, Reread

@@ -13,7 +13,7 @@ import yaml
 from small_world import SMALL, one_run, processes, resolve, run_one, small_study
 
 import levelfield
-from levelfield.embedder.head.relation import RelationHead
+from levelfield.embedder.relation import RelationHead
 from levelfield.progress import SILENT
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.setup import set_up
@@ -83,7 +83,7 @@ def test_it_starts_where_the_conditions_say(photos: Path, tmp_path: Path, start:
 
 def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
-        "from levelfield.embedder.head.head import Head\n"
+        "from levelfield.embedder.head import Head\n"
         "from levelfield.methods import Method\n"
         "from levelfield.objectives import Contrastive\n"
         "class Own(Method):\n"

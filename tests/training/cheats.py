@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.batching import Layout
-from levelfield.embedder.head.head import Head
+from levelfield.embedder.head import Head
 from levelfield.methods import Batch, Deviation, Group, Method, Setting, TrainingFeatures
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from training_world import Told, log_of, make
 
 from levelfield import methods, objectives
-from levelfield.embedder.head.relation import RelationHead
+from levelfield.embedder.relation import RelationHead
 from levelfield.errors import BadSpecification, Unfair
 from levelfield.methods import Batch
 from levelfield.randomness import isolated, stream

@@ -12,7 +12,7 @@ from training_world import Told, conditions, execute_run, make
 
 from levelfield import objectives
 from levelfield.embedder import load
-from levelfield.embedder.head.head import Head
+from levelfield.embedder.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Deviation, Group, Method, Setting
 from levelfield.methods.deviations import POINTS

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from levelfield import batching, methods
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder, Trunk
-from levelfield.embedder.head.head import Head, start_random
+from levelfield.embedder.head import Head, start_random
 from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
 from levelfield.progress import CallbackProgress

@@ -14,7 +14,7 @@ from levelfield.data._registry import DatasetFacts, create, describe, names, reg
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import check_images
 from levelfield.data.checks.survey import CatalogFacts, survey
-from levelfield.data.files.images import as_rgb, is_image, read_image
+from levelfield.data.images import as_rgb, is_image, read_image
 from levelfield.data.protocols import Fold
 from levelfield.files.folders import default_cache_folder
 

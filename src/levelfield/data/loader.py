@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from levelfield.data.decoders import decoders
-from levelfield.data.files.images import Picture, opened
+from levelfield.data.images import Picture, opened
 from levelfield.data.views.basic import View
 from levelfield.distributed.processes import end_with_parent
 from levelfield.embedder.trunk.blocks import block_size

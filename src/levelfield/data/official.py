@@ -14,8 +14,8 @@ from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.files.images import is_image_name, names_below
-from levelfield.data.files.roots import DatasetFolder
+from levelfield.data.images import is_image_name, names_below
+from levelfield.data.roots import DatasetFolder
 from levelfield.errors import BadInput, unknown
 from levelfield.wording import first_few, plural
 

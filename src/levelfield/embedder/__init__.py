@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from levelfield.embedder.embedder import Embedder as Embedder
     from levelfield.embedder.ensemble import Ensemble as Ensemble
     from levelfield.embedder.ensemble import save_ensemble as save_ensemble
-    from levelfield.embedder.head.head import Head as Head
-    from levelfield.embedder.head.head import start_at as start_at
-    from levelfield.embedder.head.head import start_pca as start_pca
-    from levelfield.embedder.head.head import start_random as start_random
-    from levelfield.embedder.head.linear import lda as lda
+    from levelfield.embedder.head import Head as Head
+    from levelfield.embedder.head import start_at as start_at
+    from levelfield.embedder.head import start_pca as start_pca
+    from levelfield.embedder.head import start_random as start_random
+    from levelfield.embedder.linear import lda as lda
     from levelfield.embedder.model import Model as Model
     from levelfield.embedder.model import load as load
     from levelfield.embedder.model import save_model as save_model

@@ -23,7 +23,7 @@ class Embedder(nn.Module):
     """`inputs` are images (rows, 3, side, side), or the tuple of tensors that `stored` returned for them.
 
     >>> from levelfield.embedder import backbones
-    >>> from levelfield.embedder.head.head import Head
+    >>> from levelfield.embedder.head import Head
     >>> trunk = Trunk(backbones.create("resnet18", weights="random"), cut="last-1")
     >>> embedder = Embedder(trunk, Head(trunk.width, 8))
     >>> images = torch.zeros(2, 3, 64, 64)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.data.files.images import Picture, listed
+from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
 from levelfield.embedder.model import Model, load

@@ -12,16 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from levelfield.data.files.images import Picture, listed
+from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
 from levelfield.data.views.named import described_view
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.devices import usable
 from levelfield.embedder.embedder import Embedder
-from levelfield.embedder.head.head import Head
-from levelfield.embedder.head.relation import RelationHead
+from levelfield.embedder.head import Head
 from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
+from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from levelfield.embedder.head.head import Head, start_at, start_random
-from levelfield.embedder.head.linear import lda, whitened_components
+from levelfield.embedder.head import Head, start_at, start_random
+from levelfield.embedder.linear import lda, whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, TrainingFeatures, register
 from levelfield.methods.deviations import Deviation

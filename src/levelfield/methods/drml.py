@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from levelfield import objectives
 from levelfield.batching import Batching
-from levelfield.embedder.head.relation import RelationHead, Steps, start_relation
+from levelfield.embedder.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures, register, total_of

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from levelfield.data.files.images import Picture
+from levelfield.data.images import Picture
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelfield.data.decoders import decoders
-from levelfield.data.files.images import Picture, listed, opened
+from levelfield.data.images import Picture, listed, opened
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView
 from levelfield.embedder.devices import AUTO

@@ -12,7 +12,7 @@ import numpy as np
 from annotated_types import Ge
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.files.images import grey_thumbnail
+from levelfield.data.images import grey_thumbnail
 from levelfield.data.protocols import Fold
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import checked

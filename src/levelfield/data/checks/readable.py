@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.data.catalog import Catalog, file_digest
-from levelfield.data.files.images import verify_image
+from levelfield.data.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_whole

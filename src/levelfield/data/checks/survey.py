@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.files.images import open_image
+from levelfield.data.images import open_image
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Protocols: division of classes into training, validation and test. A group of classes is never divided.
 
-One file each; a new file here is found automatically.
+A new file here is found automatically.
 """
 
 from __future__ import annotations

@@ -1,11 +1,15 @@
-"""The official split, or the first half of the classes for training and the second for test."""
+"""Protocols with one fold: by the official split or the order of the classes, with a gallery, closed, for training."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import fold_of, given_validation, halves, with_roles
+from levelfield.data.division import fold_of, given_validation, halves, late, undivided, with_roles
 from levelfield.data.protocols._registry import Fold, register
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadInput, BadSpecification
 
 
 @register(
@@ -19,3 +23,53 @@ def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     if validation_classes and validation:
         raise BadSpecification(f"'{catalog.name}' already defines its validation classes: remove `validation`.")
     return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, validation_classes))]
+
+
+@register(
+    "query-gallery",
+    "Like standard, for data with query and gallery images (In-Shop): queries are searched in the gallery only.",
+)
+def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    [fold] = standard(catalog, validation=validation)
+    if fold.query is None:
+        raise BadInput(
+            f"The test images of '{catalog.name}' are not all marked as query or gallery, which the "
+            "protocol 'query-gallery' needs: see the column `role` of a CSV file."
+        )
+    return [replace(fold, name="query-gallery")]
+
+
+@register(
+    "closed",
+    "The same classes for training and test, by the official split of the images (ImageNet in zheng2021); "
+    "optionally, a share of the training images of each class for validation.",
+)
+def closed(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    parts = catalog.parts
+    if parts is None:
+        raise BadInput(
+            f"The protocol 'closed' needs a split of the images of each class, but '{catalog.name}' has "
+            "none: see the column `split` of a CSV file."
+        )
+    train, test = np.flatnonzero(parts == "train"), np.flatnonzero(parts == "test")
+    if not len(test) or not np.isin(catalog.labels[test], catalog.labels[train]).all():
+        raise BadInput(
+            f"Some test classes of '{catalog.name}' are missing from the training split; the protocol 'closed' "
+            "needs the same classes in both. For unseen test classes, use the protocol 'standard'."
+        )
+    if np.bincount(catalog.labels[test]).max() < 2:
+        raise BadInput(f"No class of '{catalog.name}' has two test images, so no query has a positive.")
+    validation_images = np.flatnonzero(parts == "validation")
+    if validation and len(validation_images):
+        raise BadSpecification(f"'{catalog.name}' already defines its validation images: remove `validation`.")
+    if validation:
+        held_back = late(catalog.labels[train], validation)
+        train, validation_images = train[~held_back], train[held_back]
+    return [with_roles(catalog, Fold("closed", train, validation_images, test, closed=True))]
+
+
+@register("all-classes", "All classes for training, none for test: for the final model.")
+def all_classes(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
+    if catalog.num_classes < 2:
+        raise BadInput(f"'{catalog.name}' has {catalog.num_classes} class; training needs at least 2.")
+    return [fold_of("all-classes", catalog, undivided(catalog), [], validation)]

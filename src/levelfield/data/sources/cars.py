@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import DatasetFolder
 from levelfield.data.sources._tables import matlab, matlab_texts
 from levelfield.errors import BadInput
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.roots import DatasetFolder
 from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import DatasetFolder
 from levelfield.data.sources._tables import text_rows, whole
 from levelfield.errors import BadInput
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
-from levelfield.data.files.images import read_image
+from levelfield.data.images import read_image
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import expanded, write_json

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
+from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.files.archives import is_archive, stem, unpacked
-from levelfield.data.files.images import files_below, hidden, is_image, leads_up
+from levelfield.data.images import files_below, hidden, is_image, leads_up
 from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files.writing import expanded

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.images import files_below, is_image
-from levelfield.data.files.roots import DatasetFolder
+from levelfield.data.images import files_below, is_image
 from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import DatasetFolder
 from levelfield.data.sources._tables import matlab, text_rows, whole
 from levelfield.errors import BadInput
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.files.images import files_below, hidden, is_image
-from levelfield.data.files.roots import DatasetFolder
+from levelfield.data.images import files_below, hidden, is_image
 from levelfield.data.official import ClassId, Listing, Row, official
+from levelfield.data.roots import DatasetFolder
 from levelfield.errors import BadInput
 
 _PARTS = {"images_background": "train", "images_evaluation": "test"}

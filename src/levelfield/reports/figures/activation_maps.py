@@ -17,7 +17,7 @@ from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
 
 if TYPE_CHECKING:
-    from levelfield.data.files.images import Picture
+    from levelfield.data.images import Picture
     from levelfield.embedder.model import Model
 
 IMAGES = 4
@@ -78,7 +78,7 @@ def activations(
     """The images as the first model sees them, and by label the last feature map (channels, height, width) of each."""
     import torch
 
-    from levelfield.data.files.images import opened
+    from levelfield.data.images import opened
     from levelfield.data.loader import Loader
     from levelfield.data.views.basic import TestView
     from levelfield.data.views.named import StepsView

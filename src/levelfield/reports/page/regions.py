@@ -21,7 +21,7 @@ from torch.nn import functional
 from levelfield import embedder as networks  # imports timm on first use, beside the maps
 from levelfield.data.loader import Loader
 from levelfield.embedder.devices import requested
-from levelfield.embedder.head.head import Head
+from levelfield.embedder.head import Head
 from levelfield.embedder.trunk.pooling import pool
 from levelfield.errors import LevelfieldError
 from levelfield.randomness import numpy_stream

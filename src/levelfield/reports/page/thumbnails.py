@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from levelfield.data.checks.leaks import BITS, hash_bits
-from levelfield.data.files.images import read_small
+from levelfield.data.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.page.content import Array, Data, smallest

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from levelfield.data.files.images import decode_image, read_image
+from levelfield.data.images import decode_image, read_image
 from levelfield.embedder.devices import requested
 from levelfield.embedder.model_files import DESCRIPTION
 from levelfield.errors import BadInput, LevelfieldError, UnreadableImage

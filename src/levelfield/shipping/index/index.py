@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
 from levelfield.data.checks.readable import check_names
-from levelfield.data.files.images import is_image_name, names_below
+from levelfield.data.images import is_image_name, names_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress

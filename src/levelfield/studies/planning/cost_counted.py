@@ -15,7 +15,7 @@ from levelfield import data, methods
 from levelfield.batching import Layout
 from levelfield.data import DatasetFacts
 from levelfield.embedder import Embedder, Trunk
-from levelfield.embedder.head.head import Head
+from levelfield.embedder.head import Head
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.weights_source import missing

@@ -15,7 +15,7 @@ from levelfield.batching import Choice, Layout
 from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder
 from levelfield.embedder.devices import capacity, clock
-from levelfield.embedder.head.head import Head
+from levelfield.embedder.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from levelfield.batching import Batching, Choice, Layout, check_fit
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
-from levelfield.embedder.head.head import Head, start_pca, start_random
+from levelfield.embedder.head import Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, wider_head
 from levelfield.methods._contract import registry as METHODS
 from levelfield.objectives._contract import registry as OBJECTIVES

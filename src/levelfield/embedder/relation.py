@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from levelfield.embedder.head.linear import whitened_components
+from levelfield.embedder.linear import whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.geometry import TINY, working
 from levelfield.settings import Count, checked

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts, describe
 from levelfield.data._registry import names as every
-from levelfield.data.files.archives import is_archive, unpacked
+from levelfield.data.archives import is_archive, unpacked
 from levelfield.errors import BadInput, MissingData, nearest
 from levelfield.files.writing import expanded
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.embedder.head.linear import lda, whitened_components
+from levelfield.embedder.linear import lda, whitened_components
 from levelfield.errors import BadSpecification, unknown
 
 __all__ = ["LAYER_NORMS", "Head", "lda", "start_at", "start_pca", "start_random"]

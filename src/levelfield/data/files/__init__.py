@@ -1,1 +1,0 @@
-"""Image files, folders and archives."""
