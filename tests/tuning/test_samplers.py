@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from typing import Any
 
 import pytest
@@ -78,14 +78,7 @@ def test_an_unknown_sampler_names_the_nearest_and_a_missing_package_says_what_to
 ) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'tpe'"):
         samplers.check_name("tpee")
-    found = builtins.__import__
-
-    def without_optuna(name: str, *rest: Any, **more: Any) -> Any:
-        if name.split(".")[0] == "optuna":
-            raise ImportError(name)
-        return found(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without_optuna)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtra, match=r'pip install "levelfield\[tune\]".*halton'):
         samplers.check_name("gp")
     samplers.check_name("halton")

@@ -13,7 +13,7 @@ from levelfield.tuning.trials import How, Trial
 _log = logging.getLogger(__name__)
 BRACKET = 9  # settings that compete; a third of them survives each of the two shorter trainings
 SHARES = (1 / 9, 1 / 3)  # of the steps, in these shorter trainings
-FEWEST_STEPS = 5  # below that a shorter training says nothing
+FEWEST_STEPS = 5  # a shorter training cannot rank settings
 
 
 def rungs_of(full: int) -> list[int]:
@@ -23,24 +23,21 @@ def rungs_of(full: int) -> list[int]:
 
 
 def bracket_cost(full: int) -> float:
-    """What a bracket trains, in trainings of `full` steps.
+    """The cost of a bracket, in trainings of `full` steps.
 
     >>> round(bracket_cost(400), 2)
     2.99
     """
-    settings = (BRACKET, BRACKET // 3, 1)  # that are left in each training
-    return sum(left * steps for left, steps in zip(settings, [*rungs_of(full), full], strict=False)) / full
+    counts = (BRACKET, BRACKET // 3, 1)  # of settings, in each training
+    return sum(count * steps for count, steps in zip(counts, [*rungs_of(full), full], strict=False)) / full
 
 
-def check_bracket(study: Study, how: How, full_trial: int) -> None:
-    """Refuse pruning where the budget ends before the first bracket, whose best setting would then not count.
-
-    full_trial: images of a trial that trains to its end.
-    """
-    steps = study.conditions.steps
-    rungs = rungs_of(steps)
+def check_bracket(study: Study, how: How) -> None:
+    """Refuse pruning if the budget ends before the first bracket, whose best setting would then not count."""
     if not how.prune:
         return
+    steps = study.conditions.steps
+    rungs = rungs_of(steps)
     if not rungs:
         least = math.ceil((FEWEST_STEPS - 0.5) / SHARES[-1])
         raise BadSpecification(f"--prune shortens trainings of at least {least} steps; the study has {steps}.")
@@ -52,7 +49,7 @@ def check_bracket(study: Study, how: How, full_trial: int) -> None:
             rungs[0],
             study.conditions.warmup,
         )
-    full = how.budget.trials if how.budget.images is None else how.budget.images / full_trial
+    full = how.budget.trials if how.budget.images is None else how.budget.images / how.full_trial(study)
     if full is not None and full < math.floor(cost):
         raise BadSpecification(
             f"--prune needs a budget of at least {math.floor(cost)} full trials per method for its first {BRACKET} "
@@ -61,7 +58,7 @@ def check_bracket(study: Study, how: How, full_trial: int) -> None:
 
 
 def with_rung(before: Trial, after: Trial, *, pruned: bool) -> Trial:
-    """A trial after one more rung: its latest figure, and the cost of all rungs."""
+    """A trial after one more rung: its latest score, and the cost of all rungs."""
     seconds, images = before.seconds + after.seconds, before.images + after.images
     return replace(after, pruned=pruned, seconds=seconds, images=images)
 

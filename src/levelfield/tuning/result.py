@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,23 @@ from levelfield.files.writing import temporary_path, write_text
 from levelfield.studies import Study
 from levelfield.studies.specification.choices import MethodSpec
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
+from levelfield.tuning.samplers import distributions, for_optuna, import_optuna
 from levelfield.tuning.space import Space, applied
 from levelfield.tuning.trials import How, Trial, chosen, write_log
 
 LOG = "trials.json"
 TUNED = "tuned.yaml"
 JOURNAL = "optuna.log"
+_HEAD = "# Written by `levelfield tune`. Compare: levelfield compare FILE. `tuning` says how settings were chosen.\n"
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class SearchResult:
     """The searched space of a method (or of the common conditions) and every trial."""
 
+    label: str
     space: Space
-    trials: list[Trial]
+    trials: list[Trial] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -46,34 +49,26 @@ class Tuned:
 
 
 def write_tuned(
-    study: Study, how: How, results: Mapping[str, SearchResult], common: SearchResult | None, folder: Path
+    study: Study, how: How, results: Sequence[SearchResult], common: SearchResult | None, folder: Path
 ) -> Tuned:
     """Write trials.json, tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
-    records = {label: _record(one) for label, one in results.items()}
+    records = {one.label: _record(one) for one in results}
     record = TuningRecord(**how.plain, methods=records, common=None if common is None else _record(common))
-    counts = {label: len(one.trials) + _earlier(study, label) for label, one in results.items() if one.space}
-    usual = max(counts.values(), default=0)
-    tuned = [_chosen(method, records.get(method.label), counts.get(method.label, 0)) for method in study.methods]
-    tuned_study = study.model_copy(
+    earlier = {} if study.tuning is None else {one.label: one.settings.get("trials", 0) for one in study.methods}
+    counts = {one.label: len(one.trials) + int(earlier.get(one.label, 0)) for one in results if one.space}
+    tuned = study.model_copy(
         update={
             "name": f"{study.name}-tuned",
-            "methods": tuple(tuned),
-            "conditions": study.conditions.model_copy(update={"tuning_trials": usual}),
+            "methods": tuple(_chosen(one, records.get(one.label), counts.get(one.label, 0)) for one in study.methods),
+            "conditions": study.conditions.model_copy(update={"tuning_trials": max(counts.values(), default=0)}),
             "tuning": record,
         }
     )
-    trials = [trial for one in results.values() for trial in one.trials]
-    write_log(folder / LOG, trials, **how.plain)
-    write_text(folder / TUNED, as_yaml(tuned_study))
-    paths = [folder / TUNED, folder / LOG, *_write_journal(folder / JOURNAL, results, how)]
-    return Tuned(tuned_study, trials, tuple(paths))
-
-
-def _earlier(study: Study, label: str) -> int:
-    """The trials of a method before this search, if the study is itself the result of one."""
-    if study.tuning is None:
-        return 0
-    return next((int(method.settings.get("trials", 0)) for method in study.methods if method.label == label), 0)
+    trials = [trial for one in results for trial in one.trials]
+    write_log(folder / LOG, trials, how)
+    write_text(folder / TUNED, _as_yaml(tuned))
+    journal = [folder / JOURNAL] if _write_journal(folder / JOURNAL, results, how) else []
+    return Tuned(tuned, trials, (folder / TUNED, folder / LOG, *journal))
 
 
 def _record(one: SearchResult) -> TunedMethod:
@@ -97,29 +92,19 @@ def _chosen(method: MethodSpec, record: TunedMethod | None, trials: int) -> Meth
     return applied(method, {**record.chosen, "trials": trials})
 
 
-def as_yaml(study: Study) -> str:
+def _as_yaml(study: Study) -> str:
     """A study file that a person can read: what has its default is left out."""
     plain = study.model_dump(mode="json", exclude_defaults=True)
+    if plain["data"].keys() == {"name"}:
+        plain["data"] = plain["data"]["name"]
     plain["methods"] = [_written(method) for method in study.methods]
-    ordered = {key: plain.pop(key) for key in ("name", "about", "data", "protocol") if key in plain} | plain
-    if ordered.get("data", {}).keys() == {"name"}:
-        ordered["data"] = ordered["data"]["name"]
-    if "tuning" in ordered:
-        ordered["tuning"] = ordered.pop("tuning")  # last: it is long
-    head = "# Written by `levelfield tune`. Compare: levelfield compare FILE. `tuning` says how settings were chosen.\n"
-    return head + yaml.dump(ordered, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    plain["tuning"] = plain.pop("tuning")  # last: it is long
+    dumped = yaml.dump(plain, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
+    return f"{_HEAD}{dumped}"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Lists and small mappings of plain values in one line."""
-
-    def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:
-        plain = all(not isinstance(entry, dict | list) for entry in sequence)
-        return super().represent_sequence(tag, sequence, flow_style=True if plain else flow_style)
-
-    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> Any:
-        plain = len(mapping) <= 6 and all(not isinstance(entry, dict | list) for entry in mapping.values())
-        return super().represent_mapping(tag, mapping, flow_style=True if plain else flow_style)
+    """Writes equal values in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -131,47 +116,34 @@ def _written(method: MethodSpec) -> dict[str, Any]:
     return ({} if method.label == plain else {"label": method.label}) | {method.name: inner}
 
 
-def _write_journal(path: Path, results: Mapping[str, SearchResult], how: How) -> list[Path]:
-    """All trials as an Optuna journal, one study for each method: `optuna-dashboard FILE` shows it."""
-    try:
-        import optuna
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
-    except ImportError:
-        return []
-    from levelfield.tuning.samplers import distributions, for_optuna
+def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> bool:
+    """Write all trials as an Optuna journal, one study for each method: `optuna-dashboard FILE` shows it."""
+    optuna = import_optuna()
+    if optuna is None:
+        return False
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     half = temporary_path(path)
     half.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(half)))
-    for label, one in results.items():
-        if not one.space:
-            continue
-        study = optuna.create_study(study_name=label, storage=storage, direction="maximize")
+    searched = [one for one in results if one.space]
+    for one in searched:
+        study = optuna.create_study(study_name=one.label, storage=storage, direction="maximize")
         kinds = distributions(one.space)
         for trial in one.trials:
             params = {key: for_optuna(value) for key, value in trial.settings.items() if key in kinds}
-            state = _state(trial)
+            state = "FAIL" if trial.value is None else "PRUNED" if trial.pruned else "COMPLETE"
             study.add_trial(
                 optuna.create_trial(
                     params=params,
                     distributions={key: kinds[key] for key in params},
-                    value=trial.value if state == optuna.trial.TrialState.COMPLETE else None,
+                    value=trial.value if trial.counts else None,
                     intermediate_values={0: trial.value} if trial.pruned and trial.value is not None else None,
                     user_attrs={"metric": how.metric, "seconds": trial.seconds, "error": trial.error},
-                    state=state,
+                    state=optuna.trial.TrialState[state],
                 )
             )
-    if half.exists():
+    if searched:
         os.replace(half, path)
-        return [path]
-    return []
-
-
-def _state(trial: Trial) -> Any:
-    from optuna.trial import TrialState
-
-    if trial.value is None:
-        return TrialState.FAIL
-    return TrialState.PRUNED if trial.pruned else TrialState.COMPLETE
+    return bool(searched)

@@ -7,8 +7,8 @@ import itertools
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from levelfield.errors import MissingExtra, unknown
 from levelfield.randomness import numpy_stream
 from levelfield.ranges import Range
 from levelfield.tuning.space import Space
-
-if TYPE_CHECKING:
-    import optuna
 
 
 class Sampler(ABC):
@@ -29,13 +26,13 @@ class Sampler(ABC):
         """The next `count` settings. Asking for 2 and then 3 gives the same as asking for 5."""
 
     def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:  # noqa: B027  (most do not learn)
-        """The validation figures of all settings asked for since the last call, in their order.
+        """Report the validation scores of all settings asked for since the last call, in their order.
 
-        pruned: which of them were stopped early, so that their figure is of a shorter training.
+        pruned: which of them were stopped early, so that their score comes from a shorter training.
         """
 
     def start_from(self, settings: Mapping[str, Any], value: float) -> None:  # noqa: B027
-        """The validation figure of the study's own settings, which were not asked for."""
+        """Report the validation score of the study's own settings, which were not asked for."""
 
 
 class Halton(Sampler):
@@ -79,41 +76,35 @@ class Grid(Sampler):
     """
 
     def __init__(self, space: Space, *, seed: int, trials: int) -> None:
-        self._waiting = self._points(space, seed, max(2, _levels(space, trials)))
-
-    @staticmethod
-    def _points(space: Space, seed: int, levels: int) -> Any:
-        known: list[tuple[Any, ...]] = []
-        for count in itertools.count(levels):
-            grid = [p for p in itertools.product(*(span.levels(count) for span in space.values())) if p not in known]
-            if not grid:  # all choices, all integers, or all values of three digits
-                yield from itertools.cycle(dict(zip(space, point, strict=True)) for point in known)
-            known += grid
-            for index in numpy_stream(seed, "grid", count).permutation(len(grid)):
-                yield dict(zip(space, grid[index], strict=True))
+        self._waiting = _grid_points(space, seed, trials)
 
     def ask(self, count: int) -> list[dict[str, Any]]:
         return list(itertools.islice(self._waiting, count))
 
 
-def _levels(space: Space, trials: int) -> int:
-    """The most levels of each range with which the grid still has at most `trials` points."""
-    levels = 2
-    while math.prod(len(span.levels(levels + 1)) for span in space.values()) <= trials and levels < trials:
-        levels += 1
-    return levels
+def _grid_points(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
+    """The points of the largest grid with at most `trials` points, then those of finer grids, then all again."""
+    first = 2
+    while math.prod(len(span.levels(first + 1)) for span in space.values()) <= trials and first < trials:
+        first += 1
+    known: list[tuple[Any, ...]] = []
+    for levels in itertools.count(first):
+        grid = [p for p in itertools.product(*(span.levels(levels) for span in space.values())) if p not in known]
+        if not grid:  # all choices, all integers, or all values of three digits
+            yield from itertools.cycle(dict(zip(space, point, strict=True)) for point in known)
+        known += grid
+        for index in numpy_stream(seed, "grid", levels).permutation(len(grid)):
+            yield dict(zip(space, grid[index], strict=True))
 
 
 class FromOptuna(Sampler):
     """A sampler of Optuna, which learns from the reported values."""
 
-    def __init__(self, space: Space, sampler: optuna.samplers.BaseSampler) -> None:
-        import optuna
-
-        self._space = space
-        self._distributions = distributions(space)
-        self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        self._asked: list[optuna.trial.Trial] = []
+    def __init__(self, space: Space, sampler: Any) -> None:
+        self._space, self._distributions = space, distributions(space)
+        self._optuna = import_optuna()
+        self._study = self._optuna.create_study(direction="maximize", sampler=sampler)
+        self._asked: list[Any] = []
 
     def ask(self, count: int) -> list[dict[str, Any]]:
         trials = [self._study.ask(self._distributions) for _ in range(count)]
@@ -122,24 +113,29 @@ class FromOptuna(Sampler):
         return [{key: _from_optuna(span, t.params[key]) for key, span in self._space.items()} for t in trials]
 
     def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
-        import optuna
-
         for trial, value, early in zip(self._asked, values, pruned, strict=True):
             if early:
                 trial.report(value, step=0)
-                self._study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
             else:
                 self._study.tell(trial, value)
         self._asked = []
 
     def start_from(self, settings: Mapping[str, Any], value: float) -> None:
-        import optuna
-
         if all(key in settings and settings[key] in span for key, span in self._space.items()):
             params = {key: for_optuna(settings[key]) for key in self._space}
-            self._study.add_trial(
-                optuna.create_trial(params=params, distributions=dict(self._distributions), value=value)
-            )
+            kinds = dict(self._distributions)
+            self._study.add_trial(self._optuna.create_trial(params=params, distributions=kinds, value=value))
+
+
+def import_optuna() -> Any:
+    """The module `optuna`, without its messages; None if it is not installed."""
+    try:
+        import optuna
+    except ImportError:
+        return None
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
 
 
 def distributions(space: Space) -> dict[str, Any]:
@@ -172,27 +168,8 @@ def _from_optuna(span: Range, value: Any) -> Any:
     return span.rounded(value)
 
 
-def _tpe(space: Space, seed: int) -> Any:
-    from optuna.samplers import TPESampler
-
-    # two start-up trials for each setting, at most Optuna's ten: with 20 trials ten random ones would be half of them
-    return TPESampler(seed=seed, multivariate=True, n_startup_trials=min(10, 2 + 2 * len(space)), constant_liar=True)
-
-
-def _gp(space: Space, seed: int) -> Any:
-    from optuna.samplers import GPSampler
-
-    return GPSampler(seed=seed, n_startup_trials=min(10, 2 + 2 * len(space)))
-
-
-def _cma(space: Space, seed: int) -> Any:
-    from optuna.samplers import CmaEsSampler
-
-    return CmaEsSampler(seed=seed, warn_independent_sampling=False)
-
-
 _BUILT_IN: dict[str, Callable[..., Sampler]] = {"halton": Halton, "random": Random, "grid": Grid}
-_OPTUNA: dict[str, Callable[[Space, int], Any]] = {"tpe": _tpe, "gp": _gp, "cma": _cma}
+_OPTUNA = ("tpe", "gp", "cma")
 NAMES = (*_BUILT_IN, *_OPTUNA)
 
 
@@ -201,10 +178,14 @@ def create(name: str, space: Space, *, seed: int, trials: int) -> Sampler:
     if name in _BUILT_IN:
         return _BUILT_IN[name](space, seed=seed, trials=trials)
     check_name(name)
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return FromOptuna(space, _OPTUNA[name](space, seed))
+    optuna = import_optuna()
+    # two start-up trials for each setting, at most Optuna's ten: with 20 trials ten random ones would be half of them
+    start = {"seed": seed, "n_startup_trials": min(10, 2 + 2 * len(space))}
+    if name == "tpe":
+        return FromOptuna(space, optuna.samplers.TPESampler(**start, multivariate=True, constant_liar=True))
+    if name == "gp":
+        return FromOptuna(space, optuna.samplers.GPSampler(**start))
+    return FromOptuna(space, optuna.samplers.CmaEsSampler(seed=seed, warn_independent_sampling=False))
 
 
 def default() -> str:
@@ -216,17 +197,12 @@ def check_name(name: str) -> None:
     """Refuse an unknown sampler, and one whose package is not installed."""
     if name not in NAMES:
         raise unknown("sampler", name, NAMES)
-    if name in _OPTUNA:
-        try:
-            import optuna  # noqa: F401
-
-            if name == "cma":
-                import cmaes  # noqa: F401
-        except ImportError as error:
-            raise MissingExtra(
-                f"The sampler '{name}' needs Optuna: pip install \"levelfield[tune]\". Without it there are "
-                f"{', '.join(_BUILT_IN)}."
-            ) from error
+    packages = {"cma": ("optuna", "cmaes")}.get(name, ("optuna",) if name in _OPTUNA else ())
+    if any(importlib.util.find_spec(package) is None for package in packages):
+        raise MissingExtra(
+            f"The sampler '{name}' needs Optuna: pip install \"levelfield[tune]\". Without it there are "
+            f"{', '.join(_BUILT_IN)}."
+        )
 
 
 def _at(space: Space, point: np.ndarray) -> dict[str, Any]:

@@ -7,14 +7,14 @@ proposals, and finds their scores in the folders of finished runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.studies import Study
+from levelfield.studies import Study, plan
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.run import Options
@@ -25,54 +25,60 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
-from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, rungs_of, with_rung
-from levelfield.tuning.outline import full_trial, is_searched, outline, resolve_trial
+from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, check_bracket, rungs_of, with_rung
 from levelfield.tuning.result import LOG, SearchResult, Tuned, write_tuned
-from levelfield.tuning.space import Space, common_space, own_values, space_of
+from levelfield.tuning.space import Space, applied, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import (
     SILENT_TUNING,
     Attempt,
     How,
     Trial,
     TuningProgress,
-    attempt,
     chosen,
-    judged,
+    is_searched,
     write_log,
 )
 
-ROUND = 4  # trials of a method that are asked for together
+ROUND = 4  # trials of a search that are proposed together
 
 
-@dataclass
-class _Search:
-    """The search for one method's settings (or for the common conditions, if `method` is None)."""
+@dataclass(kw_only=True)
+class _Search(SearchResult):
+    """A search that is under way.
 
-    label: str
-    space: Space
+    methods: one method; or, for conditions that all methods share (`common`), all that train, whose mean decides.
+    sampler: None if there is nothing to search. own: the values that the study's own settings have in the space.
+    """
+
+    methods: list[MethodSpec]
     spent: Spent
-    sampler: samplers.Sampler | None  # None: there is nothing to search
-    trials: list[Trial] = field(default_factory=list)
-    method: MethodSpec | None = None
+    sampler: samplers.Sampler | None
+    own: dict[str, Any]
+    common: bool = False
+
+    @property
+    def can_be_shorter(self) -> bool:
+        """Whether weak trials can be stopped early."""
+        return not self.common and self.sampler is not None and methods.trains(self.methods[0].name)
 
     def propose(self, count: int) -> list[Trial]:
         """The next trials. Trial 0 has the study's own settings; a method without ranges repeats them."""
         first = len(self.trials)
-        new = [Trial(self.label, first)] if first == 0 else []
         if self.sampler is None:
             return [Trial(self.label, first + k) for k in range(count)]
+        new = [Trial(self.label, first)] if first == 0 else []
         asked = self.sampler.ask(count - len(new))
         return new + [Trial(self.label, first + len(new) + k, settings) for k, settings in enumerate(asked)]
 
-    def learn(self, done: Sequence[Trial], own: Mapping[str, Any]) -> None:
-        """Take in a round. A failed trial counts as the worst value known."""
+    def learn(self, done: Sequence[Trial]) -> None:
+        """Add the trials of a round. A failed trial counts as the worst known value."""
         self.trials += done
-        if self.sampler is None or self.spent.over:  # nothing is asked any more
+        if self.sampler is None or self.spent.over:  # nothing is proposed any more
             return
         worst = min((trial.value for trial in self.trials if trial.value is not None), default=0.0)
         values = [worst if trial.value is None else trial.value for trial in done]
         if done[0].number == 0:
-            self.sampler.start_from(own, values[0])
+            self.sampler.start_from(self.own, values[0])
             done, values = done[1:], values[1:]
         self.sampler.tell(values, pruned=[trial.pruned for trial in done])
 
@@ -94,29 +100,24 @@ def tune(
     """
     options = options or Options()
     with trusting(*named_by(study)):
-        how = outline(study, how).how
+        how, _ = check(study, how)
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
-        work.check()
-        how = work.how
+        work.check_trials()
         common = work.search_common()
-        if common is not None:
-            study = work.study
-        searches = [_begin(study, method, how) for method in study.methods if is_searched(method)]
-        progress.on_methods([search.label for search in searches])
+        searches = [work.begin_method(method) for method in study.methods if is_searched(method)]
         work.carry_out(searches)
-        results = {search.label: SearchResult(search.space, search.trials) for search in searches}
-        shared = None if common is None else SearchResult(common.space, common.trials)
-        return write_tuned(study, how, results, shared, folder)
+        return write_tuned(work.study, work.how, searches, common, folder)
 
 
-def _begin(study: Study, method: MethodSpec, how: How) -> _Search:
-    space = space_of(study, method)
-    sampler = samplers.create(how.sampler, space, seed=how.seed, trials=(how.budget.trials or 0)) if space else None
-    return _Search(method.label, space, _purse(study, how), sampler, method=method)
-
-
-def _purse(study: Study, how: How) -> Spent:
-    return Spent(how.budget, full_trial(study, how), pruning=how.prune)
+def check(study: Study, how: How) -> tuple[How, dict[str, Space]]:
+    """Check what can be checked without the data; returns the settings of the search, and the ranges of each method."""
+    how = how.completed(study)
+    check_search(study)
+    check_bracket(study, how)
+    spaces = {method.label: space_of(study, method) for method in study.methods if is_searched(method)}
+    if not spaces:
+        raise BadSpecification("The study has nothing to tune: none of its methods trains or has settings to search.")
+    return how, spaces
 
 
 @dataclass
@@ -131,163 +132,91 @@ class _Work:
     progress: TuningProgress
     executor: Executor | None = None
     _digest: str = ""
-    _charged: set[tuple[str, str]] = field(default_factory=set)  # see `judged`
+    _charged: set[tuple[str, str]] = field(default_factory=set)  # see `Attempt.judged`
+
+    def check_trials(self) -> None:
+        """Raise errors of the study itself before the first trial, and describe the data that judges."""
+        shared = SharedInputs()
+        for method in filter(is_searched, self.study.methods):
+            resolved = self.how.resolve_trial(self.study, method, self.options, shared, self.progress)
+            spec = resolved.runs[-1].spec
+            if not self._digest:
+                catalog = shared.catalog(spec.data, spec.data_digest)
+                description = self.how.judge.describe(catalog, shared.divided(catalog, spec.protocol)[0])
+                self.how = replace(self.how, judged_by=description)
+            self._digest = spec.data_digest
+
+    def begin_method(self, method: MethodSpec) -> _Search:
+        space = space_of(self.study, method)
+        return self._begin(method.label, [method], space, own_values(self.study, method, space))
+
+    def _begin(
+        self, label: str, searched: list[MethodSpec], space: Space, own: dict[str, Any], *, common: bool = False
+    ) -> _Search:
+        how = self.how
+        trials = how.budget.trials or 0
+        sampler = samplers.create(how.sampler, space, seed=how.seed, trials=trials) if space else None
+        spent = Spent(how.budget, how.full_trial(self.study), pruning=how.prune)
+        return _Search(label=label, space=space, methods=searched, spent=spent, sampler=sampler, own=own, common=common)
 
     def search_common(self) -> _Search | None:
-        """Search conditions once for all methods, where the study asks for it; the mean of their figures decides."""
+        """Search conditions once for all methods, where the study asks for it, and use the best ones."""
         space = common_space(self.study)
         if not space:
             return None
-        if not self._training_methods:
+        trained = [method for method in self.study.methods if methods.trains(method.name) and is_searched(method)]
+        if not trained:
             raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
-        sampler = samplers.create(self.how.sampler, space, seed=self.how.seed, trials=self.how.budget.trials or 0)
-        search = _Search("common conditions", space, _purse(self.study, self.how), sampler)
-        self.progress.on_methods([search.label])
         own = {key: getattr(self.study.conditions, key) for key in space}
-        while not search.spent.over:
-            self._common_round(search, own)
+        search = self._begin("common conditions", trained, space, own, common=True)
+        self.carry_out([search], log=False)
         best = chosen(search.trials)
-        if best is not None and best.settings:
-            conditions = {**self.study.conditions.model_dump(mode="json"), **best.settings}
-            self.study = self.study.model_copy(update={"conditions": Conditions.model_validate(conditions)})
+        if best is not None:
+            self.study = _with_conditions(self.study, best.settings)
         return search
 
-    @property
-    def _training_methods(self) -> list[MethodSpec]:
-        return [method for method in self.study.methods if methods.trains(method.name) and is_searched(method)]
-
-    def _common_attempt(self, trial: Trial, method: MethodSpec) -> Attempt:
-        """One method under the common conditions of a trial. Conditions that are refused make a failed trial."""
-        one = Trial(f"{method.label} common", trial.number)
-        try:
-            conditions = Conditions.model_validate({**self.study.conditions.model_dump(mode="json"), **trial.settings})
-        except (LevelfieldError, ValueError) as error:
-            return Attempt(replace(one, error=str(error)))
-        study = self.study.model_copy(update={"conditions": conditions})
-        return self._attempt(study, one, method, seed=self.how.seed)
-
-    def _common_round(self, search: _Search, own: Mapping[str, Any]) -> None:
-        trained = self._training_methods
-        proposed = search.propose(ROUND)
-        results = self._run([self._common_attempt(trial, method) for trial in proposed for method in trained])
-        done = []
-        for k, trial in enumerate(proposed):
-            parts = results[k * len(trained) : (k + 1) * len(trained)]
-            wrong = next((part.error for part in parts if part.error), "")
-            mean = None if wrong else sum(part.value or 0.0 for part in parts) / len(parts)
-            seconds, images = sum(part.seconds for part in parts), sum(part.images for part in parts)
-            done.append(replace(trial, value=mean, error=wrong, seconds=seconds, images=images))
-        self._take_in(search, done, own, charge=1 / len(trained))
-
-    def carry_out(self, searches: list[_Search]) -> None:
-        """Rounds of all methods side by side, until every budget is spent."""
-        while open_ones := [search for search in searches if self._goes_on(search)]:
-            if self.how.prune:
-                self._bracket(open_ones)
-            else:
-                self._round(open_ones)
-            write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], **self.how.plain)
+    def carry_out(self, searches: list[_Search], *, log: bool = True) -> None:
+        """Rounds of all searches side by side, until every budget is spent."""
+        self.progress.on_methods([search.label for search in searches])
+        while unfinished := [search for search in searches if self._goes_on(search)]:
+            self._round(unfinished)
+            if log:
+                write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], self.how)
 
     def _goes_on(self, search: _Search) -> bool:
         """Whether the budget allows another round. A bracket is begun only if all of it fits, except the first one."""
-        if search.spent.over or not (self.how.prune and search.trials and self._can_be_shorter(search)):
+        if search.spent.over or not (self.how.prune and search.trials and search.can_be_shorter):
             return not search.spent.over
         return search.spent.left >= bracket_cost(self.study.conditions.steps) - 1e-9
 
     def _round(self, searches: list[_Search]) -> None:
-        proposed = [(search, trial) for search in searches for trial in search.propose(self._count(search))]
-        results = self._run([self._attempt_of(search, trial, None) for search, trial in proposed])
+        """Propose trials of every search and train them; with pruning first for few steps, see `halving`."""
+        rungs = rungs_of(self.study.conditions.steps) if self.how.prune else []
+        waiting = {search.label: search.propose(self._count(search)) for search in searches}
+        done = {label: {trial.number: trial for trial in trials} for label, trials in waiting.items()}
+        for steps in [*rungs, None]:
+            trained = [search for search in searches if steps is None or search.can_be_shorter]
+            asked = [(search, trial) for search in trained for trial in waiting[search.label]]
+            for (search, before), after in zip(asked, self._train(asked, steps), strict=True):
+                done[search.label][before.number] = with_rung(before, after, pruned=steps is not None)
+            if steps is not None:
+                for label in (search.label for search in trained):
+                    waiting[label] = best_third([done[label][trial.number] for trial in waiting[label]])
         for search in searches:
-            done = [trial for (one, _), trial in zip(proposed, results, strict=True) if one is search]
-            self._take_in(search, done, self._own(search))
+            self._charge(search, list(done[search.label].values()))
 
     def _count(self, search: _Search) -> int:
         """The size of the round; of the last one only as many trials as the budget has left."""
-        if self.how.budget.trials is None or self.how.prune:
-            return ROUND
-        return min(ROUND, self.how.budget.trials - search.spent.trials)
+        if self.how.prune and not search.common:
+            return BRACKET
+        budget = self.how.budget.trials
+        return ROUND if budget is None else min(ROUND, budget - search.spent.trials)
 
-    def _bracket(self, searches: list[_Search]) -> None:
-        """Successive halving: many settings train for few steps, and the best third of them goes on, twice."""
-        rungs = rungs_of(self.study.conditions.steps)
-        done = {search.label: search.propose(BRACKET) for search in searches}
-        left = {label: list(trials) for label, trials in done.items()}
-        for steps in [*rungs, None]:
-            asked = [
-                (search, trial)
-                for search in searches
-                for trial in left[search.label]
-                if steps is None or self._can_be_shorter(search)
-            ]
-            results = self._run([self._attempt_of(search, trial, steps) for search, trial in asked])
-            for search in searches:
-                mine = [trial for (one, _), trial in zip(asked, results, strict=True) if one is search]
-                before = {trial.number: trial for trial in done[search.label]}
-                mine = [with_rung(before[trial.number], trial, pruned=steps is not None) for trial in mine]
-                done[search.label] = [{t.number: t for t in mine}.get(t.number, t) for t in done[search.label]]
-                if steps is not None and mine:
-                    left[search.label] = best_third(mine)
-        for search in searches:
-            self._take_in(search, done[search.label], self._own(search))
-
-    @staticmethod
-    def _can_be_shorter(search: _Search) -> bool:
-        return search.method is not None and search.sampler is not None and methods.trains(search.method.name)
-
-    def _own(self, search: _Search) -> dict[str, Any]:
-        return own_values(self.study, search.method, search.space) if search.method is not None else {}
-
-    def _take_in(self, search: _Search, done: list[Trial], own: Mapping[str, Any], *, charge: float = 1.0) -> None:
-        """Charge the trials in order. Those that would have begun after the budget was spent do not count."""
-        kept = []
-        for trial in done:
-            if search.spent.over:
-                break
-            search.spent.charge(
-                seconds=trial.seconds * charge,
-                images=round(trial.images * charge),
-                unknown=bool(trial.error) and not trial.seconds,
-            )
-            self.progress.on_trial(trial, spent=min(1.0, search.spent.share))
-            kept.append(trial)
-        search.learn(kept, own)
-
-    def _attempt_of(self, search: _Search, trial: Trial, steps: int | None) -> Attempt:
-        assert search.method is not None
-        seed = self.how.seed if search.sampler is not None else self.how.seed + trial.number
-        return self._attempt(self.study, trial, search.method, seed=seed, steps=steps)
-
-    def _attempt(
-        self, study: Study, trial: Trial, method: MethodSpec, *, seed: int, steps: int | None = None
-    ) -> Attempt:
-        return attempt(
-            study,
-            self.how.judge,
-            self.how.metric,
-            trial,
-            method,
-            seed=seed,
-            steps=steps,
-            digest=self._digest,
-            device=self.options.device,
-        )
-
-    def check(self) -> None:
-        """Raise errors of the study itself before the first trial, and describe the data that judges."""
-        shared = SharedInputs()
-        for method in self.study.methods:
-            if is_searched(method):
-                trial = self.how.judge.trial_study(self.study, self.how.metric, method, seed=self.how.seed, steps=None)
-                spec = resolve_trial(trial, method, self.options, shared, self.progress).runs[-1].spec
-                if not self._digest:
-                    catalog = shared.catalog(spec.data, spec.data_digest)
-                    description = self.how.judge.describe(catalog, shared.divided(catalog, spec.protocol)[0])
-                    self.how = replace(self.how, judged_by=description)
-                self._digest = spec.data_digest
-
-    def _run(self, attempts: list[Attempt]) -> list[Trial]:
-        """Carry out the runs of all attempts together; a run that several of them need is done once."""
-        runs = list({(run.label, run.spec.folder_name): run for one in attempts for run in one.runs}.values())
+    def _train(self, asked: list[tuple[_Search, Trial]], steps: int | None) -> list[Trial]:
+        """Execute the runs of several trials; a run that several of them need is executed once."""
+        attempts = [[self._attempt(search, trial, m, steps) for m in search.methods] for search, trial in asked]
+        every_run = [run for together in attempts for one in together for run in one.runs]
+        runs = list({(run.label, run.spec.folder_name): run for run in every_run}.values())
         self.progress.on_round([run.title for run in runs])
         outcome = run_all(
             runs,
@@ -299,4 +228,70 @@ class _Work:
             executor=self.executor,
         )
         failed = {runs[number].title: reason for number, reason in outcome.failed.items()}
-        return [judged(one, self.folder, self.how.metric, failed, self._charged) for one in attempts]
+        results = []
+        for (_, trial), together in zip(asked, attempts, strict=True):
+            parts = [one.judged(self.folder, self.how.metric, failed, self._charged) for one in together]
+            results.append(_mean(trial, parts))
+        return results
+
+    def _attempt(self, search: _Search, trial: Trial, method: MethodSpec, steps: int | None) -> Attempt:
+        """Plan the runs of one method in a trial. Settings that are refused make a failed trial, not an error."""
+        new = Trial(f"{method.label} common" if search.common else method.label, trial.number, trial.settings)
+        seed = self.how.seed + (trial.number if search.sampler is None else 0)
+        try:
+            study, candidate = self.study, method
+            if search.common:
+                study = _with_conditions(study, trial.settings)
+            else:
+                candidate = applied(method, trial.settings)
+            methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
+            candidate = candidate if steps is None else _shorter(candidate, steps / study.conditions.steps)
+            tried = self.how.trial_study(study, candidate, seed=seed, steps=steps)
+            runs = plan(tried, digest=lambda _: self._digest, device=self.options.device)
+        except Exception as error:  # a user's class may raise anything; the search goes on
+            message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
+            return Attempt(replace(new, error=message))
+        name = f"{method.label} {trial.number}" + (f" ({steps} steps)" if steps else "")
+        return Attempt(new, tuple(replace(run, label=name) if run.label == method.label else run for run in runs))
+
+    def _charge(self, search: _Search, done: list[Trial]) -> None:
+        """Charge the trials in order. Those that would have begun after the budget was spent do not count."""
+        charged = []
+        for trial in done:
+            if search.spent.over:
+                break
+            search.spent.charge(
+                seconds=trial.seconds / len(search.methods),
+                images=round(trial.images / len(search.methods)),
+                unknown=bool(trial.error) and not trial.seconds,
+            )
+            self.progress.on_trial(trial, spent=min(1.0, search.spent.share))
+            charged.append(trial)
+        search.learn(charged)
+
+
+def _with_conditions(study: Study, values: dict[str, Any]) -> Study:
+    conditions = Conditions.model_validate({**study.conditions.model_dump(mode="json"), **values})
+    return study.model_copy(update={"conditions": conditions})
+
+
+def _shorter(method: MethodSpec, share: float) -> MethodSpec:
+    """The method with this share of its own number of steps, which would replace the study's."""
+    own = method.conditions.get("steps")
+    if own is None:
+        return method
+    return method.model_copy(update={"conditions": {**method.conditions, "steps": max(1, round(own * share))}})
+
+
+def _mean(trial: Trial, parts: list[Trial]) -> Trial:
+    """The result of a trial from those of its methods: the mean score, and all costs."""
+    error = next((part.error for part in parts if part.error), "")
+    return Trial(
+        trial.method,
+        trial.number,
+        trial.settings,
+        None if error else sum(part.value or 0.0 for part in parts) / len(parts),
+        seconds=sum(part.seconds for part in parts),
+        images=sum(part.images for part in parts),
+        error=error,
+    )

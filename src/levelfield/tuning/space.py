@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from levelfield import batching, methods, miners, objectives
-from levelfield.errors import BadSpecification, nearest
+from levelfield.errors import BadSpecification, nearest, suggestion
 from levelfield.objectives._contract import registry as objective_classes
 from levelfield.ranges import Range
 from levelfield.registry import is_file_reference, load_from_file
@@ -61,14 +61,15 @@ def check_search(study: Study) -> None:
         if first in (COMMON, "conditions"):
             _check_condition(key, rest)
             continue
-        concerned = [method for method in study.methods if _setting_of(key, study, method) is not None]
-        if not concerned:
+        concerned = [(method, _setting_of(key, study, method)) for method in study.methods]
+        if not any(setting for _, setting in concerned):
             known = [*dict.fromkeys(name for m in study.methods for name in (m.label, m.name)), "conditions", COMMON]
             close = nearest(first, known)
             hint = f" Did you mean '{close}.{rest}'?" if close else f" There are: {', '.join(known)}."
             raise BadSpecification(f"search: '{key}' names no method of the study.{hint}")
-        for method in concerned:
-            _check_setting(key, method, str(_setting_of(key, study, method)))
+        for method, setting in concerned:
+            if setting is not None:
+                _check_setting(key, method, setting)
 
 
 def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
@@ -77,30 +78,31 @@ def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
     >>> applied(MethodSpec(name="triplet"), {"margin": 0.1, "conditions.trunk_lr": 1e-4})
     MethodSpec(name='triplet', label='triplet', settings={'margin': 0.1}, conditions={'trunk_lr': 0.0001})
     """
-    settings, conditions = dict(method.settings), dict(method.conditions)
     for key, value in values.items():
         first, _, rest = key.partition(".")
-        if first == "conditions" and rest in _SETTINGS_TOO:
-            settings[rest] = value
-        elif first == "conditions":
-            conditions[rest] = value
-        elif rest:
-            settings[first] = _with_inner(method, first, settings.get(first), rest, value)
+        if first == "conditions" and rest not in _SETTINGS_TOO:
+            method = method.model_copy(update={"conditions": {**method.conditions, rest: value}})
+            continue
+        if first == "conditions":
+            setting = {rest: value}
         else:
-            settings[key] = value
-    return MethodSpec(name=method.name, label=method.label, settings=settings, conditions=conditions)
+            setting = {first: _with_inner_setting(method, first, rest, value)} if rest else {key: value}
+        method = method.model_copy(update={"settings": {**method.settings, **setting}})
+    return method
 
 
-def _with_inner(method: MethodSpec, part: str, written: Any, key: str, value: Any) -> dict[str, Any]:
+def _with_inner_setting(method: MethodSpec, part: str, key: str, value: Any) -> dict[str, Any]:
     """The settings of a part of the method with one more."""
-    if part not in _OF_NAMED_PART:
-        return {**(written if isinstance(written, Mapping) else {}), key: value}
-    name, settings = _named_part(method, part, written)
-    return {name: {**settings, key: value}}
+    if part in _OF_NAMED_PART:
+        name, settings = _named_part(method, part)
+        return {name: {**settings, key: value}}
+    written = method.settings.get(part)
+    return {**(written if isinstance(written, Mapping) else {}), key: value}
 
 
-def _named_part(method: MethodSpec, part: str, written: Any = None) -> tuple[str, dict[str, Any]]:
-    written = written or _values(method.name, method.settings).get(part) or _defaults(method).get(part)
+def _named_part(method: MethodSpec, part: str) -> tuple[str, dict[str, Any]]:
+    """Name and settings of the method's miner or batching."""
+    written = _values(method.name, method.settings).get(part) or _defaults(method).get(part)
     if isinstance(written, str):
         return written, {}
     if isinstance(written, Mapping) and len(written) == 1:
@@ -138,9 +140,8 @@ def _check_setting(key: str, method: MethodSpec, setting: str) -> None:
         return  # its own code decides
     takes = [*_defaults(method), *methods.shared_settings()]
     if setting not in takes:
-        close = nearest(setting, takes)
-        hint = f"Did you mean '{close}'?" if close else f"It takes: {', '.join(sorted(takes))}."
-        raise BadSpecification(f"search: the method '{method.name}' has no setting '{setting}' (in '{key}'). {hint}")
+        hint = suggestion(setting, sorted(takes), otherwise="It takes")
+        raise BadSpecification(f"search: the method '{method.name}' has no setting '{setting}' (in '{key}').{hint}")
 
 
 def _defaults(method: MethodSpec) -> dict[str, Any]:

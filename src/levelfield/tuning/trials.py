@@ -14,19 +14,23 @@ from levelfield import methods
 from levelfield.data import Catalog
 from levelfield.data.protocols import Fold
 from levelfield.errors import BadSpecification, LevelfieldError
+from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_json
-from levelfield.studies import PlannedRun, Study, plan
+from levelfield.progress import Progress
+from levelfield.studies import PlannedRun, ResolvedStudy, Study, resolve
 from levelfield.studies.execution.events import RunsProgress
 from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec
+from levelfield.tuning import samplers
 from levelfield.tuning.budget import Budget
-from levelfield.tuning.space import applied
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting of one method and what came of it. value: None if the trial failed; then `error` says why."""
+    """One setting of one method and its score. value: None if the trial failed; then `error` says why."""
 
     method: str
     number: int
@@ -39,18 +43,20 @@ class Trial:
 
     @property
     def counts(self) -> bool:
-        """Whether it can be chosen: it trained to its end and has a figure."""
+        """Whether it can be chosen: it trained to its end and has a score."""
         return self.value is not None and not self.pruned
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Who judges: a share of the training classes, or all of them in turn, in class-disjoint folds."""
+    """The classes that judge: a share of the training classes, or all of them in turn, in class-disjoint folds.
+
+    asked: whether the user chose the share, so that it must not be ignored.
+    """
 
     validation: float = 0.25
     folds: int = 1
     asked: bool = False
-    """Whether the user asked for this share, so that it must not be ignored."""
 
     @property
     def text(self) -> str:
@@ -66,7 +72,9 @@ class Judge:
         if self.folds > 1:
             return self.text
         what = "images" if fold.closed else "classes"
-        judging, training = (_count(catalog, fold.closed, part) for part in (fold.validation, fold.train))
+        judging, training = (
+            len(part) if fold.closed else len(np.unique(catalog.labels[part])) for part in (fold.validation, fold.train)
+        )
         if catalog.parts is not None and (catalog.parts == "validation").any():
             if self.asked:
                 raise BadSpecification(
@@ -77,56 +85,23 @@ class Judge:
         share = judging / (judging + training)
         return f"{judging:,} validation {what} ({share:.0%} of the training {what})"
 
-    def trial_study(self, study: Study, metric: str, method: MethodSpec, *, seed: int, steps: int | None) -> Study:
-        """The study that is one trial: this method (with those that it needs), judged by validation classes.
-
-        A trial keeps its best step, however small the gain (`min_delta`): otherwise most trials would end with the
-        score of the start, and a search could not tell them apart. The comparison requires the gain.
-        """
-        others = needed_labels(study.methods, method.label) - {method.label}
-        protocol: dict[str, Any] = {
-            "name": "choosing",
-            "of": study.protocol.model_dump(mode="json"),
-            "validation": self.validation if self.folds == 1 else 1 / self.folds,
-        }
-        vary: dict[str, list[Any]] = {}
-        if self.folds > 1:
-            protocol |= {"parts": self.folds, "part": 0}
-            vary = {"protocol.part": list(range(self.folds))}
-        conditions = study.conditions.model_dump(mode="json") | {"min_delta": 0.0}
-        conditions |= {} if steps is None else {"steps": steps}
-        return Study.model_validate(
-            {
-                "name": study.name,
-                "data": study.data.model_dump(mode="json"),
-                "protocol": protocol,
-                "conditions": conditions,
-                "methods": [*(m for m in study.methods if m.label in others), method],
-                "seeds": [seed],
-                "metrics": [metric],
-                "vary": vary,
-            }
-        )
-
-
-def _count(catalog: Catalog, closed: bool, images: np.ndarray) -> int:
-    return len(images) if closed else len(np.unique(catalog.labels[images]))
-
 
 @dataclass(frozen=True)
 class How:
-    """How a search is made. None of it can depend on test classes."""
+    """The settings of a search. None of them can depend on test classes.
+
+    metric: by default the one that chooses the step, else the first of the study that can rank methods.
+    sampler: by default tpe if Optuna is installed, otherwise halton.
+    judged_by: the judging classes in numbers; the search fills it in.
+    """
 
     budget: Budget = field(default_factory=lambda: Budget(trials=30))
     judge: Judge = field(default_factory=Judge)
     metric: str = ""
-    """By default the first of the study's metrics by which methods can be ranked."""
     sampler: str = ""
-    """By default tpe if Optuna is installed, halton otherwise."""
     seed: int = 0
     prune: bool = False
     judged_by: str = ""
-    """Who judged, with the number of classes; the search fills it in."""
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -139,105 +114,123 @@ class How:
             "seed": self.seed,
         }
 
+    def completed(self, study: Study) -> How:
+        """With the defaults that follow from the study and from the installed packages."""
+        sampler = self.sampler or samplers.default()
+        samplers.check_name(sampler)
+        selecting = study.conditions.select
+        metric = self.metric or (ranking(study.metrics)[0] if selecting == "budget" else selecting)
+        ranking([metric])
+        # the protocol's own folds validate, unless the user asked for others
+        judge = Judge(folds=study.protocol.folds) if self.judge.folds == 1 < study.protocol.folds else self.judge
+        return replace(self, sampler=sampler, metric=metric, judge=judge)
+
+    def full_trial(self, study: Study) -> int:
+        """Images that a trial sees if it trains to its end."""
+        return study.conditions.steps * study.conditions.layout.batch_size * self.judge.folds
+
+    def trial_study(
+        self, study: Study, method: MethodSpec, *, seed: int | None = None, steps: int | None = None
+    ) -> Study:
+        """The study that is one trial: this method and those that it needs, judged by validation classes.
+
+        A trial keeps its best step, however small the gain (`min_delta`): otherwise most trials would end with the
+        score of the start, and a search could not tell them apart. The comparison requires the gain.
+        """
+        others = needed_labels(study.methods, method.label) - {method.label}
+        folds = self.judge.folds
+        protocol: dict[str, Any] = {
+            "name": "choosing",
+            "of": study.protocol.model_dump(mode="json"),
+            "validation": self.judge.validation if folds == 1 else 1 / folds,
+        }
+        protocol |= {"parts": folds, "part": 0} if folds > 1 else {}
+        conditions = study.conditions.model_dump(mode="json") | {"min_delta": 0.0}
+        conditions |= {} if steps is None else {"steps": steps}
+        return Study.model_validate(
+            {
+                "name": study.name,
+                "data": study.data.model_dump(mode="json"),
+                "protocol": protocol,
+                "conditions": conditions,
+                "methods": [*(m for m in study.methods if m.label in others), method],
+                "seeds": [self.seed if seed is None else seed],
+                "metrics": [self.metric],
+                "vary": {"protocol.part": list(range(folds))} if folds > 1 else {},
+            }
+        )
+
+    def resolve_trial(
+        self, study: Study, method: MethodSpec, options: Options, shared: SharedInputs, progress: Progress
+    ) -> ResolvedStudy:
+        """Resolve a trial with the study's own settings; an error names the method."""
+        try:
+            return resolve(self.trial_study(study, method), options=options, shared=shared, progress=progress)
+        except LevelfieldError as error:
+            raise type(error)(f"Trials of '{method.label}' cannot be made: {error}") from error
+
+
+def is_searched(method: MethodSpec) -> bool:
+    """Whether trials of a method make sense: one that joins the runs of others takes the settings of theirs."""
+    kind = methods.class_of(method.name, method.settings)
+    return kind.tunable and not kind.joins
+
 
 @dataclass(frozen=True)
 class Attempt:
-    """A trial that is to be made: its runs, those whose figures count, and what is known if it cannot be made."""
+    """The runs of one method in a trial. trial: as proposed; with its error if no run can be made."""
 
     trial: Trial
     runs: tuple[PlannedRun, ...] = ()
 
     @property
-    def counted(self) -> tuple[PlannedRun, ...]:
+    def counted(self) -> list[PlannedRun]:
         """Runs of the method itself, without those of its teacher and without members that another run joins."""
         own = [run for run in self.runs if run.label == self.runs[-1].label]
-        return tuple(run for run in own if run.spec.member is None) or tuple(own)
+        return [run for run in own if run.spec.member is None] or own
 
     @property
-    def needed(self) -> tuple[PlannedRun, ...]:
+    def needed(self) -> list[PlannedRun]:
         """Runs of other methods that this one needs, such as its teacher; of joined runs without their parts."""
         others = [run for run in self.runs if run.label != self.runs[-1].label]
         parts = {need.name for run in others if run.spec.joined for need in run.spec.needs}
-        return tuple(run for run in others if run.spec.folder_name not in parts)
+        return [run for run in others if run.spec.folder_name not in parts]
 
+    def judged(self, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]]) -> Trial:
+        """The trial with its score (the mean over folds), time and images, read from its finished runs.
 
-def attempt(
-    study: Study,
-    judge: Judge,
-    metric: str,
-    trial: Trial,
-    method: MethodSpec,
-    *,
-    seed: int,
-    steps: int | None,
-    digest: str,
-    device: str,
-) -> Attempt:
-    """Plan a trial. Settings that the method refuses make a failed trial, not an error."""
-    name = f"{method.label} {trial.number}" + (f" ({steps} steps)" if steps else "")
-    try:
-        candidate = applied(method, trial.settings)
-        methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
-        candidate = candidate if steps is None else _shorter(candidate, steps / study.conditions.steps)
-        tried = judge.trial_study(study, metric, candidate, seed=seed, steps=steps)
-        runs = plan(tried, digest=lambda data: digest, device=device)
-    except Exception as error:  # a user's class may raise anything; the search goes on
-        message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
-        return Attempt(replace(trial, error=message))
-    relabelled = [replace(run, label=name) if run.label == method.label else run for run in runs]
-    return Attempt(trial, tuple(relabelled))
-
-
-def _shorter(method: MethodSpec, share: float) -> MethodSpec:
-    """Its own number of steps, which would replace the study's, becomes this share of it."""
-    own = method.conditions.get("steps")
-    if own is None:
-        return method
-    return method.model_copy(update={"conditions": {**method.conditions, "steps": max(1, round(own * share))}})
-
-
-def judged(
-    one: Attempt, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]] | None = None
-) -> Trial:
-    """The trial with its figure (the mean over folds), time and images, read from its finished runs.
-
-    charged: (method, run) of the needed runs whose cost is in an earlier trial: a teacher trains once for all trials.
-    """
-    if not one.runs:
-        return one.trial
-    charged = set() if charged is None else charged
-    seconds, images, values = 0.0, 0, []
-    for run in one.needed:
-        result, key = read_result(run.folder(folder)), (one.trial.method, run.spec.folder_name)
-        if result is not None and key not in charged:
-            charged.add(key)
-            seconds += result.seconds
-            images += int(result.summary.get("images", 0))
-    for run in one.counted:  # the run that joins members has the sum of their time and images
-        result = read_result(run.folder(folder))
-        if result is None:
-            return replace(one.trial, error=failed.get(run.title, "the run did not finish"))
-        seconds += result.seconds
-        images += int(result.summary.get("images", 0))
-        values.append(result.values[metric])
-    mean = math.fsum(values) / len(values)
-    if not math.isfinite(mean):
-        return replace(one.trial, seconds=seconds, images=images, error=f"{metric} is {mean}")
-    return replace(one.trial, value=mean, seconds=seconds, images=images)
+        charged: (method, run) of the needed runs whose cost is in an earlier trial: a teacher trains once for all.
+        """
+        if not self.runs:
+            return self.trial
+        results = [read_result(run.folder(folder)) for run in self.counted]
+        lacking = next((run for run, one in zip(self.counted, results, strict=True) if one is None), None)
+        if lacking is not None:
+            return replace(self.trial, error=failed.get(lacking.title, "the run did not finish"))
+        finished = [one for one in results if one is not None]
+        value = math.fsum(one.values[metric] for one in finished) / len(finished)
+        for run in self.needed:
+            key, result = (self.trial.method, run.spec.folder_name), read_result(run.folder(folder))
+            if result is not None and key not in charged:
+                charged.add(key)
+                finished.append(result)
+        return replace(
+            self.trial,
+            value=value if math.isfinite(value) else None,
+            seconds=sum(one.seconds for one in finished),
+            images=sum(int(one.summary.get("images", 0)) for one in finished),
+            error="" if math.isfinite(value) else f"{metric} is {value}",
+        )
 
 
 def chosen(trials: Sequence[Trial]) -> Trial | None:
     """The best trial that trained to its end; the earlier one on a tie; None if there is none."""
-    best: Trial | None = None
-    for trial in trials:
-        if trial.counts and (best is None or trial.value > best.value):  # type: ignore[operator]
-            best = trial
-    return best
+    return max((trial for trial in trials if trial.counts), key=lambda trial: trial.value or 0.0, default=None)
 
 
-def write_log(path: Path, trials: Sequence[Trial], **about: Any) -> None:
+def write_log(path: Path, trials: Sequence[Trial], how: How) -> None:
     """All trials as JSON, with what they have in common."""
-    write_json(path, {**about, "trials": [asdict(trial) for trial in trials]})
+    write_json(path, {**how.plain, "trials": [asdict(trial) for trial in trials]})
 
 
 class TuningProgress(RunsProgress):
