@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from levelfield import methods
-from levelfield.embedder.trunk.weights_source import public_file
+from levelfield.embedder.trunk.weights import public_file
 from levelfield.evaluation import evaluate
 from levelfield.papers.text import DIFFERENCES
 from levelfield.reports.facts import as_written

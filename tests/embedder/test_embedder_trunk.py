@@ -182,7 +182,16 @@ class TwoLayers(nn.Module):
 
 
 def test_the_cost_is_that_of_the_used_stages() -> None:
-    two = Backbone("two", TwoLayers(), ("first", "second"), (0.5,) * 3, (0.5,) * 3, "bicubic", 8, "digest")
+    two = Backbone(
+        name="two",
+        network=TwoLayers(),
+        stages=("first", "second"),
+        mean=(0.5,) * 3,
+        std=(0.5,) * 3,
+        interpolation="bicubic",
+        image=8,
+        weights_digest="digest",
+    )
     whole, half = Trunk(two, cut="last-1", image=8), Trunk(two, cut="frozen", taps=["first"], image=8)
     assert whole.cost(8) == {"weights": 3 * 4 + 4 * 5, "operations": 2 * 64 * (3 * 4 + 4 * 5)}
     assert half.cost(8) == {"weights": 3 * 4, "operations": 2 * 64 * 3 * 4}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.weights_source import missing
+from levelfield.embedder.trunk.weights import missing
 from levelfield.errors import BadInput, UnknownName
 
 import timm  # isort: skip

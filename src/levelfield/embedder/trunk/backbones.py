@@ -13,8 +13,7 @@ from torch import Tensor, nn
 import levelfield._torchvision  # noqa: F401  (before timm)
 from levelfield.embedder.networks._registry import networks
 from levelfield.embedder.trunk.stages import divide
-from levelfield.embedder.trunk.weights_file import fitting
-from levelfield.embedder.trunk.weights_source import hub_asked, is_own, obtain, weights_of
+from levelfield.embedder.trunk.weights import hub_asked, is_own, obtain, read_weights, weights_of
 from levelfield.errors import BadInput, MissingData, unknown
 from levelfield.files.writing import expanded
 from levelfield.randomness import isolated
@@ -35,7 +34,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts about a backbone without its weights.
 
@@ -53,17 +52,11 @@ class Facts:
     token: bool = False
 
 
-@dataclass(frozen=True)
-class Backbone:
+@dataclass(frozen=True, kw_only=True)
+class Backbone(Facts):
     """A network in eval mode without its classifier, and the image format it expects."""
 
-    name: str
     network: nn.Module
-    stages: tuple[str, ...]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
-    image: int
     weights_digest: str
 
 
@@ -83,20 +76,15 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     if weights is None and is_own(name):
         network.load_state_dict(_pretrained(name), strict=True)
     elif weights is not None and weights != "random":
-        _load_file(network, name, expanded(weights))
+        classifier = _config(network).get("classifier") or ()
+        unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+        tensors = read_weights(expanded(weights), name, network.state_dict(), unused)
+        network.load_state_dict(tensors, strict=False)
     facts = _facts(name, network)
     if callable(reset := getattr(network, "reset_classifier", None)):
         reset(0)  # remove the classifier
-    return Backbone(
-        name=name,
-        network=network.eval(),
-        stages=facts.stages,
-        mean=facts.mean,
-        std=facts.std,
-        interpolation=facts.interpolation,
-        image=facts.image,
-        weights_digest=digest(network.state_dict()) + (code_of(networks.get(name)) if is_own(name) else ""),
-    )
+    identity = digest(network.state_dict()) + (code_of(networks.get(name)) if is_own(name) else "")
+    return Backbone(**vars(facts), network=network.eval(), weights_digest=identity)
 
 
 def names() -> list[str]:
@@ -183,12 +171,6 @@ def _from_timm(name: str) -> nn.Module:
             f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
             f"{obtain(name)} Networks whose weights install with pip: {', '.join(installable())}."
         ) from error
-
-
-def _load_file(network: nn.Module, name: str, path: Path) -> None:
-    classifier = _config(network).get("classifier") or ()
-    unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    network.load_state_dict(fitting(path, name, network.state_dict(), weights_of(name).renamed, unused), strict=False)
 
 
 def _facts(name: str, network: nn.Module) -> Facts:

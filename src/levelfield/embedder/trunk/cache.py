@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.embedder.trunk.chunks import Chunk, Damaged, Rows, open_chunk, read_arrays, write_arrays, write_chunk
+from levelfield.embedder.trunk.chunks import Chunk, Rows, open_chunk, read_arrays, write_arrays, write_chunk
 from levelfield.errors import LevelfieldError
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_json
@@ -29,8 +28,6 @@ from levelfield.progress import SILENT_STAGE, Stage
 CHUNK = 512  # rows per file, and at most lost by a killed process
 IN_MEMORY = 2 * 1024**3  # bytes: smaller data are read into memory and their checksums verified
 _BUCKETS = 16
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -110,15 +107,10 @@ class FeatureCache:
             pending = held
         return Rows(digests, chunks, in_memory=_bytes(home) < IN_MEMORY)
 
-    def missing(self, key: str, digests: Sequence[str]) -> int:
-        """The number of distinct rows that are not stored yet."""
-        return len(self.absent(key, digests))
-
     def absent(self, key: str, digests: Sequence[str]) -> set[str]:
         """The digests whose rows are not stored yet."""
-        home = self._place("rows", key)
-        there = {digest for path in home.glob("*.safetensors") for digest in _digests(path)}
-        return set(digests) - there
+        chunks = [open_chunk(path, check=False) for path in self._place("rows", key).glob("*.safetensors")]
+        return set(digests).difference(*(chunk.digests for chunk in chunks if chunk is not None))
 
     def array(
         self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, description: str = ""
@@ -190,10 +182,8 @@ def _filled(
         if not ours:
             return None
         chunks, damaged = _open(home, bucket)
-        for path in (
-            *damaged,
-            *home.glob(f".{bucket}-*.tmp"),
-        ):  # with the lock held, a temporary file belongs to a dead writer
+        # with the lock held, a temporary file belongs to a dead writer
+        for path in (*damaged, *home.glob(f".{bucket}-*.tmp")):
             path.unlink(missing_ok=True)
         missing = _missing(wanted, chunks)
         stage.advance(len(wanted) - len(missing))
@@ -212,20 +202,11 @@ def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
     chunks, damaged = [], []
     check = _bytes(home) < IN_MEMORY
     for path in sorted(home.glob(f"{bucket}-*.safetensors")):
-        try:
-            chunks.append(open_chunk(path, check=check))
-        except Damaged:
-            _log.warning("The cache file %s is damaged; its content will be computed again.", path)
+        if (chunk := open_chunk(path, check=check)) is None:
             damaged.append(path)
+        else:
+            chunks.append(chunk)
     return chunks, damaged
-
-
-def _digests(path: Path) -> Sequence[str]:
-    """The digests in a chunk; none if it is damaged."""
-    try:
-        return open_chunk(path, check=False).digests
-    except Damaged:
-        return []
 
 
 def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:
@@ -234,14 +215,8 @@ def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:
 
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
-    if not path.exists():
-        return None
-    try:
-        arrays, _ = read_arrays(path, check=True)
-    except Damaged:
-        _log.warning("The cache file %s is damaged; its content will be computed again.", path)
-        return None
-    return {name: np.array(array) for name, array in arrays.items()}
+    content = read_arrays(path, check=True) if path.exists() else None
+    return None if content is None else {name: np.array(array) for name, array in content[0].items()}
 
 
 def _entry(note: Path) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,8 @@ from levelfield.files.writing import write_whole
 if TYPE_CHECKING:
     from torch import Tensor
 
+_log = logging.getLogger(__name__)
 _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "U8": np.uint8}
-
-
-class Damaged(Exception):
-    """A damaged file. Never reaches the user: its content is computed again."""
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
@@ -33,8 +31,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping
     write_whole(path, lambda file: file.write(content))
 
 
-def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Named arrays (mapped, read-only) and metadata; raises Damaged. `check` compares checksums."""
+def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict[str, str]] | None:
+    """Named arrays (mapped, read-only) and metadata; None, with a warning, if the file is damaged. `check` compares
+    checksums."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -43,11 +42,12 @@ def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict
         start = 8 + length
         arrays = {name: _mapped(path, start, facts) for name, facts in sorted(header.items())}
         end = start + max((facts["data_offsets"][1] for facts in header.values()), default=0)
-        if path.stat().st_size != end or (check and str(_checksum(arrays)) != metadata["checksum"]):
-            raise Damaged(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-        raise Damaged(path) from error
-    return arrays, metadata
+        if path.stat().st_size == end and not (check and str(_checksum(arrays)) != metadata["checksum"]):
+            return arrays, metadata
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError):
+        pass  # any content is possible
+    _log.warning("The cache file %s is damaged; its content will be computed again.", path)
+    return None
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,23 @@ def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]
     named = {f"{number:03d}": array for number, array in enumerate(arrays)}
     checksums = [_row_checksum(arrays, row) for row in range(len(digests))]
     write_arrays(path, named, {"digests": json.dumps(list(digests)), "checksums": json.dumps(checksums)})
-    return open_chunk(path, check=False)
+    chunk = open_chunk(path, check=False)
+    assert chunk is not None
+    return chunk
 
 
-def open_chunk(path: Path, *, check: bool) -> Chunk:
-    arrays, metadata = read_arrays(path, check=check)
+def open_chunk(path: Path, *, check: bool) -> Chunk | None:
+    """The chunk in a file; None if it is damaged."""
+    content = read_arrays(path, check=check)
+    if content is None:
+        return None
+    arrays, metadata = content
     try:
-        digests = tuple(json.loads(metadata["digests"]))
-        checksums = tuple(json.loads(metadata["checksums"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(path) from error
-    lengths = {len(digests), len(checksums), *map(len, arrays.values())}
-    if not arrays or len(lengths) > 1:
-        raise Damaged(path)
-    return Chunk(path, digests, tuple(arrays.values()), checksums)
+        digests, checksums = (tuple(json.loads(metadata[name])) for name in ("digests", "checksums"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    fits = {len(digests), len(checksums)} == {*map(len, arrays.values())}
+    return Chunk(path, digests, tuple(arrays.values()), checksums) if fits else None
 
 
 class Rows:
@@ -163,7 +166,7 @@ def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarra
     begin, end = facts["data_offsets"]
     dtype, shape = np.dtype(_DTYPES[str(facts["dtype"])]), tuple(facts["shape"])
     if end - begin != dtype.itemsize * int(np.prod(shape, dtype=np.int64)):
-        raise Damaged(path)
+        raise ValueError("the size of an array does not fit its shape")
     if end == begin:  # an empty range cannot be mapped
         return np.empty(shape, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r", offset=start + begin, shape=shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +84,6 @@ class Trunk(nn.Module):
             parameter.requires_grad_(self._trains(name))
         if channels_last:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._width: int | None = None
         self._compiled: Callable[..., Tensor] | None = None
         super().train(False)  # the part below the cut stays in eval mode
 
@@ -108,15 +108,19 @@ class Trunk(nn.Module):
         be "input" (the images, if all is tuned) or "features" (the result).
         """
         self._counter.rows += len(stored[0])
-        if at is not None or change is not None:
-            self._check_at(at, change)
-            self._counter.changed += len(stored[0])
-        if at == "features" and change is not None:
+        if at is None and change is None:
+            return self._compiled(self, *stored) if self._compiled and self.training else self._above(*stored)
+        if at is None or change is None:
+            raise BadSpecification("`at` (a stage) and `change` (a function of its output) must be given together.")
+        if at not in self.depths:
+            raise BadSpecification(
+                f"Hidden states cannot be changed at '{at}' with cut '{self.cut}'; use one of {', '.join(self.depths)}."
+            )
+        self._counter.changed += len(stored[0])
+        if at == "features":
             return change(self._above(*stored))
-        if at == "input" and change is not None:
+        if at == "input":
             return self._above(change(stored[0]))
-        if self._compiled is not None and self.training and change is None:
-            return self._compiled(self, *stored)
         return self._above(*stored, at=at, change=change)
 
     def compile_steps(self) -> None:
@@ -140,11 +144,7 @@ class Trunk(nn.Module):
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """The map of each tap, then that of the last used stage: (rows, channels, height, width), before pooling."""
-        training = self.training
-        self.eval()
-        with torch.no_grad():
-            last, seen = self._run(images, {}, 0, len(self._used))
-        self.train(training)
+        last, seen = self._all_stages(images)
         outputs = [*(seen[name] for name in self._read), last]
         return [squares(each, prefix_tokens=self._prefix_tokens, channels=self._channels) for each in outputs]
 
@@ -170,14 +170,12 @@ class Trunk(nn.Module):
         yield
         self._counter.rows, self._counter.changed = before
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Length of a feature row."""
-        if self._width is None:
-            if self.pooling == "grid" and self.image is None:
-                raise BadSpecification("The width of a grid depends on the image size; pass it: Trunk(..., image=64).")
-            self._width = self._width_now()
-        return self._width
+        if self.pooling == "grid" and self.image is None:
+            raise BadSpecification("The width of a grid depends on the image size; pass it: Trunk(..., image=64).")
+        return self._join(self._all_stages(self._blank(self._image))[1]).shape[1]
 
     def cost(self, image: int) -> dict[str, int]:
         """Weights of the used stages, and operations for one image of this side: multiplications and additions apart.
@@ -188,8 +186,8 @@ class Trunk(nn.Module):
         """
         from torch.utils.flop_counter import FlopCounterMode
 
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            self.above(*self.below(self._blank(image)))
+        with FlopCounterMode(display=False) as counter:
+            self._join(self._all_stages(self._blank(image))[1])
         weights = sum(parameter.numel() for parameter in self.parameters())
         return {"weights": weights, "operations": counter.get_total_flops()}
 
@@ -227,11 +225,6 @@ class Trunk(nn.Module):
         }
 
     @property
-    def stages(self) -> tuple[str, ...]:
-        """The used pieces in order, including `entrance` and `final` if the network has them."""
-        return tuple(self._used)
-
-    @property
     def depths(self) -> tuple[str, ...]:
         """Where `change` can be applied: "input" if all is tuned, pieces above the cut, and the "features"."""
         if self.cut == "frozen":
@@ -263,6 +256,15 @@ class Trunk(nn.Module):
                         module.eval()
         return self
 
+    def _all_stages(self, images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Output of the last used stage and of each tap, in eval mode without gradient."""
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            outputs = self._run(images, {}, 0, len(self._used))
+        self.train(training)
+        return outputs
+
     def _run(self, now: Tensor, seen: dict[str, Tensor], start: int, stop: int) -> tuple[Tensor, dict[str, Tensor]]:
         seen = dict(seen)
         for name in self._used[start:stop]:
@@ -273,7 +275,7 @@ class Trunk(nn.Module):
         return now, seen
 
     def _laid_out(self, maps: Tensor, *, images: bool = False) -> Tensor:
-        """In the trunk's memory layout. A 1x1 map is 'contiguous' in both layouts, so strides are compared."""
+        """`maps` in the trunk's memory layout. A 1x1 map is 'contiguous' in both layouts, so strides are compared."""
         if not self.channels_last or maps.ndim != 4 or (self._channels == "NHWC" and not images):
             return maps.contiguous()
         wanted = torch.empty_like(maps, memory_format=torch.channels_last, device="meta").stride()
@@ -302,26 +304,9 @@ class Trunk(nn.Module):
         owner = self.pieces[piece].get_submodule(".".join(path[:-1]))
         return not (self.batch_norm == "frozen" and isinstance(owner, BATCH_NORM))
 
-    def _check_at(self, at: str | None, change: object) -> None:
-        if (at is None) != (change is None):
-            raise BadSpecification("`at` (a stage) and `change` (a function of its output) must be given together.")
-        if at is not None and at not in self.depths:
-            raise BadSpecification(
-                f"Hidden states cannot be changed at '{at}' with cut '{self.cut}'; use one of {', '.join(self.depths)}."
-            )
-
     def _blank(self, image: int) -> Tensor:
         first = next(self.parameters())
         return torch.zeros(1, 3, image, image, device=first.device)
-
-    def _width_now(self) -> int:
-        before = self.passes, self.training
-        self.eval()
-        with torch.no_grad():
-            width = self.above(*self.below(self._blank(self._image))).shape[1]
-        self._counter.rows = before[0]
-        self.train(before[1])
-        return width
 
 
 class _Counter:

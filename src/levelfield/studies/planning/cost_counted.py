@@ -18,7 +18,7 @@ from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.head import Head
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
-from levelfield.embedder.trunk.weights_source import missing
+from levelfield.embedder.trunk.weights import missing
 from levelfield.errors import BadSpecification
 from levelfield.methods import Deviation
 from levelfield.studies.planning.cost_measured import RandomFeatures, evaluated_images

@@ -201,7 +201,7 @@ class RunInputs:
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
         """How many of these images have no stored features under one view."""
-        return self.cache.missing(self.key_of(view, number), [self.catalog.digests[i] for i in indices])
+        return len(self.cache.absent(self.key_of(view, number), [self.catalog.digests[i] for i in indices]))
 
     def key_of(self, view: View, number: int) -> str:
         """The key of the stored features under one view."""
