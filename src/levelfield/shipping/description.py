@@ -90,7 +90,7 @@ def view_of(facts: Mapping[str, Any], path: Path) -> TestView | StepsView:
 def pixels(view: TestView | StepsView, image: Image.Image) -> NDArray[np.float32]:
     """RGB image to float32 (3, side, side), as `view(image)` gives it.
 
-    >>> view = TestView(4, 1.0, (0.5,) * 3, (0.5,) * 3, "bicubic")
+    >>> view = TestView(image=4, mean=(0.5,) * 3, std=(0.5,) * 3)
     >>> pixels(view, Image.new("RGB", (9, 7), "white"))[:, 0, 0]
     array([1., 1., 1.], dtype=float32)
     """

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +21,6 @@ INTERPOLATIONS = tuple(FILTERS)
 
 # Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
 _VERSION = 2
-_WHITE = [255, 255, 255]
 
 
 class View(Protocol):
@@ -44,61 +42,97 @@ class View(Protocol):
         """RGB image to float32 (3, size, size)."""
 
 
-@dataclass(frozen=True)
-class TestView:
+@dataclass(frozen=True, kw_only=True)
+class SquareView:
+    """What all views share: the side of the square in pixels, the normalisation and the interpolation."""
+
+    image: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str = "bicubic"
+
+    def __post_init__(self) -> None:
+        if self.image < 1:
+            raise BadSpecification(f"The image size must be at least 1, not {self.image}.")
+        if self.interpolation not in INTERPOLATIONS:
+            raise unknown("interpolation", self.interpolation, INTERPOLATIONS)
+        mean, std = tuple(map(float, self.mean)), tuple(map(float, self.std))
+        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
+            raise BadSpecification(f"mean and std must have three numbers each, std above 0; got {mean} and {std}.")
+        for name, value in (("image", int(self.image)), ("mean", mean), ("std", std)):
+            object.__setattr__(self, name, value)
+
+    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        return self.tensor(self.picture(image, stream))
+
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        """The transformed image before normalisation."""
+        raise NotImplementedError
+
+    def tensor(self, picture: Image.Image) -> torch.Tensor:
+        """RGB in 0..1 minus the mean, divided by the standard deviation: float32 (3, height, width)."""
+        import torch
+
+        pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+        numbers = pixels.to(torch.float32, memory_format=torch.contiguous_format).mul_(1 / 255)
+        middle, spread = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
+        return numbers.sub_(middle).div_(spread)
+
+    def _key(self, kind: str, *settings: str) -> str:
+        mean, std = (",".join(f"{value:g}" for value in values) for values in (self.mean, self.std))
+        shared = (f"image={self.image}", f"interpolation={self.interpolation}", f"mean={mean}", f"std={std}")
+        return f"{kind}({';'.join((*settings, *shared, f'version={_VERSION}'))})"
+
+    def _description(self, **settings: Any) -> dict[str, Any]:
+        shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
+        return {"image": self.image, **settings, **shared}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestView(SquareView):
     """Shorter side to round(image / crop), centre crop."""
 
     __test__ = False  # not a test case, despite its name
 
-    image: int
-    crop: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
+    crop: float = 1.0
     random = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.crop <= 1:
+            raise BadSpecification(
+                f"crop (the share of the shorter side to keep) must be above 0 and at most 1, not {self.crop}."
+            )
 
     @property
     def key(self) -> str:
-        return f"test(crop={self.crop:g};{common_key(self)})"
+        return self._key("test", f"crop={self.crop:g}")
 
     @property
     def description(self) -> dict[str, Any]:
         """Everything needed to recreate this view, as plain data."""
-        return {
-            "image": self.image,
-            "crop": self.crop,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "interpolation": self.interpolation,
-        }
-
-    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
-        return self.tensor(self.picture(image))
-
-    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
-        """The transformed image before normalisation."""
-        return resized_centre(image, _shorter_side(self), self.image, self.interpolation)
+        return self._description(crop=float(self.crop))
 
     @property
     def decoded(self) -> int:
-        return decoded_side(_shorter_side(self))
+        return decoded_side(self.shorter_side)
 
-    def tensor(self, picture: Image.Image) -> torch.Tensor:
-        return normalised(picture, self.mean, self.std)
+    @property
+    def shorter_side(self) -> int:
+        """The shorter side of the resized image, in pixels."""
+        return max(self.image, round(self.image / self.crop))
+
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        return resized_centre(image, self.shorter_side, self.image, self.interpolation)
 
 
-@dataclass(frozen=True)
-class LightView:
+@dataclass(frozen=True, kw_only=True)
+class LightView(TestView):
     """The test view with a small random rotation, scale, shift and colour change. The border is filled with white.
 
     Seven uniform draws: angle, scale, shift right, shift down, brightness, contrast, saturation.
     """
 
-    image: int
-    crop: float
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
     rotation: float = 15.0  # degrees
     scale: tuple[float, float] = (0.75, 1.1)
     shift: float = 0.08  # share of the image's side
@@ -107,40 +141,37 @@ class LightView:
 
     @property
     def key(self) -> str:
-        return (
-            f"light(crop={self.crop:g};rotation={self.rotation:g};scale={self.scale[0]:g}-{self.scale[1]:g};"
-            f"shift={self.shift:g};colour={self.colour:g};{common_key(self)})"
-        )
+        crop, rotation = f"crop={self.crop:g}", f"rotation={self.rotation:g}"
+        scale, shift = f"scale={self.scale[0]:g}-{self.scale[1]:g}", f"shift={self.shift:g}"
+        return self._key("light", crop, rotation, scale, shift, f"colour={self.colour:g}")
 
-    @property
-    def decoded(self) -> int:
-        return decoded_side(_shorter_side(self))
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
+        import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
 
-    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+        # isort: split
+        from torchvision.transforms import InterpolationMode
+        from torchvision.transforms.v2 import functional
+
         draw = needed(stream).uniform
-        moved = functional().affine(
-            resized(image, _shorter_side(self), self.interpolation),
+        moved = functional.affine(
+            resized(image, self.shorter_side, self.interpolation),
             angle=float(draw(-self.rotation, self.rotation)),
             scale=float(draw(*self.scale)),
             translate=[float(draw(-self.shift, self.shift)) * self.image for _ in "xy"],
             shear=[0.0, 0.0],
-            interpolation=mode(self.interpolation),
-            fill=_WHITE,
+            interpolation=InterpolationMode(self.interpolation),
+            fill=[255, 255, 255],
         )
-        picture = functional().center_crop(moved, [self.image])
-        for adjust in (functional().adjust_brightness, functional().adjust_contrast, functional().adjust_saturation):
+        picture: Image.Image = functional.center_crop(moved, [self.image])
+        for adjust in (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation):
             picture = adjust(picture, float(draw(1 - self.colour, 1 + self.colour)))
-        return normalised(picture, self.mean, self.std)
+        return picture
 
 
-@dataclass(frozen=True)
-class StandardView:
+@dataclass(frozen=True, kw_only=True)
+class StandardView(SquareView):
     """Random resized crop and flip: area 0.16-1 and ratio 3/4-4/3 as in MLRC (Musgrave et al. 2020), flip 0.5."""
 
-    image: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
     area: tuple[float, float] = (0.16, 1.0)
     ratio: tuple[float, float] = (3 / 4, 4 / 3)
     flip: float = 0.5
@@ -148,21 +179,17 @@ class StandardView:
 
     @property
     def key(self) -> str:
-        return (
-            f"standard(area={self.area[0]:g}-{self.area[1]:g};ratio={self.ratio[0]:g}-{self.ratio[1]:g};"
-            f"flip={self.flip:g};{common_key(self)})"
-        )
+        area, ratio = (f"{low:g}-{high:g}" for low, high in (self.area, self.ratio))
+        return self._key("standard", f"area={area}", f"ratio={ratio}", f"flip={self.flip:g}")
 
     @property
     def decoded(self) -> int:
         return decoded_side(self.image / least_crop(self.area, self.ratio))
 
-    def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
+    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         stream = needed(stream)
         picture = random_crop(image, self.image, self.interpolation, area=self.area, ratio=self.ratio, stream=stream)
-        if stream.random() < self.flip:
-            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return normalised(picture, self.mean, self.std)
+        return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if stream.random() < self.flip else picture
 
 
 def test_view(
@@ -179,10 +206,10 @@ def test_view(
     >>> tuple(view(Image.new("RGB", (50, 40), "white")).shape), view.random
     ((3, 32, 32), False)
     """
-    return TestView(**_checked(image, crop, mean, std, interpolation))
+    return TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
 
 
-test_view.__test__ = False  # type: ignore[attr-defined]  # a view for testing, not a test
+test_view.__test__ = False  # type: ignore[attr-defined]
 
 
 def train_view(
@@ -200,13 +227,14 @@ def train_view(
     >>> tuple(view(Image.new("RGB", (50, 40)), np.random.default_rng(0)).shape), view.random
     ((3, 32, 32), True)
     """
-    settings = _checked(image, crop, mean, std, interpolation)
+    plain = test_view(image=image, crop=crop, mean=mean, std=std, interpolation=interpolation)
+    if augment == "none":
+        return plain
+    if augment == "light":
+        return LightView(**vars(plain))
     if augment == "standard":
-        del settings["crop"]  # its crop is random
-    makers: dict[str, Callable[..., View]] = {"none": TestView, "light": LightView, "standard": StandardView}
-    if augment not in makers:
-        raise unknown("augment", augment, AUGMENTS)
-    return makers[augment](**settings)
+        return StandardView(image=image, mean=plain.mean, std=plain.std, interpolation=interpolation)
+    raise unknown("augment", augment, AUGMENTS)
 
 
 def crop_box(
@@ -238,71 +266,8 @@ def least_crop(area: tuple[float, float], ratio: tuple[float, float]) -> float:
     return math.sqrt(area[0] * min(ratio[0], 1 / ratio[1]))
 
 
-@functools.cache
-def functional() -> Any:
-    """torchvision's image functions, imported on first use because that takes seconds."""
-    import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
-
-    # isort: split
-    from torchvision.transforms.v2 import functional
-
-    return functional
-
-
-@functools.cache
-def mode(interpolation: str) -> Any:
-    """torchvision's name of an interpolation."""
-    functional()
-    from torchvision.transforms import InterpolationMode
-
-    return InterpolationMode(interpolation)
-
-
-def _shorter_side(view: TestView | LightView) -> int:
-    """The shorter side of the resized image, in pixels."""
-    return max(view.image, round(view.image / view.crop))
-
-
-def normalised(image: Image.Image, mean: tuple[float, ...], std: tuple[float, ...]) -> torch.Tensor:
-    """RGB in 0..1 minus the mean, divided by the standard deviation: float32 (3, height, width)."""
-    import torch
-
-    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)
-    numbers = pixels.to(torch.float32, memory_format=torch.contiguous_format).mul_(1 / 255)
-    middle, spread = (torch.tensor(values)[:, None, None] for values in (mean, std))
-    return numbers.sub_(middle).div_(spread)
-
-
 def needed(stream: np.random.Generator | None) -> np.random.Generator:
     """The stream; an error if it is missing."""
     if stream is None:
         raise BadInput("This view is random: call it with a stream, view(image, numpy_stream(seed, 'view', ...)).")
     return stream
-
-
-def common_key(view: Any) -> str:
-    """The part of a key shared by all views: `image`, `interpolation`, `mean`, `std`."""
-    mean, std = (",".join(f"{value:g}" for value in values) for values in (view.mean, view.std))
-    return f"image={view.image};interpolation={view.interpolation};mean={mean};std={std};version={_VERSION}"
-
-
-def _checked(
-    image: int, crop: float, mean: Sequence[float], std: Sequence[float], interpolation: str
-) -> dict[str, Any]:
-    if image < 1:
-        raise BadSpecification(f"The image size must be at least 1, not {image}.")
-    if not 0 < crop <= 1:
-        raise BadSpecification(
-            f"crop (the share of the shorter side to keep) must be above 0 and at most 1, not {crop}."
-        )
-    if interpolation not in INTERPOLATIONS:
-        raise unknown("interpolation", interpolation, INTERPOLATIONS)
-    if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-        raise BadSpecification(f"mean and std must have three numbers each, with std above 0; got {mean} and {std}.")
-    return {
-        "image": int(image),
-        "crop": float(crop),
-        "mean": tuple(map(float, mean)),
-        "std": tuple(map(float, std)),
-        "interpolation": interpolation,
-    }

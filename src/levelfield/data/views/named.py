@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from levelfield.data.views import resizing
-from levelfield.data.views.basic import TestView, common_key, least_crop, needed, normalised, random_crop, test_view
+from levelfield.data.views.basic import SquareView, TestView, least_crop, needed, random_crop, test_view
 from levelfield.data.views.resizing import decoded_side, resized_centre
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_settings, number, whole
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Pair = tuple[float, float]
 AREA, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of `resized_crop`, as in torchvision
 _TRIES = 10  # attempts to draw a rectangle, as in torchvision
+FILL = (0.4914, 0.4822, 0.4465)  # of `erase`: the mean colour of CIFAR-10, as in Zhong et al. 2020
 LARGEST = 4096  # pixels per side
 Written = str | Mapping[str, Any]
 _MAIN = {"flip": "p", "erase": "p"}  # the setting that may be given alone, e.g. {flip: 0.5}; for other steps: size
@@ -44,15 +45,18 @@ class Step:
         return {self.name: {name: list(v) if isinstance(v, tuple) else v for name, v in self.settings}}
 
 
-@dataclass(frozen=True)
-class StepsView:
+@dataclass(frozen=True, kw_only=True)
+class StepsView(SquareView):
     """Steps applied in order, then normalisation; `image` is the final side length."""
 
     steps: tuple[Step, ...]
-    image: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if final_side(self.steps) != self.image:
+            raise BadSpecification(
+                f"The steps of the view end with {final_side(self.steps)} pixels, but image is {self.image}."
+            )
 
     @property
     def random(self) -> bool:
@@ -60,13 +64,12 @@ class StepsView:
 
     @property
     def key(self) -> str:
-        return f"steps({';'.join(step.key for step in self.steps)};{common_key(self)})"
+        return self._key("steps", *(step.key for step in self.steps))
 
     @property
     def description(self) -> dict[str, Any]:
         """Everything needed to recreate this view, as plain data."""
-        shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
-        return {"image": self.image, "steps": [step.plain for step in self.steps], **shared}
+        return self._description(steps=[step.plain for step in self.steps])
 
     @property
     def decoded(self) -> int:
@@ -85,7 +88,6 @@ class StepsView:
         return erase(tensor, needed(stream), **dict(last.settings)) if last.name == "erase" else tensor
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
-        """The image after the steps, before normalisation (and erasing)."""
         steps = self.steps
         if [step.name for step in steps[:2]] == ["resize", "centre"]:
             side, size = (dict(step.settings)["size"] for step in steps[:2])
@@ -97,9 +99,6 @@ class StepsView:
             if step.name in PICTURE_STEPS:
                 image = PICTURE_STEPS[step.name](image, stream, self.interpolation, **dict(step.settings))
         return image
-
-    def tensor(self, picture: Image.Image) -> torch.Tensor:
-        return normalised(picture, self.mean, self.std)
 
 
 def steps_view(
@@ -116,11 +115,8 @@ def steps_view(
     >>> tuple(view(Image.new("RGB", (50, 60)), np.random.default_rng(0)).shape), view.random
     ((3, 32, 32), True)
     """
-    checked = test_view(image=image, mean=mean, std=std, interpolation=interpolation)
     parsed = parse_steps(steps)
-    if final_side(parsed) != image:
-        raise BadSpecification(f"The steps of the view end with {final_side(parsed)} pixels, but image is {image}.")
-    return StepsView(parsed, image, checked.mean, checked.std, interpolation)
+    return StepsView(steps=parsed, image=image, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
 
 
 def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
@@ -209,10 +205,10 @@ def _side(value: Any) -> int:
 
 
 def resize(
-    picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | Sequence[int]
+    picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | tuple[int, int]
 ) -> Image.Image:
     """Resize the shorter side to `size`, or both sides to [height, width]."""
-    return resizing.resized(picture, size if isinstance(size, int) else (size[0], size[1]), interpolation)
+    return resizing.resized(picture, size, interpolation)
 
 
 def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
@@ -253,7 +249,6 @@ def erase(
     p: float = 0.5,
     area: Pair = (0.02, 0.4),
     ratio: Pair = (0.3, 1 / 0.3),
-    fill: tuple[float, float, float] = (0.4914, 0.4822, 0.4465),
 ) -> torch.Tensor:
     """With probability `p` fill a rectangle of the normalised image with a colour (Zhong et al. 2020; their code).
 
@@ -273,7 +268,7 @@ def erase(
     tall, wide = int(heights[fits[0]]), int(widths[fits[0]])
     top, left = int(stream.integers(height - tall + 1)), int(stream.integers(width - wide + 1))
     result = tensor.clone()
-    result[:, top : top + tall, left : left + wide] = result.new_tensor(fill)[:, None, None]
+    result[:, top : top + tall, left : left + wide] = result.new_tensor(FILL)[:, None, None]
     return result
 
 
