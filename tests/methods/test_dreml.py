@@ -123,8 +123,8 @@ def test_a_step_gives_the_loss_of_meta_labels_and_its_gradient(settings):
 
 def test_what_it_declares_and_asks_for():
     plain, learned = Dreml(meta_classes=5), Dreml(meta_classes=5, proxies="learned", batch="32", lr=0.1)
-    assert {d.what: d.method for d in plain.deviations(Setting(8, 16))} == {"dim": 5}
-    said = {d.what: d.method for d in learned.deviations(Setting(8, 16))}
+    assert plain.deviations(Setting(8, 16)) == {"dim": 5}
+    said = learned.deviations(Setting(8, 16))
     assert said == {"dim": 5, "extra_parameters": 25, "batch": "32", "batching": "random", "lr": 0.1}
     assert (plain.dim_for(512), plain.members, methods.members("dreml", {"members": 3})) == (5, 12, 3)
 

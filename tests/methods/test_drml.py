@@ -252,8 +252,7 @@ def test_the_larger_head_is_declared():
     method = create("cosface")
     setting = Setting(DIM, WIDTH, common_head=sum(p.numel() for p in Head(WIDTH, DIM).parameters()))
     own = sum(p.numel() for p in head_of(method).parameters())
-    (extra,) = [d.method for d in method.deviations(setting) if d.what == "extra_parameters"]
-    assert extra == own - setting.common_head + 2 * CLASSES * DIM
+    assert method.deviations(setting)["extra_parameters"] == own - setting.common_head + 2 * CLASSES * DIM
     assert not method.separable
 
 

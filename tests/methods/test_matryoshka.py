@@ -53,7 +53,7 @@ def test_whole_rows_start_like_the_plain_method_and_every_size_has_its_own_proxi
     groups = {group.name: [tuple(one.shape) for one in group.parameters] for group in method.groups()}
     assert groups == {"proxies": [(3, 8)], "proxies_first_2": [(3, 2)], "proxies_first_4": [(3, 4)]}
     assert {group.multiplier for group in method.groups()} == {plain.groups()[0].multiplier}
-    declared = {one.what: one.method for one in method.deviations(Setting(8, 16))}
+    declared = method.deviations(Setting(8, 16))
     assert declared["extra_parameters"] == 3 * (2 + 4 + 8)
     assert declared["matryoshka"] == "2, 4, 8"
 

@@ -13,7 +13,7 @@ from levelfield.errors import BadSpecification, Unfair
 from levelfield.evaluation import evaluate
 from levelfield.methods import Setting
 from levelfield.training import Conditions
-from levelfield.training.ledger import Measured, settle
+from levelfield.training.ledger import Measured, declared, settle
 
 BASELINES = ("untrained", "random_projection", "start", "lda", "whitened")
 
@@ -53,17 +53,18 @@ def test_no_baseline_trains_has_groups_or_hides_it(name):
     assert not method.trains
     assert method.groups() == []
     assert list(method.parameters()) == []
-    assert {d.what: d.method for d in method.deviations(SETTING)}["steps"] == 0
+    assert method.deviations(SETTING)["steps"] == 0
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_that_took_steps_would_be_refused(name):
     method, conditions = create(name), Conditions(dim=3)
     dim = Features.width if name == "untrained" else 3
-    listed = settle(method, conditions, SETTING, Measured(steps=0, dim=dim))
+    expected = declared(method, conditions, SETTING)
+    listed = settle(expected, conditions, Measured(steps=0, dim=dim), trains=False)
     assert {d.what for d in listed} == {"steps"} | ({"dim"} if name == "untrained" else set())
     with pytest.raises(Unfair, match="steps 5"):
-        settle(method, conditions, SETTING, Measured(steps=5, dim=dim))
+        settle(expected, conditions, Measured(steps=5, dim=dim), trains=False)
 
 
 def test_untrained_gives_the_features_as_they_are():

@@ -25,9 +25,7 @@ def batch(rows, *, count=None):
 def test_every_name_can_be_created_and_declares_numbers_or_words(name):
     method = create(name, **{"ensemble": {"of": ["margin", "triplet"]}}.get(name, {}))
     assert isinstance(method, Method)
-    for deviation in method.deviations(Setting(8, 16)):
-        assert deviation.what
-        assert isinstance(deviation.method, int | float | str)
+    assert all(isinstance(value, int | float | str) for value in method.deviations(Setting(8, 16)).values())
 
 
 def test_a_setting_that_must_be_there_is_asked_for():
@@ -46,12 +44,12 @@ def test_settings_of_the_method_and_of_the_objective_go_where_they_belong():
     method = create("triplet", margin=0.3, batch="5x4", batching="spc", lr=0.02, trials=7)
     assert (str(method.layout), method.batching, method.lr, method.trials) == ("5x4", "spc", 0.02, 7)
     assert method.objective.margin == 0.3
-    said = {d.what: d.method for d in method.deviations(Setting(8, 16))}
+    said = method.deviations(Setting(8, 16))
     assert said == {"batch": "5x4", "batching": "spc", "lr": 0.02}
 
 
 def test_a_layout_brings_its_own_batching():
-    assert {d.what: d.method for d in create("triplet", batch=60).deviations(Setting(8, 16))} == {
+    assert create("triplet", batch=60).deviations(Setting(8, 16)) == {
         "batch": "60",
         "batching": "random",
     }
@@ -115,7 +113,7 @@ def test_a_plain_loss_from_a_file_is_a_method_and_its_parameters_are_declared(ow
     method = create(f"{own}:Loss", scale=3.0)
     assert method.objective.module.seen == (4, 8)
     assert method.objective.module.scale == 3.0
-    assert {d.what: d.method for d in method.deviations(Setting(8, 16))} == {"extra_parameters": 32}
+    assert method.deviations(Setting(8, 16)) == {"extra_parameters": 32}
     assert [group.multiplier for group in method.groups()] == [1.0]
     terms = method.step(nn.Linear(3, 8), batch(4), torch.Generator())
     assert terms["loss"].requires_grad
@@ -157,7 +155,7 @@ def test_the_conditions_say_which_own_parameters_decay_and_the_others_are_declar
         method = create(name)
         [group] = method.groups()
         assert group.decay_under(decay) == expected
-        declared = {d.what: d.method for d in method.deviations(Setting(8, 16, decay=decay))}
+        declared = method.deviations(Setting(8, 16, decay=decay))
         assert declared.get(f"weight_decay_of_{group.name}") == expected
 
 
@@ -165,7 +163,7 @@ def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
     method = create("margin", preset="fehervari2019")
     [beta] = method.groups()
     assert (beta.optimiser, beta.parameters[0].shape) == ("sgd", (4,))
-    assert {d.what: d.method for d in method.deviations(Setting(8, 16))}["optimiser_of_beta"] == "sgd"
+    assert method.deviations(Setting(8, 16))["optimiser_of_beta"] == "sgd"
     branches = create("drml", objective="margin", settings={"preset": "fehervari2019"}).groups()
     assert {group.name: group.optimiser for group in branches} == {"beta": "sgd", "branch_beta": "sgd"}
 
@@ -173,7 +171,7 @@ def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
 def test_a_sub_network_is_one_line_of_the_ledger_whatever_it_is_made_of():
     method = create("message_passing", network_lr_multiplier=10.0, head_lr_multiplier=1.0)
     groups = {group.name: group for group in method.groups()}
-    said = {d.what: d.method for d in method.deviations(Setting(8, 16)) if "network" in d.what}
+    said = {what: value for what, value in method.deviations(Setting(8, 16)).items() if "network" in what}
     assert said == {
         "lr_of_network": 10.0,
         "lr_of_network_biases_and_gains": 10.0,
@@ -205,7 +203,7 @@ def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
             weight = nn.Parameter(torch.zeros(2, 3))
             return [Group("w", [weight], multiplier=4.0, weight_decay=0.1, optimiser="sgd")]
 
-    said = {d.what: d.method for d in Groups().deviations(Setting(8, 16))}
+    said = Groups().deviations(Setting(8, 16))
     assert said == {"lr_of_w": 4.0, "weight_decay_of_w": 0.1, "optimiser_of_w": "sgd", "extra_parameters": 6}
 
 

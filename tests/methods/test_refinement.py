@@ -64,13 +64,13 @@ def test_a_method_refines_as_it_was_told() -> None:
     method, plain = made(refine=said), made()
     np.testing.assert_array_equal(method.refine(ROWS), refine(method.objective, ROWS, **said))
     assert plain.refine(ROWS) is ROWS
-    assert {d.what: d.method for d in method.deviations(Setting(6, 16))}["refined"] == "nearest size=3 chunks=2"
+    assert method.deviations(Setting(6, 16))["refined"] == "nearest size=3 chunks=2"
     assert made(refine=False).refinement is None
 
 
 def test_wider_rows_are_declared() -> None:
     method = made(refine="reciprocal", steps=2, concat_steps=True)
-    assert {d.what: d.method for d in method.deviations(Setting(6, 16))}["dim"] == 12 == method.refine(ROWS).shape[1]
+    assert method.deviations(Setting(6, 16))["dim"] == 12 == method.refine(ROWS).shape[1]
 
 
 def test_only_messages_refine() -> None:

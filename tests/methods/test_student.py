@@ -165,8 +165,7 @@ def test_a_student_says_whose_it_is() -> None:
     assert method.requires({"student": {"teacher": "big", "form": "imitate"}}) == ("big",)
     assert method.wants == "rows"
     assert not method.separable
-    told = {deviation.what: deviation.text for deviation in method.deviations(Setting(4, 16))}
-    assert told["teacher"].startswith("teacher big, relational")
+    assert method.deviations(Setting(4, 16))["teacher"].startswith("big, relational")
     assert made(form="imitate").separable
 
 

@@ -59,7 +59,7 @@ def home(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
 COPIES = """
 import numpy as np
 import torch
-from levelfield.methods import Deviation, Method
+from levelfield.methods import Method
 from levelfield.objectives import Contrastive
 
 
@@ -82,7 +82,7 @@ class Copies(Method):
         return {**self.losses(rows, batch, generator), "copied": (rows - copied).square().mean()}
 
     def deviations(self, setting):
-        return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
+        return super().deviations(setting) | {"teacher": self.learns_from}
 """
 
 

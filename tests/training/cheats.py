@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from levelfield import objectives
 from levelfield.batching import Layout
 from levelfield.embedder.head import Head
-from levelfield.methods import Batch, Deviation, Group, Method, Setting, TrainingFeatures
+from levelfield.methods import Batch, Group, Method, Setting, TrainingFeatures
 
 
 class Plain(Method):
@@ -32,8 +32,8 @@ class Registered(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale])]
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return []
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {}
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
@@ -71,8 +71,8 @@ class InAListAndGroups(InAList):
     def groups(self) -> list[Group]:
         return [Group("hidden", self.hidden)]  # type: ignore[arg-type]
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return []
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {}
 
 
 class Twice(Plain):
@@ -85,13 +85,13 @@ class Twice(Plain):
 class TwiceDeclared(Twice):
     """As honest as can be."""
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [*super().deviations(setting), Deviation("trunk_passes", None, 2)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"trunk_passes": 2}
 
 
 class TwiceDeclaredNotDone(Plain):
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [*super().deviations(setting), Deviation("trunk_passes", None, 2)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"trunk_passes": 2}
 
 
 class LargerBatch(Plain):
@@ -101,8 +101,8 @@ class LargerBatch(Plain):
         super().__init__()
         self.layout = Layout.parse("3x3")
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return []
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {}
 
 
 class OtherBatching(Plain):
@@ -112,8 +112,8 @@ class OtherBatching(Plain):
         super().__init__()
         self.layout = Layout.parse("6")
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("batch", None, "6")]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"batch": "6"}
 
 
 class WiderAtTheEnd(Plain):
@@ -131,8 +131,8 @@ class WiderHead(Plain):
 
 
 class WiderDeclared(WiderAtTheEnd):
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("dim", None, 16), Deviation("refined", None, "yes")]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"dim": 16, "refined": "yes"}
 
 
 class OwnOptimiser(Plain):
@@ -156,8 +156,8 @@ class OtherOptimiser(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale], optimiser="sgd")]
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("extra_parameters", None, 9)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"extra_parameters": 9}
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
@@ -170,20 +170,20 @@ class FasterRate(Plain):
         super().__init__()
         self.lr = 0.1
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return []
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {}
 
 
 class SaysMore(Plain):
     """Declares parameters it does not have."""
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("extra_parameters", None, 5)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"extra_parameters": 5}
 
 
 class SaysNonsense(Plain):
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("luck", None, 3)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"luck": 3}
 
 
 class RefinesInSilence(Plain):
@@ -194,8 +194,8 @@ class RefinesInSilence(Plain):
 
 
 class RefinesDeclared(RefinesInSilence):
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("refined", None, "yes")]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return {"refined": "yes"}
 
 
 class TrainsItsHead(Plain):

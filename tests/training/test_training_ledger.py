@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from levelfield import objectives
 from levelfield.embedder import load
 from levelfield.embedder.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
-from levelfield.methods import Deviation, Group, Method, Setting
+from levelfield.methods import Group, Method, Setting
 from levelfield.methods.deviations import POINTS
 from levelfield.training import Pace
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
@@ -152,12 +153,6 @@ def test_buffers_in_which_a_plain_loss_learns_are_listed_without_its_declaring_t
 
 
 def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
-    class Says(Method):
-        said: tuple[Deviation, ...] = ()
-
-        def deviations(self, setting):
-            return list(self.said)
-
     chosen = conditions()
     done = {
         "extra_parameters": Measured(extra_parameters=3),
@@ -173,18 +168,16 @@ def test_every_point_that_can_be_declared_is_compared_with_what_was_done():
         "optimiser_of_head": Measured(rates={"head": 1.0}, decays={"head": 1e-4}, optimisers={"head": "sgd"}),
     }
     for what, measured in done.items():
-        method = Says()
         [deviation] = measured.deviations(chosen, trains=True)
         assert deviation.what == what
         with pytest.raises(Unfair, match=what.replace("_", " ")):
-            settle(method, chosen, SETTING, measured)
-        method.said = (Deviation(what, None, deviation.method),)
-        assert settle(method, chosen, SETTING, measured) == [deviation]
+            settle([], chosen, measured, trains=True)
+        assert settle([deviation], chosen, measured, trains=True) == [deviation]
         with pytest.raises(Unfair, match="declares"):
-            settle(method, chosen, SETTING, Measured())
-        method.said = (Deviation(what, None, "9x9" if isinstance(deviation.method, str) else 12345),)
+            settle([deviation], chosen, Measured(), trains=True)
+        other = replace(deviation, method="9x9" if isinstance(deviation.method, str) else 12345)
         with pytest.raises(Unfair, match=what.replace("_", " ")):  # declared, but not as much as was done
-            settle(method, chosen, SETTING, measured)
+            settle([other], chosen, measured, trains=True)
 
 
 def test_fewer_steps_by_patience_are_no_deviation_but_more_steps_are():
@@ -200,11 +193,11 @@ def test_the_tuning_budget_is_listed_where_there_is_something_to_tune():
 
 def test_before_the_first_step_only_what_is_known_then_is_compared():
     measured = Measured(dim=9)
-    settle(Method(), conditions(), SETTING, measured, before=True)
+    settle([], conditions(), measured, trains=True, before=True)
     with pytest.raises(Unfair, match="dim 9"):
-        settle(Method(), conditions(), SETTING, measured)
+        settle([], conditions(), measured, trains=True)
     with pytest.raises(Unfair, match="extra parameters 3"):
-        settle(Method(), conditions(), SETTING, Measured(extra_parameters=3), before=True)
+        settle([], conditions(), Measured(extra_parameters=3), trains=True, before=True)
 
 
 def test_every_point_is_in_the_table_once_with_a_sentence():
@@ -212,10 +205,10 @@ def test_every_point_is_in_the_table_once_with_a_sentence():
     assert all(point.sentence.endswith(".") for point in POINTS)
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if point.known == "before"], ids=lambda point: point.name)
+@pytest.mark.parametrize("point", [point for point in POINTS if point.before], ids=lambda point: point.name)
 def test_what_is_known_before_the_first_step_does_not_depend_on_what_is_counted_later(point):
     later = Measured(images=6, steps=1, rows_through_trunk=12, dim=9, refined="yes", memory_rows=3, own_start=True)
-    assert point.done(later, conditions()) == point.done(Measured(), conditions())
+    assert point.value(later, conditions()) == point.value(Measured(), conditions())
 
 
 def test_the_hooks_of_a_failed_run_are_gone(tmp_path):
@@ -239,7 +232,7 @@ def test_a_group_with_a_rate_of_its_own_has_to_declare_it(tmp_path):
     measured = measure_setup(run.embedder, method, run.optimisers, run.conditions, reference_parameters=reference)
     assert measured.rates["proxies"] == pytest.approx(50.0)
     with pytest.raises(Unfair, match="lr of proxies x50"):
-        settle(method, run.conditions, SETTING, measured)
+        settle(declared(method, run.conditions, SETTING), run.conditions, measured, trains=True)
 
 
 def test_global_draws_of_somebodys_own_method_give_the_same_weights_again(training_photos, training_cache, tmp_path):

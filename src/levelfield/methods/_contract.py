@@ -17,7 +17,6 @@ from levelfield.batching import Batching, Choice, Layout
 from levelfield.errors import BadSpecification
 from levelfield.geometry import working
 from levelfield.methods._parameters import Group, own_groups, put_proxies
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import CrossBatchMemory, Objective
 from levelfield.objectives._parts.start import StartRows
 from levelfield.registry import Registry
@@ -280,37 +279,33 @@ class Method(nn.Module):
         """Description of `refine` for the ledger."""
         return "yes" if self.refinement is None else self.refinement.text
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        """Declared deviations of this method from the conditions, as `(what, its value)`.
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        """Declared deviations of this method from the conditions: the method's value by the name of the deviation.
 
-        The ledger fills in the value of the conditions. Own parameters and learning rates follow from `groups`.
+        Own parameters and learning rates follow from `groups`.
         """
         groups = self.groups()
-        declared = [Deviation(f"lr_of_{g.name}", None, g.multiplier) for g in groups if g.multiplier != 1.0]
-        declared += [
-            Deviation(f"weight_decay_of_{g.name}", None, decay)
-            for g in groups
-            if (decay := g.decay_under(setting.decay)) is not None
-        ]
-        declared += [Deviation(f"optimiser_of_{g.name}", None, g.optimiser) for g in groups if g.optimiser is not None]
-        extra = wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters) + self.elsewhere
-        if extra:
-            declared.append(Deviation("extra_parameters", None, extra))
+        declared: dict[str, Any] = {} if self.trains else {"steps": 0}
+        declared |= {f"lr_of_{group.name}": group.multiplier for group in groups if group.multiplier != 1.0}
+        decays = {f"weight_decay_of_{group.name}": group.decay_under(setting.decay) for group in groups}
+        declared |= {name: decay for name, decay in decays.items() if decay is not None}
+        declared |= {f"optimiser_of_{group.name}": group.optimiser for group in groups if group.optimiser is not None}
+        if extra := wider_head(self, setting) + sum(p.numel() for g in groups for p in g.parameters) + self.elsewhere:
+            declared["extra_parameters"] = extra
         if learned := getattr(self.objective, "learned_buffers", 0):
-            declared.append(Deviation("learned_buffers", None, learned))
+            declared["learned_buffers"] = learned
         if (share := getattr(self.objective, "class_sample", 1.0)) != 1:
-            declared.append(Deviation("class_sample", None, share))
+            declared["class_sample"] = share
         if self.norm_rows and not setting.output_norm:
-            declared.append(Deviation("head_norm", None, "yes"))
+            declared["head_norm"] = "yes"
         if self.layout is not None:
-            declared.append(Deviation("batch", None, str(self.layout)))
+            declared["batch"] = str(self.layout)
         if self.batching is not None or self.layout is not None:
-            declared.append(Deviation("batching", None, str(Choice.of(self.batching, self.layout))))
+            declared["batching"] = str(Choice.of(self.batching, self.layout))
         if self.lr is not None:
-            declared.append(Deviation("lr", None, self.lr))
+            declared["lr"] = self.lr
         if self.refinement is not None and setting.tested:
-            declared.append(Deviation("refined", None, self.refines))
-            declared.append(Deviation("dim", None, self.refinement.width(self.objective)))
+            declared |= {"refined": self.refines, "dim": self.refinement.width(self.objective)}
         return declared
 
 

@@ -11,7 +11,6 @@ from levelfield.embedder.head import Head, start_at, start_random
 from levelfield.embedder.linear import lda, whitened_components
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, TrainingFeatures, register
-from levelfield.methods.deviations import Deviation
 from levelfield.randomness import stream
 
 
@@ -26,8 +25,8 @@ class Untrained(Method):
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         return nn.Identity()
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("steps", None, 0), Deviation("dim", None, setting.width)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"dim": setting.width}
 
 
 @register("random_projection")
@@ -42,9 +41,6 @@ class RandomProjection(Method):
         start_random(head, stream(setting.seed, "random_projection"))
         return head
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("steps", None, 0)]
-
 
 @register("start")
 class Start(Method):
@@ -52,9 +48,6 @@ class Start(Method):
 
     trains = False
     tunable = False
-
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("steps", None, 0)]
 
 
 @register("lda")
@@ -75,9 +68,6 @@ class LDA(Method):
         start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
         return head
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("steps", None, 0)]
-
 
 @register("whitened")
 class Whitened(Method):
@@ -97,6 +87,3 @@ class Whitened(Method):
         weight, bias = whitened_components(features.rows(), setting.dim, whiten=1.0)
         start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
         return head
-
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [Deviation("steps", None, 0)]

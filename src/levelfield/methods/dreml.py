@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, register
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import ProxyNCA
 from levelfield.objectives._inputs import check_classes
 from levelfield.objectives._parts.proxies import mean_entropy
@@ -177,8 +176,8 @@ class Dreml(Method):
         start[there] = class_means[there].to(start)
         super().start_proxies(start)
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [*super().deviations(setting), Deviation("dim", None, self.meta_classes)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"dim": self.meta_classes}
 
 
 class _Static(nn.Module):

@@ -31,7 +31,6 @@ from levelfield.errors import BadSpecification
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.methods._contract import Batch, Method, Setting, TrainingFeatures, register, total_of
 from levelfield.methods._parameters import Group, own_groups, put_proxies
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
 from levelfield.objectives._parts.start import StartRows
@@ -194,13 +193,11 @@ class Drml(Method):
         for objective, block in zip(self.branches, start.blocks(len(self.branches)), strict=True):
             objective.start_from(block)
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
+    def deviations(self, setting: Setting) -> dict[str, Any]:
         """The head's parameters beyond the common head count as extra parameters."""
-        declared = {deviation.what: deviation for deviation in super().deviations(setting)}
-        own = sum(parameter.numel() for group in self.groups() for parameter in group.parameters)
-        extra = own + self._head_parameters - setting.common_head
-        declared.pop("extra_parameters", None)
-        return [*declared.values(), *([Deviation("extra_parameters", None, extra)] if extra > 0 else [])]
+        declared = super().deviations(setting)
+        extra = declared.pop("extra_parameters", 0) + self._head_parameters - setting.common_head
+        return declared | ({"extra_parameters": extra} if extra > 0 else {})
 
 
 def subsets(steps: Steps, labels: Tensor) -> tuple[Sequence[Tensor], Sequence[Tensor]]:

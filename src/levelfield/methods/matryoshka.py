@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option
 from levelfield.methods._parameters import Group, own_groups, put_proxies
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives._parts.start import StartRows
 
@@ -81,11 +80,11 @@ class Matryoshka(Method):
             if isinstance(objective, Objective):
                 objective.start_from(part)
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        declared = [one for one in super().deviations(setting) if one.what != "learned_buffers"]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        declared = super().deviations(setting)
         if learned := sum(getattr(objective, "learned_buffers", 0) for _, objective in self._each()):
-            declared.append(Deviation("learned_buffers", None, learned))
-        return [*declared, Deviation("matryoshka", None, ", ".join(map(str, self._sizes)))]
+            declared["learned_buffers"] = learned
+        return declared | {"matryoshka": ", ".join(map(str, self._sizes))}
 
     def _each(self) -> Sequence[tuple[int, nn.Module]]:
         assert self.objective is not None

@@ -18,7 +18,6 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option, total_of
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import Positive, check_settings
@@ -204,8 +203,8 @@ class Mixed(Method):
         both = zip(names, self._active, strict=False)
         return super().counts() | {name: float(count) for name, count in both if count is not None}
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [*super().deviations(setting), Deviation("hidden_states", None, "changed")]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"hidden_states": "changed"}
 
 
 @option(

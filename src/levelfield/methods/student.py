@@ -16,7 +16,6 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import working
 from levelfield.labels import to_device
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option
-from levelfield.methods.deviations import Deviation
 from levelfield.objectives import Objective
 from levelfield.settings import Positive, check_settings
 
@@ -189,8 +188,8 @@ class Student(Method):
         student = class_logits(self.objective, rows) if self.wants == "logits" else rows
         return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(student, teacher)}
 
-    def deviations(self, setting: Setting) -> list[Deviation]:
-        return [*super().deviations(setting), Deviation("teacher", None, self.learns_from)]
+    def deviations(self, setting: Setting) -> dict[str, Any]:
+        return super().deviations(setting) | {"teacher": self.learns_from}
 
 
 @option(

@@ -62,11 +62,13 @@ class Measured:
 
 def declared(method: Method, conditions: Conditions, setting: Setting) -> list[Deviation]:
     """Deviations declared by the method, without values equal to the conditions, plus the tuning budget."""
-    values = {deviation.what: deviation.method for deviation in method.deviations(setting)}
+    values = dict(method.deviations(setting))
     if "batching" in values and conditions.batching and method.layout and method.batching is None:
         # its own layout with the common batching
         values["batching"] = str(conditions.batches(method)[1])
-    return _deviations({**values, **({"tuning_trials": method.trials} if method.tunable else {})}, conditions)
+    if method.tunable:
+        values["tuning_trials"] = method.trials
+    return _deviations(values, conditions)
 
 
 def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Deviation]:
@@ -76,30 +78,19 @@ def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Devia
 
 
 def settle(
-    method: Method, conditions: Conditions, setting: Setting, measured: Measured, *, before: bool = False
-) -> list[Deviation]:
-    """Like `settled`, with the method's current declaration."""
-    return settled(declared(method, conditions, setting), conditions, measured, trains=method.trains, before=before)
-
-
-def settled(
-    declaration: Sequence[Deviation],
-    conditions: Conditions,
-    measured: Measured,
-    *,
-    trains: bool,
-    before: bool = False,
+    declaration: Sequence[Deviation], conditions: Conditions, measured: Measured, *, trains: bool, before: bool = False
 ) -> list[Deviation]:
     """Deviations to print with the result; refuses undeclared deviations and declarations that did not happen.
 
-    declaration: the deviations that the method declares. before: compare only what is known before the first step.
+    declaration: the deviations that the method declares (`declared`). before: compare only what is known before the
+    first step.
     """
-    uncounted = [deviation for deviation in declaration if point_of(deviation.what).declared == "only"]
-    expected = {deviation.what: deviation for deviation in declaration if deviation not in uncounted}
+    unmeasured = [deviation for deviation in declaration if point_of(deviation.what).declared == "only"]
+    expected = {deviation.what: deviation for deviation in declaration if deviation not in unmeasured}
     done = {deviation.what: deviation for deviation in measured.deviations(conditions, trains=trains)}
     for what in sorted({*expected, *done}):
         point = point_of(what)
-        if before and point.known != "before":
+        if before and not point.before:
             continue
         if what not in expected or (what in done and _differ(expected[what].method, done[what].method)):
             raise Unfair(
@@ -108,10 +99,10 @@ def settled(
             )
         if what not in done:
             raise Unfair(f"The method declares '{expected[what].text}', but its run did not show this deviation.")
-    exposed = done_by(measured, conditions, declared=False)
+    undeclared = done_by(measured, conditions, declared=False)
     if not trains:
-        exposed.pop("start", None)
-    return [*done.values(), *_deviations(exposed, conditions), *uncounted]
+        undeclared.pop("start", None)
+    return [*done.values(), *_deviations(undeclared, conditions), *unmeasured]
 
 
 def measure_setup(
@@ -122,8 +113,7 @@ def measure_setup(
     *,
     reference_parameters: int,
 ) -> Measured:
-    """Record of what is known before the first step. `reference_parameters`: trunk above the cut plus the common
-    head."""
+    """Record of what is known before the first step. reference_parameters: of trunk above the cut and common head."""
     names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
     layout, drawn = conditions.batches(method)
     measured = Measured(layout=str(layout), batching=str(drawn))
@@ -188,6 +178,5 @@ def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:
 
 
 def _differ(a: Any, b: Any) -> bool:
-    return (
-        abs(a - b) > 1e-6 * max(abs(a), abs(b)) if isinstance(a, float | int) and isinstance(b, float | int) else a != b
-    )
+    numbers = isinstance(a, float | int) and isinstance(b, float | int)
+    return abs(a - b) > 1e-6 * max(abs(a), abs(b)) if numbers else a != b

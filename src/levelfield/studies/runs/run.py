@@ -33,7 +33,7 @@ from levelfield.studies.runs.several_processes import in_new_processes, train_to
 from levelfield.studies.runs.spec import RunSpec, needed_folder
 from levelfield.studies.runs.training import Options, Task, Trained, train_run, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
-from levelfield.training.ledger import settled
+from levelfield.training.ledger import settle
 from levelfield.training.precision import numerics, same_bits
 from levelfield.trust import as_trusted
 
@@ -103,7 +103,7 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
             measured.refined = method.refines
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
-    deviations = settled(trained.deviations, spec.conditions, measured, trains=method.trains)
+    deviations = settle(trained.deviations, spec.conditions, measured, trains=method.trains)
     if trained.custom_head is not None:
         deviations.append(Deviation("head", None, "its own code"))
     if items is not None:

@@ -26,7 +26,7 @@ from levelfield.studies.runs.inputs import RunInputs, StartFeatures
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.audit import Audit, check_process, process_settings
-from levelfield.training.ledger import Measured, forbid_other_optimisers, measure_setup, own_starts, settle
+from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, measure_setup, own_starts, settle
 from levelfield.training.optimisers import build, check_groups
 
 WHITEN = {"pca": 0.5, "whitened": 1.0}  # exponent of the standard deviation that divides the components
@@ -77,7 +77,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not taken from the method's code
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
     measured.own_start = own_start
-    settle(method, conditions, setting, measured, before=True)
+    settle(declared(method, conditions, setting), conditions, measured, trains=method.trains, before=True)
     if method.trains and conditions.proxies == "class_means":
         before = {name: parameter.detach().clone() for name, parameter in method.named_parameters()}
         if method.takes_start:

@@ -162,7 +162,7 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
         each["text"]: each
         for member in members
         for each in member.result.deviations
-        if not point_of(each["what"]).of_a_joined_run
+        if not point_of(each["what"]).joined
     }
     models = sum(member.models for member in members)
     return {
