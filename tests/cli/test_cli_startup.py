@@ -22,7 +22,7 @@ from levelfield.cli.importing import without_collection
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.roots import VARIABLE
 from levelfield.errors import MissingExtra, UnknownName
-from levelfield.papers.toy.experiment import PREFERRED_SWITCH
+from levelfield.papers.toy import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS
 from levelfield.shipping.index.approximate import LIBRARIES
 from levelfield.studies.specification.methods import check_names

@@ -8,12 +8,12 @@ import pytest
 from cli_room import Levelfield
 from PIL import Image
 
-from levelfield.papers.toy import experiment
+from levelfield.papers import toy
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiment, "STEPS", 2)
+    monkeypatch.setattr(toy, "STEPS", 2)
 
 
 def test_it_prints_every_loss_and_draws_them(levelfield: Levelfield, tmp_path: Path) -> None:

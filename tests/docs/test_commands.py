@@ -21,7 +21,7 @@ from PIL import Image
 import levelfield.objectives._contract as contract
 from levelfield import library
 from levelfield.cli import main
-from levelfield.papers.toy import experiment
+from levelfield.papers import toy
 from levelfield.reports.view.server import Server
 from levelfield.studies.execution.cluster.nodes import Answer, Node, inspect_node
 from levelfield.studies.specification.study import parse_study
@@ -64,7 +64,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(room)
         patch.setenv("LEVELFIELD_CACHE", str(room / "cache"))
         stay_in_this_process(patch)
-        patch.setattr(experiment, "STEPS", 5)
+        patch.setattr(toy, "STEPS", 5)
         patch.setattr(Server, "serve", Server.end)  # a server would wait for Ctrl-C
         patch.setattr("levelfield.cli.view._open", lambda address: None)
         patch.setattr("levelfield.cli.view._leave", lambda: None)  # it would end this process
