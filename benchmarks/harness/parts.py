@@ -16,7 +16,7 @@ from harness.jobs import timed
 from harness.lanes import Bare, Ours, check_same_work, with_torchs_gradients
 from levelfield.studies import Study, parse_study, plan
 from levelfield.training import Pace, TrainingState
-from levelfield.training.state import Checkpointer
+from levelfield.training.checkpoint import Checkpointer
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,5 @@
+"""Message passing at test time: groups against loops, refined rows, and the settings of a refinement."""
+
 from __future__ import annotations
 
 import warnings
@@ -7,22 +9,22 @@ import numpy as np
 import pytest
 import torch
 
-from levelfield import objectives
+from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
-from levelfield.methods.refine import groups as _reciprocal
-from levelfield.methods.refine import passing as room
+from levelfield.methods import Setting
+from levelfield.methods.refine import groups as grouping
+from levelfield.methods.refine import passing
 from levelfield.methods.refine.clusters import CLUSTERINGS
-from levelfield.methods.refine.groups import chunks_of, dealt
-from levelfield.methods.refine.passing import (
+from levelfield.methods.refine.groups import (
     Groups,
+    chunks_of,
     cluster_groups,
-    groups_of,
+    dealt,
     nearest_groups,
     reciprocal_groups,
-    refine,
-    refined_rows,
-    ways,
 )
+from levelfield.methods.refine.passing import WAYS, Refinement, refine, refined_rows, settings_of
+from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream, stream
 
 
@@ -71,21 +73,17 @@ def reciprocal_by_loop(
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(("k", "size"), [(1, 2), (5, 4), (6, 7), (7, 20), (100, 3)])
-def test_reciprocal_groups_are_the_slow_loops(k: int, size: int, strict: bool) -> None:
-    rows = rows_of(40)
-    found = reciprocal_groups(rows, k=k, alpha=0.5, size=size, strict=strict)
-    groups, own, expanded = reciprocal_by_loop(rows, None, k, 0.5, size, strict=strict)
-    assert found.members.tolist() == groups
-    assert found.reciprocal_size.tolist() == own
-    assert found.expanded_size.tolist() == expanded
-
-
-@pytest.mark.parametrize(("queries", "k", "size"), [(20, 5, 4), (20, 4, 1), (1, 6, 5), (30, 60, 41)])
-def test_reciprocal_groups_of_queries_in_a_gallery_are_the_slow_loops(queries: int, k: int, size: int) -> None:
-    rows, gallery = rows_of(queries, name="queries"), rows_of(40)
-    found = reciprocal_groups(rows, gallery, k=k, size=size)
-    groups, own, expanded = reciprocal_by_loop(rows, gallery, k, 2 / 3, size, strict=False)
+@pytest.mark.parametrize(
+    ("queries", "k", "size"),
+    [
+        *((None, k, size) for k, size in ((1, 2), (5, 4), (6, 7), (7, 20), (100, 3))),
+        *((20, 5, 4), (20, 4, 1), (1, 6, 5), (30, 60, 41)),  # queries in a gallery
+    ],
+)
+def test_reciprocal_groups_are_the_slow_loops(queries: int | None, k: int, size: int, strict: bool) -> None:
+    rows = (rows_of(40),) if queries is None else (rows_of(queries, name="queries"), rows_of(40))
+    found = reciprocal_groups(*rows, k=k, alpha=0.5, size=size, strict=strict)
+    groups, own, expanded = reciprocal_by_loop(rows[0], *(rows[1:] or [None]), k, 0.5, size, strict=strict)
     assert found.members.tolist() == groups
     assert found.reciprocal_size.tolist() == own
     assert found.expanded_size.tolist() == expanded
@@ -101,9 +99,9 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(120)
     before, objective = reciprocal_groups(rows, k=6, size=5), made()
     refined = refine(objective, rows + 0.5, k=6, size=5)
-    monkeypatch.setattr(_reciprocal, "_ENTRIES", 1)
+    monkeypatch.setattr(grouping, "_ENTRIES", 1)
     monkeypatch.setattr("levelfield.evaluation.search.dense._ENTRIES", 1)
-    monkeypatch.setattr(room, "_ENTRIES", 200)
+    monkeypatch.setattr(passing, "_ENTRIES", 200)
     for one, other in zip(before, reciprocal_groups(rows, k=6, size=5), strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(refine(objective, rows + 0.5, k=6, size=5), refined, atol=1e-6)
@@ -145,7 +143,7 @@ def test_the_first_of_several_refined_rows_wins() -> None:
 
 def test_nearest_groups_are_chunks_of_an_anchor_and_its_nearest() -> None:
     rows = rows_of(20)
-    members, kept = nearest_groups(rows, chunks=3, size=4)
+    members, kept, *_ = nearest_groups(rows, chunks=3, size=4)
     assert members.shape == (7, 12)
     assert kept == (0, 4, 8)
     anchors = members[:, kept].ravel()
@@ -202,7 +200,7 @@ def test_noise_is_in_some_cluster(clustering: str, noise: str, clusters: int) ->
     assert len(set(nothing)) == (1 if noise == "together" else 4)
 
 
-@pytest.mark.parametrize("by", ways())
+@pytest.mark.parametrize("by", WAYS)
 def test_every_way_refines_everybody_in_the_same_bits(by: str) -> None:
     objective, (rows, _) = made(), blobs()
     settings = SETTINGS.get(by, {"size": 4}) | ({"chunks": 2, "size": 3} if by != "reciprocal" else {})
@@ -218,7 +216,7 @@ def test_every_way_refines_everybody_in_the_same_bits(by: str) -> None:
 def test_as_many_clusters_as_rows_at_most(by: str) -> None:
     """The default of 900 is more than a small test set has."""
     rows, _ = blobs()
-    assert groups_of(rows, by, chunks=2, size=2).members.shape == (12, 4)
+    assert Refinement(by, {"chunks": 2, "size": 2}).groups(rows).members.shape == (12, 4)
 
 
 def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
@@ -245,7 +243,60 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> No
         refine(made(), blobs()[0], **settings)
 
 
-def test_other_objectives_refine_nothing() -> None:
-    for objective in (objectives.create("triplet"), made(message_weight=0.0)):
-        with pytest.raises(BadSpecification, match="needs the objective 'message_passing'"):
-            refine(objective, np.eye(3))
+def test_a_study_and_the_command_line_say_the_same() -> None:
+    for by in WAYS:
+        name, usual = next(iter(settings_of(by).items()))
+        assert Refinement.parse(f"{by}:{name}={usual}") == Refinement.of({"by": by, name: usual})
+        assert Refinement.parse(by) == Refinement.of(by) == Refinement(by)
+    assert Refinement.parse("dbscan:noise=alone:eps=0.5").settings == {"noise": "alone", "eps": 0.5}
+    assert Refinement.parse("reciprocal:strict=true").settings == {"strict": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("reciprocl", "Did you mean 'reciprocal'"),
+        ("nearest:sise=4", "no setting 'sise'. Did you mean 'size'"),
+        ("nearest:rows=4", "no setting 'rows'"),
+        ("nearest:size", "'size' in 'nearest:size' is not a setting"),
+        ("nearest:size=big", "'size' is 'big'"),
+        ("reciprocal:strict=1", "'strict' is 1"),
+        ("birch:threshold=low", "'threshold' is 'low'"),
+    ],
+)
+def test_a_wrong_text_is_refused_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(LevelfieldError, match=message):
+        Refinement.parse(text)
+
+
+def method(name: str = "message_passing", **settings: Any) -> methods.Method:
+    heads = {"heads": 1} if name == "message_passing" else {}
+    return methods.create(name, num_classes=3, dim=3, **heads, **settings)
+
+
+@pytest.mark.parametrize("setting", [True, 3, {"size": 5}, ["nearest"]])
+def test_a_study_must_name_a_way(setting: Any) -> None:
+    with pytest.raises(BadSpecification, match="use one of"):
+        method(refine=setting)
+
+
+def test_a_method_refines_and_declares_it() -> None:
+    rows, _ = blobs()
+    setting = {"by": "nearest", "size": 3, "chunks": 2}
+    refining, plain, wide = method(refine=setting), method(), method(refine="reciprocal", steps=2, concat_steps=True)
+    np.testing.assert_array_equal(refining.refine(rows), refine(refining.objective, rows, **setting))
+    assert plain.refine(rows) is rows
+    assert refining.deviations(Setting(3, 16))["refined"] == "nearest size=3 chunks=2"
+    assert wide.deviations(Setting(3, 16))["dim"] == 6 == wide.refine(rows).shape[1]
+    assert method(refine=False).refinement is None
+    with pytest.raises(BadSpecification, match="needs the objective 'message_passing'"):
+        method("softmax", refine="reciprocal")
+    with pytest.raises(BadSpecification, match="message-passing network is not trained"):
+        method(message_weight=0, refine="reciprocal")
+
+
+def test_progress_counts_groups() -> None:
+    calls: list[tuple[int, int]] = []
+    progress = CallbackProgress(lambda _, done, total: calls.append((done, total)))
+    Refinement("nearest", {"chunks": 2, "size": 3})(made(), blobs()[0], progress=progress)
+    assert calls[-1] == (12, 12)

@@ -482,7 +482,7 @@ RECIPROCAL = {"k": "k", "alpha": "alpha", "batch_size": "size", "strict": "stric
 
 
 def reciprocal(case: Case) -> Outputs:
-    from levelfield.methods.refine.passing import reciprocal_groups
+    from levelfield.methods.refine.groups import reciprocal_groups
 
     chosen = settings(case, RECIPROCAL)
     found = reciprocal_groups(case.arrays["embeddings"], **{RECIPROCAL[key]: value for key, value in chosen.items()})
@@ -491,7 +491,8 @@ def reciprocal(case: Case) -> Outputs:
 
 def mpn_inference(case: Case) -> Outputs:
     """End to end: groups of unit rows, and the messages in each."""
-    from levelfield.methods.refine.passing import reciprocal_groups, refine
+    from levelfield.methods.refine.groups import reciprocal_groups
+    from levelfield.methods.refine.passing import refine
 
     chosen = {ours: case.params[key] for key, ours in RECIPROCAL.items()}
     ours, rows = message_passing(case, tensors(case)), case.arrays["embeddings"]
@@ -647,7 +648,7 @@ def activation_maps(case: Case) -> Outputs:
 def early_stopping(case: Case) -> Outputs:
     """By the loop's own judge, an epoch counted as a step."""
     from levelfield.training import Conditions
-    from levelfield.training.state import TrainingState
+    from levelfield.training.checkpoint import TrainingState
 
     chosen = settings(case, ["interval", "patience", "max_epochs"])
     conditions = Conditions(

@@ -15,8 +15,7 @@ from small_world import carry_out, make_photos, one_run, processes, run_one, sma
 import levelfield
 from levelfield.errors import BadInput
 from levelfield.evaluation import joined
-from levelfield.methods.refine.groups import Groups
-from levelfield.methods.refine.passing import cluster_groups
+from levelfield.methods.refine.groups import Groups, cluster_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT
 from levelfield.studies.planning.cost_measured import estimate

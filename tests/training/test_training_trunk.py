@@ -8,7 +8,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from training_world import log_of, make
 
 from levelfield.training import Pace, checkpoint
-from levelfield.training.state import Checkpointer
+from levelfield.training.checkpoint import Checkpointer
 
 
 def batch_norms(run):

@@ -191,7 +191,7 @@ def _refined(embeddings: EmbeddingSet, rows: RowOptions) -> Iterator[EmbeddingSe
         raise BadInput("--refine needs a run folder: its trained network computes the messages.")
     if rows.dim:
         raise BadInput("--refine and --dim cannot be combined: messages need whole embeddings.")
-    from levelfield.methods.refine.choice import Refinement
+    from levelfield.methods.refine.passing import Refinement
 
     for refinement in [Refinement.parse(text) for text in words("refine", rows.refine)]:
         with bar(f"refining ({refinement.text})") as progress:

@@ -25,7 +25,7 @@ from levelfield.settings import Positive, check_calls, checked
 if TYPE_CHECKING:
     from levelfield.distributed.ranks import Ranks
     from levelfield.embedder import Trunk
-    from levelfield.methods.refine.choice import Refinement
+    from levelfield.methods.refine.passing import Refinement
 
 Inputs = Tensor | tuple[Tensor, ...]
 """Images (rows, 3, side, side), or the stored tensors of the layers below the cut."""
@@ -318,10 +318,10 @@ def total_of(counts: Iterable[Tensor | int | None]) -> Tensor | int | None:
 def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:
     if setting is None or setting is False:
         return None
-    from levelfield.methods.refine.choice import Refinement  # imports clusterings only if needed
+    from levelfield.methods.refine.passing import Refinement  # imports clusterings only if needed
 
     refinement = Refinement.of(setting)
-    refinement.check(objective)
+    refinement.width(objective)
     return refinement
 
 

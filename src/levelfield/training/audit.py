@@ -18,8 +18,8 @@ from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk.blockwise import BATCH_NORM
 from levelfield.errors import BadSpecification, RunFailed, Unfair
 from levelfield.methods import Method
+from levelfield.training.checkpoint import TrainingState
 from levelfield.training.conditions import Conditions
-from levelfield.training.state import TrainingState
 
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 

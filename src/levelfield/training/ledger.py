@@ -178,5 +178,6 @@ def own_starts(before: Mapping[str, Tensor], method: Method) -> list[str]:
 
 
 def _differ(a: Any, b: Any) -> bool:
-    numbers = isinstance(a, float | int) and isinstance(b, float | int)
-    return abs(a - b) > 1e-6 * max(abs(a), abs(b)) if numbers else a != b
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return abs(a - b) > 1e-6 * max(abs(a), abs(b))
+    return bool(a != b)

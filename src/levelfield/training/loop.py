@@ -13,6 +13,7 @@ from levelfield.embedder import Embedder
 from levelfield.methods import Method
 from levelfield.randomness import isolated, reseed, seed_globals
 from levelfield.training.audit import Audit, check_division, check_terms, check_trained
+from levelfield.training.checkpoint import TrainingState
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
@@ -21,7 +22,6 @@ from levelfield.training.passes import latest_rows, passes_for
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
 from levelfield.training.shards import Shards
-from levelfield.training.state import TrainingState
 
 
 def train(

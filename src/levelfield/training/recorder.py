@@ -27,14 +27,13 @@ from levelfield.labels import to_device
 from levelfield.methods import Batch, Method
 from levelfield.progress import SILENT, Progress
 from levelfield.training.audit import Audit
-from levelfield.training.checkpoint import CHECKPOINT
+from levelfield.training.checkpoint import CHECKPOINT, Checkpointer
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.log import Log, numbers
 from levelfield.training.optimisers import factor
 from levelfield.training.peak import Peak
 from levelfield.training.precision import Precision
-from levelfield.training.state import Checkpointer
 
 COLLAPSE = 1e-4  # a spread below this means that all rows point in the same direction or are zero; the maximum is 1
 RHO_EVERY = 5  # one log line in this many has the spectral decay of its batch (roth2020: rho)

@@ -16,31 +16,26 @@ from levelfield.settings import Count, NotNegative, checked
 
 
 class Groups(NamedTuple):
-    """Rows that exchange messages `[groups, size]`, and the columns whose refined rows are kept."""
+    """Rows that exchange messages `[groups, size]`, and the columns whose refined rows are kept.
+
+    Of reciprocal groups also the number of reciprocal neighbours of each row, and that of its expanded list.
+    """
 
     members: Array
     kept: tuple[int, ...]
+    reciprocal_size: Array | None = None
+    expanded_size: Array | None = None
 
 
-def searched(rows: Array, gallery: Array | None = None) -> Inputs:
+def _searched(rows: Array, gallery: Array | None = None) -> Inputs:
     """`rows` as queries for the search of the evaluation, in a gallery or among themselves."""
     columns = rows if gallery is None else gallery
     common = np.promote_types(rows.dtype, columns.dtype)
-    rows, columns = (some.astype(common, copy=False) for some in (rows, columns))
+    rows, columns = (array.astype(common, copy=False) for array in (rows, columns))
     ids = np.arange(len(rows)) if gallery is None else np.full(len(rows), -1)
     codes, others = np.zeros(len(rows), np.int64), np.zeros(len(columns), np.int64)
-    alone = gallery is None
-    return Inputs(
-        rows,
-        codes,
-        rows if alone else columns,
-        codes if alone else others,
-        ids,
-        np.zeros(1),
-        alone,
-        8 * common.itemsize,
-        torch.device("cpu"),
-    )
+    size, cpu = 8 * common.itemsize, torch.device("cpu")
+    return Inputs(rows, codes, columns, others, ids, np.zeros(1), gallery is None, size, cpu)
 
 
 def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
@@ -50,7 +45,7 @@ def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
     array([1, 0, 1])
     """
     lists = np.empty((len(rows), k), np.int64)
-    inputs = searched(rows, gallery)
+    inputs = _searched(rows, gallery)
     for queries, values in similarity_blocks(inputs, distance="euclidean") if k else ():
         if gallery is None:
             values[torch.arange(len(queries)), torch.from_numpy(queries)] = -torch.inf
@@ -88,16 +83,28 @@ def dealt(chunks: Array, at_once: int, *, seed: int) -> Array:
 _ENTRIES = 2**22  # comparisons at a time
 
 
-class Reciprocal(NamedTuple):
-    """The group of every row, itself first, and the lengths of its plain and its expanded list."""
+@checked
+def nearest_groups(rows: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
+    """C.2: a chunk is a row with its `size` - 1 nearest rows; `chunks` random chunks form a group, and the first row of
+    each chunk is kept. The paper gives no numbers; the defaults are those of training on CUB.
 
-    members: Array
-    reciprocal_size: Array
-    expanded_size: Array
+    >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
+    (2, 4)
+    """
+    if size > len(rows):
+        raise BadInput(f"The chunk size is {size}, but there are {len(rows)} rows.")
+    return Groups(dealt(_with_itself(rows, size - 1), chunks, seed=seed), tuple(range(0, chunks * size, size)))
 
-    @property
-    def groups(self) -> Groups:
-        return Groups(self.members, (0,))
+
+@checked
+def cluster_groups(labels: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
+    """C.1: clusters replace classes, and groups are formed like training batches, from `chunks` of `size` rows of one
+    cluster each. All rows are kept at their first occurrence.
+
+    >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
+    (1, 4)
+    """
+    return Groups(dealt(chunks_of(labels, size, seed=seed), chunks, seed=seed), tuple(range(chunks * size)))
 
 
 @checked
@@ -109,7 +116,7 @@ def reciprocal_groups(
     alpha: NotNegative = 2 / 3,  # seidenschwarz2021 eq. 7
     size: Count = 7,  # seidenschwarz2021 C.3: CUB and Cars (4 on In-Shop)
     strict: bool = False,
-) -> Reciprocal:
+) -> Groups:
     """A group of `size` rows for every row: the row and the nearest of its expanded reciprocal neighbours.
 
     N(q, k) is q and its k nearest rows (Euclidean, rows as given); R(q, k) contains the g in N(q, k) with q in N(g, k).
@@ -139,7 +146,7 @@ def reciprocal_groups(
     alone = gallery is None
     members, expanded_size = np.empty((len(rows), size), np.int64), np.empty(len(rows), np.int64)
     members[:, 0] = np.arange(len(rows))
-    for queries, values in similarity_blocks(searched(rows, gallery), distance="euclidean"):
+    for queries, values in similarity_blocks(_searched(rows, gallery), distance="euclidean"):
         asked = torch.from_numpy(queries)
         union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
         expanded_size[queries] = union.sum(1).numpy()
@@ -148,7 +155,7 @@ def reciprocal_groups(
         first = 0 if alone else 1
         if size > first:
             members[queries, first:] = _members(values, union, size - first).numpy()
-    return Reciprocal(members, own[1].sum(1).numpy(), expanded_size)
+    return Groups(members, (0,), own[1].sum(1).numpy(), expanded_size)
 
 
 def _with_itself(rows: Array, k: int) -> Array:

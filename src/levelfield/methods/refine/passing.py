@@ -1,4 +1,4 @@
-"""Message passing at test time (seidenschwarz2021 C.1-C.3): groups of stored rows and their refinement.
+"""Message passing at test time (seidenschwarz2021 C.1-C.3): the refinement of stored rows in groups.
 
 No image is embedded again. Groups are pure functions of the rows (and of a seed, if random).
 """
@@ -6,43 +6,30 @@ No image is embedded again. Groups are pure functions of the rows (and of a seed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, finite_rows
 from levelfield.evaluation.search.distances import unit_rows
+from levelfield.files.plain_yaml import read_yaml
 from levelfield.methods.refine.clusters import CLUSTERINGS
-from levelfield.methods.refine.groups import Groups, chunks_of, dealt, nearest_lists, reciprocal_groups
+from levelfield.methods.refine.groups import Groups, cluster_groups, nearest_groups, reciprocal_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
-from levelfield.settings import Count, accepted, check_settings, check_values, checked
+from levelfield.settings import accepted, check_settings, check_values
 
-__all__ = [
-    "Groups",
-    "check_refinement",
-    "cluster_groups",
-    "groups_of",
-    "nearest_groups",
-    "reciprocal_groups",
-    "refine",
-    "refined_rows",
-    "settings_of",
-    "ways",
-]
-
+WAYS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "reciprocal": (reciprocal_groups,),
+    "nearest": (nearest_groups,),
+    **{name: (clustering, cluster_groups) for name, clustering in CLUSTERINGS.items()},
+}
+"""The functions that form the groups of each way, one after the other."""
 _ENTRIES = 2**21  # values of the widest layer computed at a time
-
-
-def ways() -> list[str]:
-    """Names of the ways to form groups.
-
-    >>> ways()[:3]
-    ['reciprocal', 'nearest', 'kmeans']
-    """
-    return ["reciprocal", "nearest", *CLUSTERINGS]
 
 
 def settings_of(by: str) -> dict[str, Any]:
@@ -51,32 +38,113 @@ def settings_of(by: str) -> dict[str, Any]:
     >>> settings_of("nearest")
     {'chunks': 6, 'size': 9, 'seed': 0}
     """
-    takes = [accepted(function) or {} for function in _functions(by)]
-    rows = ("rows", "gallery", "labels")
-    return {name: usual for each in takes for name, usual in each.items() if name not in rows}
+    arguments = [argument for function in WAYS[by] for argument in (accepted(function) or {}).items()]
+    return {name: default for name, default in arguments if name not in ("rows", "gallery", "labels")}
 
 
-def _functions(by: str) -> list[Callable[..., Any]]:
-    """The functions that form the groups of a way, one after the other."""
-    alone: dict[str, Callable[..., Any]] = {"reciprocal": reciprocal_groups, "nearest": nearest_groups}
-    return [alone[by]] if by in alone else [CLUSTERINGS[by], cluster_groups]
+@dataclass(frozen=True)
+class Refinement:
+    """Message passing among test embeddings (seidenschwarz2021 C): the way to form groups, with its settings.
 
-
-def check_refinement(by: str, settings: Mapping[str, Any]) -> None:
-    """Refuse unknown settings and values out of range.
-
-    >>> check_refinement("nearest", {"sise": 5})
+    >>> Refinement("nearest", {"size": 5}).text
+    'nearest size=5'
+    >>> Refinement("nearest", {"sise": 5})
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'? ...
     """
-    check_settings(f"refinement '{by}'", settings, lambda: None, also=settings_of(by))
-    for function in _functions(by):
-        check_values(settings, function)
+
+    by: str = "reciprocal"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.by not in WAYS:
+            raise unknown("refinement", str(self.by), WAYS)
+        check_settings(f"refinement '{self.by}'", self.settings, lambda: None, also=settings_of(self.by))
+        for function in WAYS[self.by]:
+            check_values(self.settings, function)
+
+    @classmethod
+    def of(cls, choice: Any) -> Refinement:
+        """Create from the entry of a study: a name, or `by` with settings.
+
+        >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
+        'kmeans clusters=40'
+        """
+        if isinstance(choice, str):
+            return cls(choice)
+        if not isinstance(choice, Mapping) or "by" not in choice:
+            raise BadSpecification(
+                f"'refine' is {choice!r}; use one of {', '.join(WAYS)}, or settings such as {{by: nearest, size: 5}}."
+            )
+        return cls(choice["by"], {key: value for key, value in choice.items() if key != "by"})
+
+    @classmethod
+    def parse(cls, text: str) -> Refinement:
+        """Create from the text of the command line: the name, then its settings.
+
+        >>> Refinement.parse("reciprocal:k=20:size=5")
+        Refinement(by='reciprocal', settings={'k': 20, 'size': 5})
+        """
+        by, *pairs = (part.strip() for part in text.split(":"))
+        wrong = next((pair for pair in pairs if "=" not in pair), None)
+        if wrong is not None:
+            raise BadSpecification(f"'{wrong}' in '{text}' is not a setting: use the form reciprocal:k=20:size=5.")
+        settings = dict(pair.split("=", 1) for pair in pairs)
+        return cls(by, {name.strip(): read_yaml(value, origin=f"'{text}'") for name, value in settings.items()})
+
+    @property
+    def text(self) -> str:
+        return " ".join([self.by, *(f"{name}={value}" for name, value in self.settings.items())])
+
+    def width(self, objective: nn.Module | None) -> int:
+        """Size of a refined row; refuses an objective that cannot refine."""
+        if not isinstance(objective, MessagePassing):
+            raise BadSpecification(
+                "'refine' needs the objective 'message_passing', whose network passes messages between test images."
+            )
+        if objective.head_scale is None:
+            raise BadSpecification(
+                "'refine' needs a 'message_weight' above 0: with 0 the message-passing network is not trained."
+            )
+        return objective.head_scale.numel()
+
+    def groups(self, rows: Array) -> Groups:
+        """The groups of unit rows.
+
+        >>> Refinement("nearest", {"chunks": 1, "size": 2}).groups(np.array([[0.0], [1.0], [2.0]])).members.shape
+        (3, 2)
+        """
+        result: Any = rows
+        for function in WAYS[self.by]:
+            names = accepted(function) or {}
+            result = function(result, **{name: value for name, value in self.settings.items() if name in names})
+        groups: Groups = result
+        return groups
+
+    def __call__(
+        self, objective: nn.Module | None, rows: Array, gallery: Array | None = None, *, progress: Progress = SILENT
+    ) -> Array:
+        """Refined unit rows, see `refine`."""
+        self.width(objective)
+        trained: Any = objective
+        rows = finite_rows(rows, "embeddings", None)
+        if gallery is None:
+            return refined_rows(trained, rows, None, self.groups(unit_rows(rows)), progress=progress)
+        if self.by != "reciprocal":
+            raise BadSpecification(f"Refinement '{self.by}' does not support queries with a gallery; use 'reciprocal'.")
+        if trained.concat_steps:
+            raise BadSpecification(
+                "Refinement with 'concat_steps' does not support a gallery: refined queries are wider than gallery "
+                "rows."
+            )
+        gallery = finite_rows(gallery, "gallery", None)
+        groups = reciprocal_groups(unit_rows(rows), unit_rows(gallery), **self.settings)
+        return refined_rows(trained, rows, gallery, groups, progress=progress)
 
 
 def refine(
-    objective: Any,
+    objective: nn.Module,
     embeddings: Array,
     gallery: Array | None = None,
     *,
@@ -93,40 +161,7 @@ def refine(
     >>> refine(objective, np.eye(4), k=2, size=3).shape
     (4, 4)
     """
-    if not isinstance(objective, MessagePassing) or objective.network is None:
-        raise BadSpecification("Refinement needs the objective 'message_passing' with a 'message_weight' above 0.")
-    rows = finite_rows(embeddings, "embeddings", None)
-    if gallery is None:
-        return refined_rows(objective, rows, None, groups_of(unit_rows(rows), by, **settings), progress=progress)
-    if by != "reciprocal":
-        raise BadSpecification(f"Refinement '{by}' does not support queries with a gallery; use 'reciprocal'.")
-    if objective.concat_steps:
-        raise BadSpecification(
-            "Refinement with 'concat_steps' does not support a gallery: refined queries are wider than gallery rows."
-        )
-    others = finite_rows(gallery, "gallery", None)
-    check_refinement(by, settings)
-    reciprocal = reciprocal_groups(unit_rows(rows), unit_rows(others), **settings)
-    return refined_rows(objective, rows, others, reciprocal.groups, progress=progress)
-
-
-def groups_of(rows: Array, by: str, **settings: Any) -> Groups:
-    """Groups of `rows` by the named way.
-
-    >>> groups_of(np.array([[0.0], [1.0], [2.0]]), "nearest", chunks=1, size=2).members.shape
-    (3, 2)
-    """
-    if by not in ways():
-        raise unknown("refinement", by, ways())
-    check_refinement(by, settings)
-    if by == "reciprocal":
-        return reciprocal_groups(rows, **settings).groups
-    if by == "nearest":
-        return nearest_groups(rows, **settings)
-    clustering = CLUSTERINGS[by]
-    of_groups, of_clusters = accepted(cluster_groups) or {}, accepted(clustering) or {}
-    labels = clustering(rows, **{key: value for key, value in settings.items() if key in of_clusters})
-    return cluster_groups(labels, **{key: value for key, value in settings.items() if key in of_groups})
+    return Refinement(by, settings)(objective, embeddings, gallery, progress=progress)
 
 
 def refined_rows(
@@ -149,8 +184,9 @@ def refined_rows(
     wanted = np.isin(np.arange(kept_rows.size), first).reshape(kept_rows.shape)
     result: Array | None = None
     stage = progress.stage("refining", len(kept_rows))
-    for some in np.array_split(np.arange(len(kept_rows)), max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)):
-        members = groups.members[some]
+    blocks = max(1, groups.members.size * 4 * rows.shape[1] // _ENTRIES)
+    for block in np.array_split(np.arange(len(kept_rows)), blocks):
+        members = groups.members[block]
         if gallery is None:
             inputs = rows[members]
         else:  # the first member is a query, the others are gallery rows
@@ -158,32 +194,7 @@ def refined_rows(
         refined = objective.refine(torch.from_numpy(inputs).to(device), groups.kept).cpu().numpy()
         if result is None:
             result = np.empty((len(rows), refined.shape[2]), refined.dtype)
-        result[kept_rows[some][wanted[some]]] = refined[wanted[some]]
-        stage.advance(len(some))
+        result[kept_rows[block][wanted[block]]] = refined[wanted[block]]
+        stage.advance(len(block))
     assert result is not None
     return result
-
-
-@checked
-def nearest_groups(rows: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
-    """C.2: a chunk is a row with its `size` - 1 nearest rows; `chunks` random chunks form a group, and the first row of
-    each chunk is kept. The paper gives no numbers; the defaults are those of training on CUB.
-
-    >>> nearest_groups(np.array([[0.0], [1.0], [5.0], [7.0]]), chunks=2, size=2).members.shape
-    (2, 4)
-    """
-    if size > len(rows):
-        raise BadInput(f"The chunk size is {size}, but there are {len(rows)} rows.")
-    chosen = np.concatenate((np.arange(len(rows))[:, None], nearest_lists(rows, size - 1)), axis=1)
-    return Groups(dealt(chosen, chunks, seed=seed), tuple(range(0, chunks * size, size)))
-
-
-@checked
-def cluster_groups(labels: Array, *, chunks: Count = 6, size: Count = 9, seed: int = 0) -> Groups:
-    """C.1: clusters replace classes, and groups are formed like training batches, from `chunks` of `size` rows of one
-    cluster each. All rows are kept at their first occurrence.
-
-    >>> cluster_groups(np.array([0, 0, 1, 1]), chunks=2, size=2).members.shape
-    (1, 4)
-    """
-    return Groups(dealt(chunks_of(labels, size, seed=seed), chunks, seed=seed), tuple(range(chunks * size)))

@@ -14,7 +14,7 @@ from levelfield.errors import BadInput
 from levelfield.files import arrays
 from levelfield.files.reading import MEGABYTE, read_text
 from levelfield.files.writing import expanded
-from levelfield.methods.refine.choice import Refinement
+from levelfield.methods.refine.passing import Refinement
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.finished import (
     PARTS,

@@ -12,7 +12,7 @@ from levelfield import embedder as networks
 from levelfield.embedder.devices import requested, usable
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
-from levelfield.methods.refine.choice import Refinement
+from levelfield.methods.refine.passing import Refinement
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.files import (
     EMBEDDINGS,
@@ -71,7 +71,7 @@ def refiner(folder: Path) -> Method:
         raise BadInput(f"{folder} joins several runs, but message passing needs a single network: refine its members.")
     method = load_method(folder)
     try:
-        Refinement().check(method.objective)
+        Refinement().width(method.objective)
     except BadSpecification as error:
         label = read_spec(folder).method.label
         raise BadInput(f"{folder} ('{label}') cannot be refined. {error}") from error

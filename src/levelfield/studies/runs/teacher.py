@@ -14,8 +14,7 @@ from levelfield.evaluation import joined
 from levelfield.files.arrays import read_array
 from levelfield.files.writing import write_whole
 from levelfield.methods import Method
-from levelfield.methods.refine.groups import Groups
-from levelfield.methods.refine.passing import cluster_groups
+from levelfield.methods.refine.groups import Groups, cluster_groups
 from levelfield.methods.student import class_logits
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import Progress
