@@ -100,7 +100,7 @@ class Bare:
         trunk = ours.embedder.trunk
         trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]
         stages = [copy.deepcopy(_stage(trunk, name)) for name in trained]
-        linear = ours.embedder.linear
+        linear = ours.embedder.head.linear
         assert isinstance(linear, nn.Linear)
         self.network = self.make_network(ours, stages, copy.deepcopy(linear))
         assert ours.setup.method.objective is not None

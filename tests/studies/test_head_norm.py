@@ -43,7 +43,7 @@ def test_the_linear_map_starts_where_everybodys_does_and_the_means_among_the_nor
     specs = [run.spec for run in resolve(study).runs]
     inputs = inputs_for(specs[0], None, "cpu")
     hist, softmax = (set_up(spec, inputs, "cpu", SILENT) for spec in specs)
-    assert hist.embedder.linear.weight.equal(softmax.embedder.linear.weight)
+    assert hist.embedder.head.linear.weight.equal(softmax.embedder.head.linear.weight)
     means = hist.method.proxies.detach().numpy()
     np.testing.assert_allclose(means.mean(axis=1), 0, atol=1e-6)
     assert abs(softmax.method.proxies.detach().numpy().mean(axis=1)).max() > 1e-3

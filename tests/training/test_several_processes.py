@@ -110,13 +110,13 @@ def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
         ranks.wait()
         shared = {"steps": STEPS, "optimiser": "sgd", "lr": 0.02, "trunk_lr": 0.004, "processes": ranks.size}
         run = make(label.split()[0], ranks=ranks, **{**shared, **changes})
-        start = run.embedder.linear.weight.detach().clone()
+        start = run.embedder.head.linear.weight.detach().clone()
         if run.method.wants:
             run.method.taught(np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32))
         scores = iter([0.25, 0.5] if ranks.first else [])  # only the first process validates
         validate = (lambda scores=scores: next(scores)) if label == "hist" else None
         state = run.train(place, validate=validate, pace=Pace(log_every=10))
-        moved = run.embedder.linear.weight - start
+        moved = run.embedder.head.linear.weight - start
         assert moved.abs().max() > 3e-4, f"{label}: far more than the tolerance must have happened"
         found[label] = {
             "weights": run.weights() | {f"own {key}": value for key, value in run.method.named_parameters()},

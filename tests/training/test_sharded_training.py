@@ -41,10 +41,10 @@ def some_steps(ranks: Ranks, folder: Path, settings: dict[str, Any], runs: dict[
         ranks.wait()
         shared = {"steps": 10, "optimiser": "sgd", "lr": 0.002, "processes": ranks.size, "settings": settings}
         run = make(label, ranks=ranks, **{**shared, **changes})
-        start = run.embedder.linear.weight.detach().clone()
+        start = run.embedder.head.linear.weight.detach().clone()
         scores = iter([0.25, 0.5, 0.1])
         run.train(place, validate=lambda scores=scores: next(scores) if ranks.first else 0.0)
-        assert (run.embedder.linear.weight - start).abs().max() > 3e-4, label
+        assert (run.embedder.head.linear.weight - start).abs().max() > 3e-4, label
         own = Shards(run.method, ranks).whole(run.method.state_dict())
         proxies = next(value for name, value in own.items() if name.endswith("proxies"))
         norms = [line.get("norm") for line in log_of(place)]

@@ -42,7 +42,7 @@ def test_a_memory_trains_otherwise_than_the_plain_method(tmp_path):
     for run, name in zip(made, ("plain", "remembering"), strict=True):
         (tmp_path / name).mkdir()
         run.train(tmp_path / name)
-    plain, remembering = (run.embedder.linear.weight for run in made)
+    plain, remembering = (run.embedder.head.linear.weight for run in made)
     assert not torch.equal(plain, remembering)
     active = [[entry["active"] for entry in log_of(tmp_path / name)] for name in ("plain", "remembering")]
     assert active[0][0] == active[1][0]  # nothing is older than the first batch

@@ -176,9 +176,9 @@ def test_collapse_of_the_embedding_is_reported(tmp_path, start, collapsed):
     run = make(Told(lambda rows, batch: rows.mean() * 0), steps=2, weight_decay=0)
     with torch.no_grad():
         if start != "random":
-            run.embedder.linear.weight.zero_()
+            run.embedder.head.linear.weight.zero_()
         if start == "one direction":
-            run.embedder.linear.bias.fill_(2.0)
+            run.embedder.head.linear.bias.fill_(2.0)
     state = run.train(tmp_path)
     assert state.collapsed is collapsed
     assert (log_of(tmp_path)[-1]["spread"] < 1e-4) is collapsed

@@ -139,7 +139,7 @@ def test_without_a_pass_over_all_images_there_is_no_plan(tmp_path):
 def test_a_step_without_embeddings_is_refused(tmp_path):
     class Blind(Told):
         def step(self, embedder, batch, generator):
-            return {"loss": embedder.linear.weight.sum()}
+            return {"loss": embedder.head.linear.weight.sum()}
 
     run, _ = with_memory(Blind(None))
     with pytest.raises(BadInput, match="returned no embedding"):

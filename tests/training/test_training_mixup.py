@@ -42,7 +42,7 @@ def test_mixup_trains_otherwise_than_the_plain_method(tmp_path):
     for run, name in ((plain, "plain"), (mixed, "mixed")):
         (tmp_path / name).mkdir()
         run.train(tmp_path / name)
-    assert not torch.equal(plain.embedder.linear.weight, mixed.embedder.linear.weight)
+    assert not torch.equal(plain.embedder.head.linear.weight, mixed.embedder.head.linear.weight)
     terms = [entry["terms"].keys() for entry in log_of(tmp_path / "mixed") if "terms" in entry]
     assert {"own", "partners"} in [set(keys) for keys in terms]
     assert "active_own" in log_of(tmp_path / "mixed")[0]

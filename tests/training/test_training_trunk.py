@@ -155,7 +155,7 @@ def test_a_run_stopped_after_any_step_ends_with_the_same_bits(tmp_path, stop):
     settings = {"cut": "last-1", "dropout": 0.2, "batch_norm": "train", "select": "map@r", "validate_every": 2}
 
     def looking(run):
-        return lambda: -run.embedder.linear.weight.abs().sum().item()
+        return lambda: -run.embedder.head.linear.weight.abs().sum().item()
 
     whole = make("margin", **settings)
     (tmp_path / "whole").mkdir()

@@ -10,7 +10,7 @@ Then rows may also depend on each other by BatchNorm, whose statistics are those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from levelfield.distributed.gathering import exchange
 from levelfield.distributed.ranks import ALONE, Ranks
+from levelfield.embedder import Trunk
 from levelfield.embedder.trunk.blockwise import BATCH_NORM
 from levelfield.errors import BadSpecification
 from levelfield.methods import Inputs
@@ -78,23 +79,13 @@ class Divided(nn.Module):
         self._kind: Callable[..., Any] = tuple
         self._sizes: list[int] | None = None
 
-    @property
-    def trunk(self) -> nn.Module:
-        trunk: nn.Module = self._embedder.trunk  # type: ignore[assignment]
-        return trunk
-
-    @property
-    def head(self) -> nn.Module:
-        head: nn.Module = self._embedder.head  # type: ignore[assignment]
-        return head
-
     def taken(self) -> Any:
         """Intermediate results of the head in the last call (see `RelationHead.taken`), of the whole batch."""
         taken, self._taken = self._taken, None
         return taken
 
     def begin(self, sizes: Sequence[int]) -> None:
-        """Begin a step whose processes have so many rows each; without it, each call asks the other processes."""
+        """Begin a step; `sizes[r]` is the number of rows on rank r. Without it, each call exchanges the sizes."""
         self._sizes = list(sizes)
         self._calls = []
 
@@ -113,7 +104,8 @@ class Divided(nn.Module):
             with torch.no_grad():
                 parts = [self._outputs(piece, number, k, how) for k, piece in enumerate(pieces)]
             local, graph = tuple(torch.cat(each) for each in zip(*parts, strict=True)), None
-        self._count(sum(sizes) - count, changed=change is not None)
+        if self._trunk is not None:
+            self._trunk.count(sum(sizes) - count, changed=change is not None)
         whole = tuple(self._ranks.gathered(output.detach(), sizes) for output in local)
         if learns:
             leaves = tuple(output.requires_grad_(output.is_floating_point()) for output in whole)
@@ -131,14 +123,12 @@ class Divided(nn.Module):
 
     def backward(self, loss: Tensor) -> None:
         """The gradients of `loss`: of its own parameters, then of the network by its rows."""
-        before = [parameter.grad for parameter in self._trained] if not self._ranks.first else None
-        if before is not None:
+        before = [parameter.grad for parameter in self._trained]
+        if not self._ranks.first:
             for parameter in self._trained:
                 parameter.grad = None
         loss.backward()
-        if (
-            before is not None
-        ):  # what the loss gives to parameters directly is the same on all processes: it counts once
+        if not self._ranks.first:  # the loss gives parameters the same gradient on all processes: it counts once
             for parameter, gradient in zip(self._trained, before, strict=True):
                 parameter.grad = gradient
         calls, self._calls = self._calls, []
@@ -147,8 +137,8 @@ class Divided(nn.Module):
 
     def sum_gradients(self) -> None:
         """Sum the gradients over the processes. A parameter without gradient on every process stays without."""
-        known = self._ranks.any([parameter.grad is not None for parameter in self._trained])
-        for parameter, has_gradient in zip(self._trained, known, strict=True):
+        any_gradient = self._ranks.any([parameter.grad is not None for parameter in self._trained])
+        for parameter, has_gradient in zip(self._trained, any_gradient, strict=True):
             if has_gradient and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         self._ranks.summed_([p.grad for p in self._trained if p.grad is not None])
@@ -158,11 +148,10 @@ class Divided(nn.Module):
         start = call.start
         for k, piece in enumerate(call.pieces):
             stop = start + _length(piece)
-            if call.graph is None:
-                with self._uncounted():
+            outputs = call.graph
+            if outputs is None:
+                with nullcontext() if self._trunk is None else self._trunk.uncounted():
                     outputs = self._outputs(piece, call.number, k, call.how)
-            else:
-                outputs = call.graph
             gradients = {
                 output: leaf.grad[start:stop]
                 for output, leaf in zip(outputs, call.leaves, strict=True)
@@ -193,21 +182,20 @@ class Divided(nn.Module):
         start, count = sum(sizes[: self._ranks.rank]), sizes[self._ranks.rank]
         return lambda hidden: change(exchange(hidden, self._ranks, sizes)).narrow(0, start, count)
 
-    def _uncounted(self) -> AbstractContextManager[None]:
-        trunk: Any = getattr(self._embedder, "trunk", None)
-        return trunk.uncounted() if hasattr(trunk, "uncounted") else nullcontext()
-
-    def _count(self, rows: int, *, changed: bool) -> None:
-        trunk: Any = getattr(self._embedder, "trunk", None)
-        if hasattr(trunk, "count"):
-            trunk.count(rows, changed=changed)
+    @property
+    def _trunk(self) -> Trunk | None:
+        """The trunk that counts its rows; None for a network of another kind."""
+        trunk = getattr(self._embedder, "trunk", None)
+        return trunk if isinstance(trunk, Trunk) else None
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            if name.startswith("_") or not hasattr(super().__getattr__("_embedder"), name):
+            if name.startswith("_") or not hasattr(self._embedder, name):
                 raise
+            if name in ("trunk", "head"):
+                return getattr(self._embedder, name)
             raise BadSpecification(
                 f"This method uses `embedder.{name}`, which has only a part of the batch if the batch is divided. "
                 "Call `embedder(batch.inputs)`, or set accumulate: 1 and processes: 1."

@@ -18,7 +18,7 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
 from levelfield.training.optimisers import clip, factor, freeze_trunk, set_averaging, set_rates
-from levelfield.training.passes import latest_rows, passes_for
+from levelfield.training.passes import Passes, latest_rows
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
 from levelfield.training.shards import Shards
@@ -45,7 +45,7 @@ def train(
     check_division(method, conditions, embedder.trunk)
     pace, observer, audit = pace or Pace(), observer or Observer(), audit or Audit(embedder)
     shards = Shards(method, ranks)
-    passes = passes_for(embedder, method, conditions, optimisers, ranks, shards)
+    passes = Passes(embedder, method, conditions, optimisers, ranks, shards)
     precision = Precision(conditions.precision, feed.device)
     recorder = Recorder(
         embedder, method, feed, optimisers, conditions, audit, precision,

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -21,92 +20,57 @@ from levelfield.training.divided import Divided
 from levelfield.training.shards import Shards
 
 
-class Passes(Protocol):
-    """What the loop asks about a batch: its parts, the embedder for their losses, and the gradients."""
+class Passes:
+    """One pass if this process sees the whole batch, or if the loss is a mean over its parts; otherwise two, see
+    `Divided`. If `accumulate` cannot divide the batch (see `Conditions.pieces`), the network is computed in blocks.
 
-    embedder: nn.Module
-    """What a method's step calls."""
-    count: int
-    """Number of parts whose losses are averaged."""
-
-    def parts(self, batch: Batch) -> list[Batch]: ...
-
-    def check_leaves(self, loss: Tensor) -> None:
-        """Check that the loss depends on no trainable tensor that is in no optimiser group."""
-
-    def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a part's loss."""
-
-    def finish(self) -> None:
-        """Complete the gradients of the step."""
-
-
-def passes_for(
-    embedder: Embedder,
-    method: Method,
-    conditions: Conditions,
-    optimisers: Sequence[Optimizer],
-    ranks: Ranks,
-    shards: Shards,
-) -> Passes:
-    """One pass if this process sees the whole batch, or if the loss is a mean over its parts; otherwise two.
-
-    If `accumulate` cannot divide the batch (see `Conditions.pieces`), the network is computed block by block.
+    embedder: for the method's step. count: number of parts whose losses are averaged.
     """
-    pieces = conditions.pieces
-    embedder.trunk.blockwise = partial(common_statistics, ranks) if conditions.accumulate > pieces else None
-    if ranks.size == 1 and (pieces == 1 or method.separable):
-        return OnePass(embedder, optimisers, pieces)
-    return TwoPasses(embedder, optimisers, pieces, ranks, shards)
 
-
-class OnePass:
-    """The loss of the batch, or of equal parts one after another if it is the mean of theirs."""
-
-    def __init__(self, embedder: nn.Module, optimisers: Sequence[Optimizer], count: int) -> None:
-        self.embedder, self.count, self._optimisers = embedder, count, optimisers
+    def __init__(
+        self,
+        embedder: Embedder,
+        method: Method,
+        conditions: Conditions,
+        optimisers: Sequence[Optimizer],
+        ranks: Ranks,
+        shards: Shards,
+    ) -> None:
+        pieces = conditions.pieces
+        embedder.trunk.blockwise = partial(common_statistics, ranks) if conditions.accumulate > pieces else None
+        self._optimisers, self._ranks = optimisers, ranks
+        self.embedder: nn.Module = embedder
+        self._divided: Divided | None = None
+        self.count = pieces
+        if ranks.size > 1 or (pieces > 1 and not method.separable):
+            trained = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
+            summed = [parameter for parameter in trained if parameter not in shards]
+            self.embedder = self._divided = Divided(embedder, pieces=pieces, ranks=ranks, trained=summed)
+            self.count = 1
 
     def parts(self, batch: Batch) -> list[Batch]:
+        """The parts of the batch, each for one call of the method's step."""
+        if self._divided is not None:
+            self._divided.begin(self._ranks.sizes(len(batch.labels)))
         return batch.parts(self.count)
 
     def check_leaves(self, loss: Tensor) -> None:
-        check_leaves(loss, self._optimisers)
-
-    def backward(self, loss: Tensor) -> None:
-        loss.backward()
-
-    def finish(self) -> None:
-        pass
-
-
-class TwoPasses:
-    """The loss of the whole batch; its rows are computed by several processes, in pieces, see `Divided`."""
-
-    count = 1
-
-    def __init__(
-        self, embedder: nn.Module, optimisers: Sequence[Optimizer], pieces: int, ranks: Ranks, shards: Shards
-    ) -> None:
-        trained = [p for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]]
-        summed = [parameter for parameter in trained if parameter not in shards]
-        self._divided = Divided(embedder, pieces=pieces, ranks=ranks, trained=summed)
-        self.embedder: nn.Module = self._divided
-        self._optimisers, self._ranks = optimisers, ranks
-
-    def parts(self, batch: Batch) -> list[Batch]:
-        self._divided.begin(self._ranks.sizes(len(batch.labels)))
-        return [batch]
-
-    def check_leaves(self, loss: Tensor) -> None:
-        roots = list(self._divided.roots())
+        """Check that the loss depends on no trainable tensor that is in no optimiser group."""
+        roots = [] if self._divided is None else list(self._divided.roots())
         for tensor in (loss, *roots):
             check_leaves(tensor, self._optimisers, known=roots)
 
     def backward(self, loss: Tensor) -> None:
-        self._divided.backward(loss)
+        """Add the gradients of a part's loss."""
+        if self._divided is None:
+            loss.backward()
+        else:
+            self._divided.backward(loss)
 
     def finish(self) -> None:
-        self._divided.sum_gradients()
+        """Complete the gradients of the step."""
+        if self._divided is not None:
+            self._divided.sum_gradients()
 
 
 @contextmanager
