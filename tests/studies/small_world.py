@@ -25,8 +25,10 @@ from levelfield.distributed import processes as levelfield_processes
 from levelfield.embedder.trunk import backbones
 from levelfield.studies import Leaderboard, PlannedRun, Study, gather, parse_study, resolve
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
-from levelfield.studies.execution.workers import Outcome, do_one, run_all
+from levelfield.studies.execution.executor import do_one
+from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.training import Task
 from levelfield.training import Pace
 
 torch.set_num_threads(1)  # a fork has no threads but its own and would wait for the others for ever
@@ -140,7 +142,7 @@ def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...]
     if strike is not None:
         _strike_at(*strike)
     options = Options(cache_folder=cache, pace=Pace(log_every=3, save_every_steps=2))
-    event = do_one(0, run, folder, metrics, options, patient=True, progress=SILENT_RUNS)
+    event = do_one(0, Task(run.spec, folder, metrics, options), patient=True, progress=SILENT_RUNS)
     os._exit(0 if event.kind == "done" else 1)
 
 

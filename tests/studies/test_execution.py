@@ -28,6 +28,7 @@ from levelfield.studies import Study, read_study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
+from levelfield.studies.runs.training import Task
 from levelfield.training import Pace
 
 LOSSES = '''
@@ -370,7 +371,8 @@ def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_
     study = small_study(photos, ["contrastive"])
     [run, *_] = resolve(study).runs
     ours, theirs = multiprocessing.Pipe()
-    ours.send((0, run, run.folder(tmp_path), study.metrics, Options(cache_folder=tmp_path / "cache"), True))
+    options = Options(cache_folder=tmp_path / "cache")
+    ours.send((0, Task(run.spec, run.folder(tmp_path), study.metrics, options), True))
     ours.close()
     execution._work(theirs)
     assert not (run.folder(tmp_path) / "error.txt").exists()

@@ -14,7 +14,8 @@ from levelfield import load
 from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study
 from levelfield.studies.execution import executor
-from levelfield.studies.execution.workers import Agenda, run_all
+from levelfield.studies.execution.executor import Agenda
+from levelfield.studies.execution.workers import run_all
 from levelfield.studies.planning.plan import in_order, needed_labels, plan
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options

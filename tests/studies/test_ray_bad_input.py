@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,8 +136,7 @@ def test_on_a_file_system_without_locks_the_claim_of_the_study_is_enough(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with ExitStack() as held:
-        assert claim_run(tmp_path / "run", held)
+    assert claim_run(tmp_path / "run") is not None
 
 
 def node(name: str) -> Node:
@@ -148,7 +146,7 @@ def node(name: str) -> Node:
 def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
     with marked(tmp_path) as mark:
         found = inspect_node(Question(Data(name=str(photos)), mark))
-        assert inspect_node(Question(mark=(mark[0], "another content"))).sees_folder is False
+        assert inspect_node(Question(mark=dataclasses.replace(mark, content="another"))).sees_folder is False
     assert found.sees_folder
     assert (found.images, found.no_data, found.no_device) == (40, "", "")
     assert found.described["versions"] == versions()

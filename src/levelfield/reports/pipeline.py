@@ -16,9 +16,8 @@ from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
-from levelfield.studies.execution.study import execute_study
+from levelfield.studies.execution.study import execute_study, keep_earlier
 from levelfield.studies.leaderboard.compact import check_metrics
-from levelfield.studies.leaderboard.earlier import keep_earlier, kept_text
 from levelfield.studies.planning.resolve import ResolvedStudy, resolve
 from levelfield.studies.runs.training import Options
 from levelfield.studies.specification.study import Study, parse_study
@@ -96,8 +95,8 @@ def execute(
 ) -> Outcome:
     """Execute the unfinished runs of a study in `folder`. An earlier study there is kept; raises if no run finished."""
     earlier = keep_earlier(folder, resolved.runs, resolved.study.metrics)
-    if earlier is not None:
-        warn(kept_text(folder, earlier))
+    if earlier:
+        warn(earlier)
     outcome = execute_study(resolved, folder, jobs=jobs, progress=progress, executor=executor)
     if resolved.runs and len(outcome.failed) == len(resolved.runs):
         raise LevelfieldError(f"All runs failed. The first error: {next(iter(outcome.failed.values()))}")

@@ -1,7 +1,7 @@
-"""What an executor gets and returns: the runs of a plan in their order, and what became of each.
+"""What an executor gets and returns: the runs of a plan in their order, and the outcome of each.
 
-Three executors exist: this process and worker processes (`workers`), and Ray (`cluster`). All of them execute a
-run with `do_claimed`, so a run has the same bits wherever it is done.
+Two executors exist: `workers` for this machine, and Ray (`cluster`). Both execute a run with `do_claimed`, so a run has
+the same bits wherever it is done.
 """
 
 from __future__ import annotations
@@ -21,20 +21,17 @@ from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.run import Options, execute
 from levelfield.studies.runs.several_processes import message_of
 from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.runs.training import Task
 
 
 class Executor(Protocol):
     """Executes the unfinished runs of a plan."""
 
     def execute(self, work: Work) -> None:
-        """Take runs from `work.agenda` and settle each of them; returns when none is left."""
+        """Take runs from `work.agenda` and settle each of them; returns when no run is left."""
 
     def record(
-        self,
-        folders: Sequence[Path],
-        names: Sequence[str],
-        metrics: Sequence[str],
-        progress: Mapping[Path, Progress],
+        self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
     ) -> dict[Path, str]:
         """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
 
@@ -80,38 +77,33 @@ class Outcome:
 
 @dataclass
 class Work:
-    """The runs of a plan and how to execute them; collects what became of each."""
+    """The runs of a plan and how to execute them; collects their outcome. Finished runs are reported as done."""
 
     runs: list[PlannedRun]
     study_folder: Path
     metrics: tuple[str, ...]
     options: Options
     progress: RunsProgress
-    agenda: Agenda
     outcome: Outcome = field(default_factory=Outcome)
+    agenda: Agenda = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        runs: list[PlannedRun],
-        study_folder: Path,
-        metrics: tuple[str, ...],
-        options: Options,
-        progress: RunsProgress,
-    ) -> Work:
-        """The unfinished runs; the others are reported as done."""
-        unfinished = [k for k, run in enumerate(runs) if not is_finished(run.folder(study_folder), run.spec, metrics)]
-        for done in sorted(set(range(len(runs))) - set(unfinished)):
-            progress.on_event(Event("done", done, "finished before"))
-        return cls(runs, study_folder, metrics, options, progress, Agenda(runs, unfinished))
+    def __post_init__(self) -> None:
+        unfinished = []
+        for number in range(len(self.runs)):
+            if self.is_finished(number):
+                self.progress.on_event(Event("done", number, "finished before"))
+            else:
+                unfinished.append(number)
+        self.agenda = Agenda(self.runs, unfinished)
 
-    @property
-    def unfinished(self) -> list[int]:
-        """The runs that nobody has taken yet."""
-        return self.agenda.waiting
+    def is_finished(self, number: int) -> bool:
+        return is_finished(self.folder(number), self.runs[number].spec, self.metrics)
 
     def folder(self, number: int) -> Path:
         return self.runs[number].folder(self.study_folder)
+
+    def task(self, number: int) -> Task:
+        return Task(self.runs[number].spec, self.folder(number), self.metrics, self.options)
 
     def settle(self, event: Event) -> None:
         """Record the end of a run; runs that need a failed run fail, too."""
@@ -122,51 +114,38 @@ class Work:
 
     def lose(self, number: int, reason: str) -> None:
         """Settle a run whose process ended without a result."""
-        message = reason
-        try:
-            write_text(self.folder(number) / FAILED, reason + "\n")
-        except LevelfieldError as unwritable:
-            message = f"{reason} ({unwritable})"
-        self.settle(Event("failed", number, message))
+        self.settle(_failed(number, self.folder(number), reason, reason + "\n"))
 
 
-def do_one(
-    number: int,
-    run: PlannedRun,
-    folder: Path,
-    metrics: tuple[str, ...],
-    options: Options,
-    *,
-    patient: bool,
-    progress: RunsProgress,
-) -> Event:
-    """Execute one run under its lock. A failure is written to the run's folder and returned, never raised."""
+def do_one(number: int, task: Task, *, patient: bool, progress: RunsProgress) -> Event:
+    """Execute a run under its lock. A failure is written to its folder and returned, never raised.
+
+    patient: whether to wait while another command executes the run.
+    """
     try:
-        with locked(folder / "lock", wait=patient) as mine:
-            return do_claimed(number, run, folder, metrics, options, progress) if mine else Event("busy", number)
+        with locked(task.folder / "lock", wait=patient) as mine:
+            return do_claimed(number, task, progress) if mine else Event("busy", number)
     except Exception as error:  # no lock
-        return _failed(number, folder, error)
+        return _failed(number, task.folder, message_of(error), traceback.format_exc())
 
 
-def do_claimed(
-    number: int, run: PlannedRun, folder: Path, metrics: tuple[str, ...], options: Options, progress: RunsProgress
-) -> Event:
+def do_claimed(number: int, task: Task, progress: RunsProgress) -> Event:
     """Execute a run that nobody else executes. A failure is written to its folder and returned, never raised."""
+    spec, folder, metrics = task.spec, task.folder, task.metrics
     try:
-        if not is_finished(folder, run.spec, metrics):
+        if not is_finished(folder, spec, metrics):
             progress.on_event(Event("start", number))
-            execute(run.spec, folder, metrics, options=options, progress=progress.of_run(number))
+            execute(spec, folder, metrics, options=task.options, progress=progress.of_run(number))
             (folder / FAILED).unlink(missing_ok=True)
         return Event("done", number)
     except (Exception, SystemExit) as error:  # a user's code may call sys.exit
-        return _failed(number, folder, error)
+        return _failed(number, folder, message_of(error), traceback.format_exc())
 
 
-def _failed(number: int, folder: Path, error: BaseException) -> Event:
+def _failed(number: int, folder: Path, reason: str, details: str) -> Event:
     """Write an error to the run's folder; no error may stop the other runs."""
-    message = message_of(error)
     try:
-        write_text(folder / FAILED, traceback.format_exc())
+        write_text(folder / FAILED, details)
     except LevelfieldError as unwritable:
-        message = f"{error} ({unwritable})"
-    return Event("failed", number, message)
+        reason = f"{reason} ({unwritable})"
+    return Event("failed", number, reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,16 +10,20 @@ from pathlib import Path
 import yaml
 
 from levelfield.embedder.devices import computing_on
+from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_text
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
-from levelfield.studies.execution.executor import Executor
-from levelfield.studies.execution.workers import Outcome, WorkerProcesses, run_all
+from levelfield.studies.execution.executor import Executor, Outcome
+from levelfield.studies.execution.workers import ThisMachine, run_all
 from levelfield.studies.planning.resolve import ResolvedStudy
-from levelfield.studies.runs.folder.store import write_plan
+from levelfield.studies.runs.folder.store import PLAN, read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trusted
+
+EARLIER = "earlier"
 
 
 def execute_study(
@@ -53,28 +58,60 @@ def execute_study(
             planned, folder, study.metrics, jobs=jobs, options=options, progress=progress, executor=executor
         )
         if study.corruptions:
+            finished = {
+                number: run.folder(folder) for number, run in enumerate(planned) if number not in outcome.failed
+            }
+            tested = {number: path for number, path in finished.items() if (path / "items.csv").exists()}
             with computing_on(options.device):
-                executor = executor or WorkerProcesses(jobs)
-                outcome.unmeasured = _corrupt(resolved, planned, folder, outcome, executor, progress)
+                executor = executor or ThisMachine(jobs)
+                outcome.unmeasured = _evaluate_corrupted(resolved, tested, executor, progress)
     return outcome
 
 
-def _corrupt(
-    resolved: ResolvedStudy,
-    runs: list[PlannedRun],
-    folder: Path,
-    outcome: Outcome,
-    executor: Executor,
-    progress: RunsProgress,
+def _evaluate_corrupted(
+    resolved: ResolvedStudy, runs: dict[int, Path], executor: Executor, progress: RunsProgress
 ) -> dict[int, str]:
-    """Evaluate every finished run on corrupted test images; returns the failed runs, with the reason."""
+    """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
     metrics = ranking(resolved.study.metrics)
     metrics = [name for name in metrics if parse(name).kind == "retrieval"] or metrics[:1]
-    folders = {run.folder(folder): number for number, run in enumerate(runs) if number not in outcome.failed}
-    tested = {path: number for path, number in folders.items() if (path / "items.csv").exists()}
-    stages = {path: progress.of_run(number) for path, number in tested.items()}
-    failed = executor.record(list(tested), resolved.study.corruptions, metrics, stages)
-    for path, number in tested.items():
-        event = Event("failed", number, f"on corrupted images: {failed[path]}") if path in failed else None
-        progress.on_event(event or Event("done", number))
-    return {tested[path]: reason for path, reason in failed.items()}
+    stages = {path: progress.of_run(number) for number, path in runs.items()}
+    failed = executor.record(list(stages), resolved.study.corruptions, metrics, stages)
+    reasons = {number: failed[path] for number, path in runs.items() if path in failed}
+    for number in runs:
+        reason = reasons.get(number)
+        event = Event("done", number) if reason is None else Event("failed", number, f"on corrupted images: {reason}")
+        progress.on_event(event)
+    return reasons
+
+
+def keep_earlier(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str]) -> str:
+    """Move the files of another study's leaderboard in `folder` to a folder of their own; a sentence if there were any.
+
+    More methods, seeds or metrics extend a study: its new leaderboard includes the old one, so nothing is moved. Runs
+    are not moved: comparing the earlier study again restores its leaderboard.
+    """
+    if not (folder / PLAN).is_file() or _extends(folder, runs, metrics):
+        return ""
+    if (folder / EARLIER).is_symlink():
+        raise BadInput(
+            f"{folder / EARLIER} is a link: the earlier leaderboard would be moved out of the study's folder."
+        )
+    kept = next(candidate for number in range(1, 100_000) if not (candidate := folder / EARLIER / str(number)).exists())
+    kept.mkdir(parents=True)
+    files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")]
+    for path in sorted(files, key=lambda path: path.name == PLAN):  # last: after an interruption the move is repeated
+        os.replace(path, kept / path.name)
+    return (
+        f"{folder} held the leaderboard of another study (other conditions, rows or metrics), which is now in {kept}. "
+        "To keep both in place, give one of them another name: name=..."
+    )
+
+
+def _extends(folder: Path, runs: Sequence[PlannedRun], metrics: Sequence[str]) -> bool:
+    """Whether the study has all runs and metrics of the one in the folder."""
+    try:
+        before, measured = read_plan(folder), read_study(folder / "study.yaml").metrics
+    except LevelfieldError:  # unreadable: not this study
+        return False
+    planned, earlier = ({(run.row, run.spec.folder_name) for run in several} for several in (runs, before))
+    return earlier <= planned and set(measured) <= set(metrics)

@@ -1,4 +1,4 @@
-"""Executors of this machine: this process, or worker processes that execute runs one by one.
+"""The executor of this machine: this process, or worker processes that execute runs one by one.
 
 A run that crashes is reported and does not stop the others; a dead worker is replaced. Two `compare` commands on one
 study share the work: the process that holds the lock of a run executes it.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import cast
 
 from levelfield.data.decoders import decoders_per_job
 from levelfield.distributed import processes
@@ -20,11 +21,9 @@ from levelfield.errors import CommandEnded
 from levelfield.progress import Progress
 from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
-from levelfield.studies.execution.executor import Agenda, Executor, Outcome, Work, do_one
+from levelfield.studies.execution.executor import Executor, Outcome, Work, do_one
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
-
-__all__ = ["Agenda", "InThisProcess", "Outcome", "WorkerProcesses", "do_one", "run_all"]
 
 
 def run_all(
@@ -44,113 +43,119 @@ def run_all(
     if options.workers is None:
         together = max(jobs, 1) * max((run.spec.conditions.processes for run in runs), default=1)
         options = replace(options, workers=decoders_per_job(together) if executor is None else 1)
-    work = Work.of(runs, study_folder, metrics, options, progress)
-    if not work.unfinished:
-        return work.outcome
-    if executor is None:
-        executor = InThisProcess() if jobs == 0 else WorkerProcesses(jobs)
-    executor.execute(work)
+    work = Work(runs, study_folder, metrics, options, progress)
+    if work.agenda.waiting:
+        (executor or ThisMachine(jobs)).execute(work)
     return work.outcome
 
 
-class InThisProcess:
-    """Runs one after another, in this process."""
-
-    def execute(self, work: Work) -> None:
-        while (k := work.agenda.next()) is not None:
-            folder, progress = work.folder(k), work.progress
-            work.settle(do_one(k, work.runs[k], folder, work.metrics, work.options, patient=True, progress=progress))
-
-    def record(
-        self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
-    ) -> dict[Path, str]:
-        return record_all(folders, names, metrics, jobs=0, progress=progress)
-
-
 @dataclass(frozen=True)
-class WorkerProcesses:
-    """Worker processes, each with one run at a time and, on a machine with several GPUs, with GPUs of its own."""
+class ThisMachine:
+    """Worker processes, each with one run at a time and, on a machine with several GPUs, with GPUs of its own.
+
+    jobs: number of workers; 0: all runs one after another in this process.
+    """
 
     jobs: int = 1
+
+    def execute(self, work: Work) -> None:
+        if self.jobs > 0:
+            _Workers(work, self.jobs).execute_all()
+            return
+        while (number := work.agenda.next()) is not None:
+            work.settle(do_one(number, work.task(number), patient=True, progress=work.progress))
 
     def record(
         self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
     ) -> dict[Path, str]:
         return record_all(folders, names, metrics, jobs=self.jobs, progress=progress)
 
-    def execute(self, work: Work) -> None:
-        runs, agenda = work.runs, work.agenda
-        workers: dict[Connection, tuple[BaseProcess, int | None]] = {}
-        slots: dict[Connection, int] = {}  # numbers of the workers, which choose their GPUs
-        each = max(runs[k].spec.conditions.processes for k in work.unfinished)
-        held: list[int] = []  # runs of other processes; checked again, with waiting, when no other run is left
 
-        def dismiss(pipe: Connection) -> None:
-            process, _ = workers.pop(pipe)
-            with contextlib.suppress(ConnectionError):
-                pipe.send(None)
-            process.join()
-            pipe.close()
+@dataclass
+class _Worker:
+    """A worker process. slot: chooses its GPUs; run: the run that it executes."""
 
-        def assign(pipe: Connection) -> None:
-            process, _ = workers[pipe]
-            k = agenda.next()
-            patient = k is None
-            if k is None and held:
-                k = held.pop(0)
-            workers[pipe] = (process, k)
-            if k is not None:
-                with contextlib.suppress(ConnectionError):  # a dead worker is noticed at the next `recv`
-                    pipe.send((k, runs[k], work.folder(k), work.metrics, work.options, patient))
-            elif not agenda.waiting:
-                dismiss(pipe)
+    process: BaseProcess
+    slot: int
+    run: int | None = None
 
-        def hire() -> None:
-            slot = min(set(range(len(workers) + 1)) - {slots[pipe] for pipe in workers})
-            process, ours = processes.start(_work, environment=environment_of(slot, work.options.device, each))
-            workers[ours], slots[ours] = (process, None), slot
-            assign(ours)
 
+@dataclass
+class _Workers:
+    """The workers of one study. held: runs of other commands, for which a worker waits when nothing else is left."""
+
+    work: Work
+    jobs: int
+    workers: dict[Connection, _Worker] = field(default_factory=dict)
+    held: list[int] = field(default_factory=list)
+
+    def execute_all(self) -> None:
+        each = max(self.work.runs[k].spec.conditions.processes for k in self.work.agenda.waiting)
         try:
-            for _ in range(min(max(self.jobs, 1), len(work.unfinished))):
-                hire()
-            while workers:
-                for ready in wait(list(workers)):
-                    pipe = ready
-                    assert isinstance(pipe, Connection)
-                    process, doing = workers[pipe]
-                    try:
-                        event = pipe.recv()
-                    except (EOFError, ConnectionError):
-                        process.join()
-                        del workers[pipe]
-                        if doing is not None:
-                            work.lose(doing, processes.end_of(process.exitcode))
-                        if agenda.waiting or held:
-                            hire()
-                        continue
-                    if event.kind == "busy":
-                        held.append(event.run)
-                    if event.kind in ("done", "failed"):
-                        work.settle(event)
-                    else:
-                        work.progress.on_event(event)
-                    if event.kind in ("done", "failed", "busy"):
-                        assign(pipe)
-                for pipe in [pipe for pipe, (_, doing) in workers.items() if doing is None]:
-                    assign(pipe)  # the runs it waited for may be finished now
+            while True:
+                idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
+                while len(self.workers) - len(idle) < self.jobs and (following := self._next()) is not None:
+                    self._give(idle.pop() if idle else self._start(each), *following)
+                busy = [pipe for pipe, worker in self.workers.items() if worker.run is not None]
+                if not busy:
+                    break
+                for pipe in wait(busy):
+                    self._receive(cast(Connection, pipe))
+            for pipe in self.workers:
+                with contextlib.suppress(ConnectionError):
+                    pipe.send(None)
+            for worker in self.workers.values():
+                worker.process.join()
         finally:
-            processes.stop([process for process, _ in workers.values()])
+            processes.stop([worker.process for worker in self.workers.values()])
+
+    def _next(self) -> tuple[int, bool] | None:
+        """A run, and whether to wait for its lock; None if no run is left, or all others wait for active runs."""
+        number = self.work.agenda.next()
+        if number is not None:
+            return number, False
+        return (self.held.pop(0), True) if self.held else None
+
+    def _start(self, each: int) -> Connection:
+        """Start a worker. each: processes of a run."""
+        slot = min(set(range(len(self.workers) + 1)) - {worker.slot for worker in self.workers.values()})
+        environment = environment_of(slot, self.work.options.device, each)
+        process, pipe = processes.start(_work, environment=environment)
+        self.workers[pipe] = _Worker(process, slot)
+        return pipe
+
+    def _give(self, pipe: Connection, number: int, patient: bool) -> None:
+        self.workers[pipe].run = number
+        with contextlib.suppress(ConnectionError):  # a dead worker is noticed at the next `recv`
+            pipe.send((number, self.work.task(number), patient))
+
+    def _receive(self, pipe: Connection) -> None:
+        worker = self.workers[pipe]
+        assert worker.run is not None
+        try:
+            event = pipe.recv()
+        except (EOFError, ConnectionError):
+            worker.process.join()
+            del self.workers[pipe]
+            self.work.lose(worker.run, processes.end_of(worker.process.exitcode))
+            return
+        if event.kind in ("done", "failed"):
+            self.work.settle(event)
+        else:
+            self.work.progress.on_event(event)
+        if event.kind == "busy":
+            self.held.append(event.run)
+        if event.kind in ("done", "failed", "busy"):
+            worker.run = None
 
 
 def _work(pipe: Connection) -> None:
     """Main function of a worker: receive runs, execute them, report results."""
-
     progress = _Sent(pipe)
     with contextlib.suppress(EOFError, ConnectionError, CommandEnded):
-        while (task := pipe.recv()) is not None:
-            number, run, folder, metrics, options, patient = task
-            progress.on_event(do_one(number, run, folder, metrics, options, patient=patient, progress=progress))
+        while (assigned := pipe.recv()) is not None:
+            number, task, patient = assigned
+            progress.on_event(do_one(number, task, patient=patient, progress=progress))
 
 
 class _Sent(RunsProgress):

@@ -1,4 +1,4 @@
-"""Who does a run: one driver for a study on a cluster, and one command for a run on a file system.
+"""One driver for a study on a cluster, and one command for a run on a file system.
 
 The driver, not the node, holds the lock of a run: locks of a file system need not hold between machines.
 """
@@ -15,27 +15,22 @@ from typing import Any
 
 from levelfield.errors import BadInput
 from levelfield.files.writing import locked
+from levelfield.studies.execution.cluster.nodes import pinned
 
-NAMESPACE = "levelfield"
 PATIENCE = 20.0  # seconds until the claim of a killed driver is gone
 
 
 class Claim:
-    """An actor whose name is the claim. It ends with the driver that made it."""
-
-    def ready(self) -> bool:
-        return True
+    """An actor whose name is the claim. It ends with its driver."""
 
 
 @contextmanager
 def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
     """Hold the claim of a study on a cluster; raises if another command holds it."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
-
     name = "study " + hashlib.blake2b(os.path.realpath(folder).encode(), digest_size=12).hexdigest()
-    here = On(ray.get_runtime_context().get_node_id(), soft=False)
+    node = pinned(ray.get_runtime_context().get_node_id())
     claim = ray.remote(Claim).options(
-        name=name, namespace=NAMESPACE, num_cpus=0, max_restarts=-1, scheduling_strategy=here
+        name=name, namespace="levelfield", num_cpus=0, max_restarts=-1, scheduling_strategy=node
     )
     until = time.monotonic() + PATIENCE
     while True:
@@ -55,12 +50,14 @@ def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
         ray.kill(holder)
 
 
-def claim_run(folder: Path, held: ExitStack) -> bool:
-    """Hold the lock of a run until `held` is closed; False if another command on this file system has it."""
+def claim_run(folder: Path) -> ExitStack | None:
+    """The lock of a run, held until it is closed; None if another command on this file system has it."""
     lock = ExitStack()
     try:
         mine = lock.enter_context(locked(folder / "lock", wait=False))
     except OSError:  # a file system without locks: the claim of the study is enough
         mine = True
-    held.push(lock)
-    return mine
+    if mine:
+        return lock
+    lock.close()
+    return None

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,21 +26,13 @@ from levelfield.studies.runs.spec import PlannedRun
 
 
 @dataclass(frozen=True)
-class Table:
-    """Features of images under one view, by the digest of the image."""
-
-    digests: tuple[str, ...]
-    arrays: tuple[np.ndarray, ...]
-
-
-@dataclass(frozen=True)
 class Shipment:
-    """Everything that the runs on one dataset need of its images."""
+    """Everything that the runs on one dataset need of its images. chunks: the features under each view."""
 
-    name: str
     digest: str
     catalog: Catalog
-    tables: dict[str, Table]
+    chunks: dict[str, Chunk] = field(default_factory=dict)
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
@@ -56,36 +47,45 @@ def check_shippable(runs: Sequence[PlannedRun], options: Options) -> None:
 
 def packed(runs: Sequence[PlannedRun], options: Options, progress: Progress) -> dict[str, Shipment]:
     """Compute what runs need; a shipment for each dataset, by its digest."""
-    tables: dict[str, dict[str, Table]] = {}
-    catalogs: dict[str, Catalog] = {}
+    shipments: dict[str, Shipment] = {}
     for run in runs:
-        if run.spec.joined:
-            continue
-        torch.set_num_threads(run.spec.conditions.threads)
-        inputs = inputs_for(run.spec, options.cache_folder, options.device)
-        digest = run.spec.data_digest
-        catalogs.setdefault(digest, inputs.catalog)
-        _add(tables.setdefault(digest, {}), inputs, progress)
-    return {
-        digest: Shipment(secrets.token_hex(8), digest, catalog, tables[digest]) for digest, catalog in catalogs.items()
-    }
+        if not run.spec.joined:
+            torch.set_num_threads(run.spec.conditions.threads)
+            inputs = inputs_for(run.spec, options.cache_folder, options.device)
+            digest = run.spec.data_digest
+            _add(shipments.setdefault(digest, Shipment(digest, inputs.catalog)).chunks, inputs, progress)
+    return shipments
+
+
+def _add(chunks: dict[str, Chunk], inputs: RunInputs, progress: Progress) -> None:
+    """Add the features of all images that a run reads, under each of its views."""
+    fold, (training, test) = inputs.fold, inputs.views
+    count = max(1, inputs.conditions.views) if training.random else 1
+    used = [(training, number, fold.train) for number in range(count)]
+    for view, number, images in [(test, 0, np.concatenate([fold.train, fold.validation, fold.test])), *used]:
+        key, digests = inputs.key_of(view, number), np.array(inputs.catalog.digests)
+        packed_before = chunks[key].digests if key in chunks else ()
+        together = np.union1d(images, np.flatnonzero(np.isin(digests, packed_before)))
+        if set(digests[together]) - set(packed_before):
+            rows = inputs.stored(together, view, number, progress)
+            arrays = tuple(np.ascontiguousarray(array) for array in rows.arrays())
+            chunks[key] = Chunk(Path(key), tuple(digests[together].tolist()), arrays)
 
 
 def unpacked(shipment: Shipment) -> None:
     """Use a shipment for the runs of this process."""
     known = shipped_data(shipment.digest)
-    if known is not None and known.shipment == shipment.name:
-        return
-    receive(shipment.digest, Shipped(shipment.name, shipment.catalog, ShippedCache(shipment.tables)))
-    forget_inputs()
+    if known is None or known.shipment != shipment.name:
+        receive(shipment.digest, Shipped(shipment.name, shipment.catalog, ShippedCache(shipment.chunks)))
+        forget_inputs()
 
 
 class ShippedCache(FeatureCache):
     """A store whose rows came from another machine; arrays derived from them are stored on this one."""
 
-    def __init__(self, tables: dict[str, Table]) -> None:
+    def __init__(self, chunks: dict[str, Chunk]) -> None:
         super().__init__()
-        self._chunks = {key: Chunk(Path(key), one.digests, one.arrays) for key, one in tables.items()}
+        self._chunks = chunks
 
     def rows(
         self,
@@ -101,22 +101,3 @@ class ShippedCache(FeatureCache):
             return super().rows(key, digests, compute, stage=stage, description=description)
         stage.reach(stage.total)
         return Rows(digests, [chunk], in_memory=False)  # every process reads Ray's copy
-
-
-def _add(tables: dict[str, Table], inputs: RunInputs, progress: Progress) -> None:
-    """Add the features of all images that a run reads, under each of its views."""
-    fold, (training, test) = inputs.fold, inputs.views
-    views: list[tuple[Any, int, np.ndarray]] = [
-        (test, 0, np.concatenate([fold.train, fold.validation, fold.test])),
-    ]
-    for number in range(max(1, inputs.conditions.views) if training.random else 1):
-        views.append((training, number, fold.train))
-    for view, number, images in views:
-        key, digests = inputs.key_of(view, number), [inputs.catalog.digests[i] for i in images]
-        known = tables.get(key)
-        if known is not None and not set(digests) - set(known.digests):
-            continue
-        both = dict.fromkeys([*(known.digests if known is not None else ()), *digests])
-        positions = {digest: i for i, digest in enumerate(inputs.catalog.digests)}
-        rows = inputs.stored(np.array([positions[digest] for digest in both]), view, number, progress)
-        tables[key] = Table(tuple(both), tuple(np.ascontiguousarray(array) for array in rows.arrays()))

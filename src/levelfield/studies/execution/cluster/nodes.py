@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,17 @@ from levelfield import data as datasets
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.writing import is_alive, write_text
-from levelfield.studies.execution.cluster.task import is_marked
 from levelfield.studies.runs.run import described_machine, versions
 from levelfield.studies.specification.choices import Data
 from levelfield.trust import as_trusted
-from levelfield.wording import first_few
+from levelfield.wording import first_few, plural
 
 LONGEST = 180.0  # seconds for a node to start Python and import PyTorch
-_MARK = ".cluster"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node, with what it has to give."""
+    """A node and its resources; memory in bytes."""
 
     identity: str
     name: str
@@ -37,11 +35,27 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A file with random content in a folder, by which a node knows whether it sees this folder."""
+
+    path: Path
+    content: str
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether this machine sees the file with this content."""
+        try:
+            return self.path.read_text(encoding="utf-8") == self.content
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
 class Question:
-    """What a node is asked for."""
+    """What a node needs for the runs."""
 
     data: Data | None = None
-    mark: tuple[Path, str] | None = None
+    mark: Mark | None = None
     device: str = "cpu"
     trust: tuple[str, ...] | None = None
     working_directory: Path | None = None
@@ -49,10 +63,9 @@ class Question:
 
 @dataclass(frozen=True)
 class NodeState:
-    """What one node has. Empty `no_...`: it has it."""
+    """What one node has. described: versions and machine, as in run.yaml. no_data, no_device: empty, or the reason."""
 
     described: dict[str, Any]
-    """Versions and machine, as in run.yaml."""
     sees_folder: bool
     images: int = 0
     no_data: str = ""
@@ -71,14 +84,18 @@ class Answer:
 def nodes_of(ray: Any) -> list[Node]:
     """The nodes that are alive."""
     nodes = []
-    for node in ray.nodes():
-        if node["Alive"]:
-            has = node["Resources"]
-            name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
-            nodes.append(
-                Node(node["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), int(has.get("memory", 0)))
-            )
+    for node in (node for node in ray.nodes() if node["Alive"]):
+        has, name = node["Resources"], node.get("NodeManagerHostname") or node["NodeManagerAddress"]
+        memory = int(has.get("memory", 0))
+        nodes.append(Node(node["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), memory))
     return nodes
+
+
+def pinned(node: str) -> Any:
+    """The scheduling strategy of a task or actor that must be on one node."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
 def inspect_node(question: Question) -> NodeState:
@@ -97,20 +114,17 @@ def inspect_node(question: Question) -> NodeState:
         usable(question.device)
     except LevelfieldError as error:
         no_device = str(error)
-    return NodeState(
-        described_machine(), question.mark is not None and is_marked(*question.mark), images, no_data, no_device
-    )
+    sees_folder = question.mark is not None and question.mark.is_seen
+    return NodeState(described_machine(), sees_folder, images, no_data, no_device)
 
 
 def survey(ray: Any, question: Question) -> list[Answer]:
     """Ask every node that can do runs. A node that is lost meanwhile is left out."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
-
     asked = []
     for node in (node for node in nodes_of(ray) if node.cpus):
         gpu = min(1.0, node.gpus) if question.device.startswith("cuda") else 0
         task = ray.remote(inspect_node).options(
-            num_cpus=0, num_gpus=gpu, max_retries=1, scheduling_strategy=On(node.identity, soft=False)
+            num_cpus=0, num_gpus=gpu, max_retries=1, scheduling_strategy=pinned(node.identity)
         )
         asked.append((node, task.remote(question)))
     answers = [_answer(ray, node, promised) for node, promised in asked]
@@ -127,23 +141,27 @@ def _answer(ray: Any, node: Node, promised: Any) -> Answer:
     except ray.exceptions.RayTaskError as error:
         return Answer(node, None, f"{type(error.cause).__name__}: {error.cause}")
     except ray.exceptions.RayError as error:
-        return Answer(node, None, next(iter(str(error).splitlines()), type(error).__name__))
+        return Answer(node, None, first_line(error) or type(error).__name__)
 
 
-@contextlib.contextmanager
-def marked(folder: Path) -> Iterator[tuple[Path, str]]:
-    """A file with a random content in `folder`, by which a node knows whether it sees this folder."""
-    content, machine = secrets.token_hex(16), socket.gethostname()
-    for left in folder.glob(f"{_MARK}~{machine}~*"):
-        process = left.name.split("~")[2]
-        if process.isdigit() and not is_alive(int(process)):  # a killed driver's
-            left.unlink(missing_ok=True)
-    path = folder / f"{_MARK}~{machine}~{os.getpid()}~{content[:8]}"
-    write_text(path, content)
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+@contextmanager
+def marked(folder: Path) -> Iterator[Mark]:
+    """Context with a mark in `folder`. Marks of killed drivers are removed."""
+    content, prefix = secrets.token_hex(16), f".cluster~{socket.gethostname()}~"
+    for old in folder.glob(f"{prefix}*"):
+        process = old.name.split("~")[2]
+        if process.isdigit() and not is_alive(int(process)):
+            old.unlink(missing_ok=True)
+    mark = Mark(folder / f"{prefix}{os.getpid()}~{content[:8]}", content)
+    write_text(mark.path, content)
     try:
-        yield path, content
+        yield mark
     finally:
-        path.unlink(missing_ok=True)
+        mark.path.unlink(missing_ok=True)
 
 
 def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
@@ -154,22 +172,22 @@ def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
             f"{_names(lost)} cannot run levelfield: {lost[0].error}. Install the same versions on every node; "
             "`levelfield cluster check` shows them."
         )
-    answered = [(answer, answer.state) for answer in answers if answer.state is not None]
-    for what, remedy in (
-        ("no_data", "Make the data available there under the same path, or use --ship-features."),
-        ("no_device", "Choose another --device."),
+    no_data = [(one, one.state.no_data) for one in answers if one.state is not None and one.state.no_data]
+    no_device = [(one, one.state.no_device) for one in answers if one.state is not None and one.state.no_device]
+    for unready, remedy in (
+        (no_data if needs_data else [], "Make the data available there under the same path, or use --ship-features."),
+        (no_device, "Choose another --device."),
     ):
-        bad = [(answer, text) for answer, one in answered if (text := getattr(one, what))]
-        if bad and (needs_data or what != "no_data"):
-            raise BadInput(f"{_names([answer for answer, _ in bad])}: {bad[0][1]} {remedy}")
-    theirs, own = {one.described["versions"]["levelfield"] for _, one in answered}, versions()["levelfield"]
-    if theirs - {own}:
+        if unready:
+            raise BadInput(f"{_names([answer for answer, _ in unready])}: {unready[0][1]} {remedy}")
+    here = versions()["levelfield"]
+    there = {one.state.described["versions"]["levelfield"] for one in answers if one.state is not None}
+    if there - {here}:
         raise BadInput(
-            f"The nodes have levelfield {', '.join(sorted(theirs))}, this machine has {own}: install the same version "
+            f"The nodes have levelfield {', '.join(sorted(there))}, this machine has {here}: install the same version "
             "everywhere."
         )
 
 
 def _names(answers: list[Answer]) -> str:
-    count = len(answers)
-    return f"{count} node{'s' if count > 1 else ''} ({first_few([answer.node.name for answer in answers], ', ')})"
+    return f"{plural(len(answers), 'node', 'nodes')} ({first_few([answer.node.name for answer in answers])})"

@@ -1,7 +1,7 @@
 """The executor that gives every run to Ray as a task with its resources.
 
 A run that is lost with its node or its process is given out again and continues from its last checkpoint. The task
-streams what happens, so a lost one is noticed at once, and no other process has to be kept for messages.
+streams its events, so a lost one is noticed at once, and no other process is needed for messages.
 """
 
 from __future__ import annotations
@@ -18,21 +18,28 @@ from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
 from levelfield.studies.execution.cluster import preloaded
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
-from levelfield.studies.execution.cluster.corrupted import record_on
 from levelfield.studies.execution.cluster.features import check_shippable, packed
-from levelfield.studies.execution.cluster.nodes import Node, Question, marked, nodes_of, refuse_unready, survey
+from levelfield.studies.execution.cluster.nodes import (
+    Mark,
+    Question,
+    first_line,
+    marked,
+    nodes_of,
+    pinned,
+    refuse_unready,
+    survey,
+)
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.cluster.task import UNREACHABLE, Order, work_on
-from levelfield.studies.execution.corrupted_runs import record_all
+from levelfield.studies.execution.corrupted_runs import record_all, record_on
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
-from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
 
 CRASHES, NODES = 4, 25  # losses of one run in a row, without progress between them, after which it has failed
-AGAIN = 0.5  # seconds between two looks at a run that another command does
+POLL_SECONDS = 0.5  # interval at which runs that another command executes are checked
 
 
 @contextmanager
@@ -44,18 +51,18 @@ def on_ray(
     shared: whether the nodes see the study's folder; None: ask them. ship_features: see `features`.
     """
     address = address_of(address)
-    with connected(address, cpus=jobs * threads, modules=preloaded(threads)) as ray, ExitStack() as held:
+    with connected(address, cpus=jobs * threads, modules=preloaded(threads)) as ray, ExitStack() as claims:
         local = address == LOCAL
-        yield OnRay(ray, local, jobs + 1 if local else None, shared=shared, ship_features=ship_features, held=held)
+        yield OnRay(ray, local, jobs + 1 if local else None, shared=shared, ship_features=ship_features, claims=claims)
 
 
 @dataclass
 class OnRay:
-    """Gives runs to a connected Ray. local: it is this machine alone, so nothing has to be asked.
+    """Gives runs to a connected Ray. local: it is this machine alone, so no node is asked.
 
     most: runs that Ray has at a time. It takes waiting tasks in any order, and the last runs should not be the longest
     ones. None: all, because a cluster that can grow counts the waiting tasks.
-    held: keeps the claims of studies between calls, as the rounds of a search need them; None: each call has its own.
+    claims: keeps the claims of studies between calls, as the rounds of a search need; None: each call has its own.
     """
 
     ray: Any
@@ -63,9 +70,9 @@ class OnRay:
     most: int | None = None
     shared: bool | None = None
     ship_features: bool = False
-    held: ExitStack | None = None
+    claims: ExitStack | None = None
     _claimed: set[Path] = field(default_factory=set)
-    _asked: dict[tuple[Path, Data], bool] = field(default_factory=dict)
+    _sees_folder: dict[tuple[Path, Data], bool] = field(default_factory=dict)
     _memory: dict[str, int] = field(default_factory=dict)
 
     def execute(self, work: Work) -> None:
@@ -73,14 +80,14 @@ class OnRay:
         with ExitStack() as stack:
             mark = stack.enter_context(marked(folder))
             if not self.local and folder not in self._claimed:
-                (self.held or stack).enter_context(claimed_study(self.ray, folder))
-                self._claimed |= {folder} if self.held is not None else set()
-            shared = self._prepared(work, mark)
-            left = [work.runs[k] for k in work.unfinished]
+                (self.claims or stack).enter_context(claimed_study(self.ray, folder))
+                self._claimed |= {folder} if self.claims is not None else set()
+            shared = self._check_nodes(work, mark)
+            unfinished = [work.runs[k] for k in work.agenda.waiting]
             dispatch = _Dispatch(self.ray, work, mark, shared, Demands(work.options, self._memory), self.most)
-            dispatch.demands.check(left, nodes_of(self.ray))
+            dispatch.demands.check(unfinished, nodes_of(self.ray))
             if self.ship_features:
-                check_shippable(left, work.options)
+                check_shippable(unfinished, work.options)
                 shipments = packed(work.runs, work.options, work.progress)
                 dispatch.shipments = {digest: self.ray.put(one) for digest, one in shipments.items()}
             try:
@@ -92,29 +99,28 @@ class OnRay:
         self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
     ) -> dict[Path, str]:
         """On the nodes, if they see the folders of the runs; else here."""
-        if self.shared is False or not all(self._asked.values()):
+        if self.shared is False or not all(self._sees_folder.values()):
             return record_all(folders, names, metrics, jobs=0, progress=progress)
         return record_on(self.ray, folders, names, metrics, progress)
 
-    def _prepared(self, work: Work, mark: tuple[Path, str]) -> bool:
-        """Ask every node for what the runs need; whether all of them see the study's folder."""
+    def _check_nodes(self, work: Work, mark: Mark) -> bool:
+        """Refuse nodes that cannot do the runs; returns whether all nodes see the study's folder."""
         if self.local:
             return self.shared is not False
-        seen = True
-        for data in dict.fromkeys(work.runs[k].spec.data for k in work.unfinished):
-            known = (mark[0].parent, data)
-            if known not in self._asked:
-                question = Question(data, mark, work.options.device, work.options.trust, Path.cwd())
-                answers = survey(self.ray, question)
+        folder, seen = mark.path.parent, True
+        for data in dict.fromkeys(work.runs[k].spec.data for k in work.agenda.waiting):
+            if (folder, data) not in self._sees_folder:
+                answers = survey(self.ray, Question(data, mark, work.options.device, work.options.trust, Path.cwd()))
                 refuse_unready(answers, needs_data=not self.ship_features)
-                self._asked[known] = all(one.state is not None and one.state.sees_folder for one in answers)
-            seen = seen and self._asked[known]
+                states = [answer.state for answer in answers]
+                self._sees_folder[folder, data] = all(state is not None and state.sees_folder for state in states)
+            seen = seen and self._sees_folder[folder, data]
         return seen if self.shared is None else self.shared
 
 
 @dataclass
 class _Attempt:
-    """A run that a node does now. reached: how far it came in any attempt."""
+    """A run that a node executes. crashes, nodes: losses since the last progress; reached: the last step so far."""
 
     number: int
     lock: ExitStack
@@ -129,33 +135,33 @@ class _Dispatch:
 
     ray: Any
     work: Work
-    mark: tuple[Path, str]
+    mark: Mark
     shared: bool
     demands: Demands
     most: int | None = None
     shipments: dict[str, Any] = field(default_factory=dict)  # Ray objects
     active: dict[Any, _Attempt] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)  # runs of other commands
-    _looked: float = 0.0
+    _polled: float = 0.0
 
     def all(self) -> None:
         """Give out runs until all are settled."""
         while True:
             while self._has_room() and (number := self.work.agenda.next()) is not None:
-                self._take(number)
-            if self.held and time.monotonic() - self._looked > AGAIN:
-                self._look_again()
+                if not self._take(number):
+                    self.held.append(number)
+                    self.work.progress.on_event(Event("busy", number))
+            if self.held and time.monotonic() - self._polled > POLL_SECONDS:
+                self._polled = time.monotonic()
+                self.held = [number for number in self.held if not self._take(number)]
             if self.active:
-                ready, _ = self.ray.wait(list(self.active), num_returns=1, timeout=AGAIN, fetch_local=False)
+                ready, _ = self.ray.wait(list(self.active), num_returns=1, timeout=POLL_SECONDS, fetch_local=False)
                 for task in ready:
-                    self._hear(task)
+                    self._receive(task)
             elif self.held:
-                time.sleep(AGAIN)
+                time.sleep(POLL_SECONDS)
             elif not self.work.agenda.waiting:
                 return
-
-    def _has_room(self) -> bool:
-        return self.most is None or len(self.active) < self.most
 
     def cancel(self) -> None:
         """End all tasks, after Ctrl-C."""
@@ -163,66 +169,43 @@ class _Dispatch:
             self.ray.cancel(task, force=True)
             attempt.lock.close()
 
-    def _take(self, number: int) -> None:
-        lock = ExitStack()
-        if not claim_run(self.work.folder(number), lock):
-            lock.close()
-            self.held.append(number)
-            self.work.progress.on_event(Event("busy", number))
-            return
-        self._give(_Attempt(number, lock))
+    def _has_room(self) -> bool:
+        return self.most is None or len(self.active) < self.most
 
-    def _look_again(self) -> None:
-        """Take the runs whose command has ended, unless they are finished."""
-        self._looked = time.monotonic()
-        for number in list(self.held):
-            lock, run = ExitStack(), self.work.runs[number]
-            if claim_run(self.work.folder(number), lock):
-                self.held.remove(number)
-                if is_finished(self.work.folder(number), run.spec, self.work.metrics):
-                    lock.close()
-                    self.work.settle(Event("done", number))
-                else:
-                    self._give(_Attempt(number, lock))
-            else:
-                lock.close()
+    def _take(self, number: int) -> bool:
+        """Give out a run that is not finished; returns False if another command executes it."""
+        lock = claim_run(self.work.folder(number))
+        if lock is None:
+            return False
+        if self.work.is_finished(number):  # by that command
+            lock.close()
+            self.work.settle(Event("done", number))
+        else:
+            self._give(_Attempt(number, lock))
+        return True
 
     def _give(self, attempt: _Attempt) -> None:
         """Give a run to Ray."""
-        number, run = attempt.number, self.work.runs[attempt.number]
-        folder, nodes = self.work.folder(number).absolute(), nodes_of(self.ray)
-        wanted = self.demands.of(run).options(nodes, times=2**attempt.crashes)
-        here = self.shared or run.spec.joined
-        if not self.shared and run.spec.joined:
-            wanted |= self._on_this_node(nodes)  # it only reads embeddings, which are here
-        order = Order(
-            number,
-            run,
-            folder,
-            self.work.metrics,
-            _plain(self.work.options),
-            Path.cwd(),
-            self.mark if here else None,
-        )
-        extra: list[Any] = [self.shipments.get(run.spec.data_digest), None]
-        if not here:
-            extra[1] = self._sent(pack(folder)) if folder.exists() else None
-            for need in run.spec.needed:
-                source = needed_folder(folder, need)
-                extra.append(self._sent((str(Path(*source.parts[-2:])), pack(source))))
-        task = self.ray.remote(num_returns="streaming", max_retries=0)(work_on)
-        self.active[task.options(**wanted).remote(order, *extra)] = attempt
+        task, nodes = self.work.task(attempt.number), nodes_of(self.ray)
+        spec, folder = task.spec, task.folder.absolute()
+        wanted = self.demands.of(spec).options(nodes, times=2**attempt.crashes)
+        in_place = self.shared or spec.joined
+        if not self.shared and spec.joined:  # it only reads embeddings, which are here
+            node = self.ray.get_runtime_context().get_node_id()
+            wanted |= {"num_cpus": 0, "memory": 0, "scheduling_strategy": pinned(node)}
+        # Ray shows a task only its own GPU
+        options = replace(task.options, device=task.options.device.partition(":")[0])
+        task = replace(task, folder=folder, options=options)
+        order = Order(attempt.number, task, Path.cwd(), self.mark if in_place else None)
+        sent: list[Any] = [self.shipments.get(spec.data_digest), None]
+        if not in_place:
+            sent[1] = self.ray.put(pack(folder)) if folder.exists() else None
+            for source in (needed_folder(folder, need) for need in spec.needed):
+                sent.append(self.ray.put((str(Path(*source.parts[-2:])), pack(source))))
+        remote = self.ray.remote(num_returns="streaming", max_retries=0)(work_on)
+        self.active[remote.options(**wanted).remote(order, *sent)] = attempt
 
-    def _sent(self, content: object) -> Any:
-        return self.ray.put(content)
-
-    def _on_this_node(self, nodes: list[Node]) -> dict[str, Any]:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
-
-        here = self.ray.get_runtime_context().get_node_id()
-        return {"num_cpus": 0, "memory": 0, "scheduling_strategy": On(here, soft=False)}
-
-    def _hear(self, task: Any) -> None:
+    def _receive(self, task: Any) -> None:
         """Take the next message of a task."""
         errors, attempt = self.ray.exceptions, self.active[task]
         try:
@@ -230,38 +213,38 @@ class _Dispatch:
             if isinstance(message, Parcel):
                 unpack(message, self.work.folder(attempt.number))
             else:
-                self._heard(task, attempt, message)
+                self._on_event(task, attempt, message)
         except StopIteration:
-            self._lost(task, attempt, "its task ended without a result", node=False)
+            self._restart(task, attempt, "its task ended without a result", node=False)
         except errors.RayTaskError as error:
-            self._ended(task, attempt)
+            self._end(task, attempt)
             self.work.lose(attempt.number, f"{type(error.cause).__name__}: {error.cause}")
         except errors.RayError as error:
             node = isinstance(error, errors.NodeDiedError | errors.ObjectLostError)
-            self._lost(task, attempt, _reason(errors, error), node=node)
+            self._restart(task, attempt, _reason(errors, error), node=node)
         except LevelfieldError as error:  # the folder cannot be written here
             self.ray.cancel(task, force=True)
-            self._ended(task, attempt)
+            self._end(task, attempt)
             self.work.lose(attempt.number, str(error))
 
-    def _heard(self, task: Any, attempt: _Attempt, event: Event) -> None:
+    def _on_event(self, task: Any, attempt: _Attempt, event: Event) -> None:
         if event.kind == UNREACHABLE:  # a node that joined later
             self.shared = False
             del self.active[task]
             self._give(attempt)
         elif event.kind in ("done", "failed"):
-            self._ended(task, attempt)
+            self._end(task, attempt)
             self.work.settle(event)
         else:
             if event.kind == "progress" and event.text == "training" and event.done > attempt.reached:
                 attempt.reached, attempt.crashes, attempt.nodes = event.done, 0, 0
             self.work.progress.on_event(event)
 
-    def _lost(self, task: Any, attempt: _Attempt, reason: str, *, node: bool) -> None:
-        """Give a lost run out again, unless it is lost again and again."""
+    def _restart(self, task: Any, attempt: _Attempt, reason: str, *, node: bool) -> None:
+        """Give a lost run out again, unless it is lost again and again. node: whether its node was lost."""
         attempt.nodes, attempt.crashes = attempt.nodes + node, attempt.crashes + (not node)
         if attempt.crashes >= CRASHES or attempt.nodes >= NODES:
-            self._ended(task, attempt)
+            self._end(task, attempt)
             times = attempt.crashes + attempt.nodes
             self.work.lose(attempt.number, f"{reason}; it was started {times} times without getting further")
             return
@@ -269,14 +252,9 @@ class _Dispatch:
         self.work.progress.on_event(Event("lost", attempt.number, reason))
         self._give(attempt)
 
-    def _ended(self, task: Any, attempt: _Attempt) -> None:
+    def _end(self, task: Any, attempt: _Attempt) -> None:
         del self.active[task]
         attempt.lock.close()
-
-
-def _plain(options: Any) -> Any:
-    """The options as a node uses them: Ray shows a task only its own GPU."""
-    return replace(options, device=options.device.partition(":")[0])
 
 
 def _reason(errors: Any, error: Exception) -> str:
@@ -287,4 +265,4 @@ def _reason(errors: Any, error: Exception) -> str:
         return "its node was lost"
     if isinstance(error, errors.WorkerCrashedError):
         return "its process was killed, often due to lack of memory"
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+    return f"{type(error).__name__}: {first_line(error)}"

@@ -1,9 +1,9 @@
-"""Run folders on their way between machines: the content of each file, with its checksum."""
+"""Run folders on their way between machines: the content of each file, with a checksum."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -39,7 +39,7 @@ def pack(folder: Path) -> Parcel:
     >>> (second / "log.jsonl").read_text()
     '{}'
     """
-    return _parcel({name: content for name in _names(folder) if (content := _read(folder / name)) is not None}, True)
+    return _parcel(folder, _names(folder), whole=True)
 
 
 def unpack(parcel: Parcel, folder: Path) -> None:
@@ -77,11 +77,9 @@ class Changes:
         changed = [name for name, stamp in now.items() if self._seen.get(name) != stamp]
         if not {CHECKPOINT, TRAINED} & set(changed):
             return None
-        # the checkpoint first: a log that is longer than its checkpoint is shortened on resume
-        changed.sort(key=lambda name: name != CHECKPOINT)
-        files = {name: content for name in changed if (content := _read(self.folder / name)) is not None}
         self._seen = now
-        return _parcel(files, False)
+        # the checkpoint first: a log that is longer than its checkpoint is shortened on resume
+        return _parcel(self.folder, sorted(changed, key=lambda name: name != CHECKPOINT), whole=False)
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
         stamps = {}
@@ -101,14 +99,13 @@ def _names(folder: Path) -> Iterator[str]:
             yield name.as_posix()
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _parcel(files: dict[str, bytes], whole: bool) -> Parcel:
+def _parcel(folder: Path, names: Iterable[str], *, whole: bool) -> Parcel:
+    files = {}
+    for name in names:
+        try:
+            files[name] = (folder / name).read_bytes()
+        except FileNotFoundError:
+            continue
     return Parcel(files, {name: _checksum(content) for name, content in files.items()}, whole)
 
 

@@ -14,33 +14,28 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from levelfield.files.folders import default_cache_folder, scratch_folder
 from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
+from levelfield.studies.execution.cluster.nodes import Mark
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.execution.executor import do_claimed
-from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.runs.training import Task
 
-PAUSE = 0.2  # seconds between two looks for a new checkpoint
-UNREACHABLE = "unreachable"
-"""Kind of the event of a node that does not see the study's folder."""
+PAUSE = 0.2  # seconds between two checks for a new checkpoint
+UNREACHABLE = "unreachable"  # kind of the event of a node that does not see the study's folder
 
 
 @dataclass(frozen=True)
 class Order:
-    """A run to execute. mark: a file in the study's folder and its content; None: the node has a folder of its own."""
+    """A run to execute. mark: of the study's folder; None: the node has a folder of its own."""
 
     number: int
-    run: PlannedRun
-    folder: Path
-    metrics: tuple[str, ...]
-    options: Options
+    task: Task
     working_directory: Path
-    mark: tuple[Path, str] | None
+    mark: Mark | None
 
 
 def work_on(
@@ -57,41 +52,36 @@ def work_on(
     if order.working_directory.is_dir():
         os.chdir(order.working_directory)  # relative paths of a study mean the same as for its driver
     if order.mark is not None:
-        if not is_marked(*order.mark):
+        if order.mark.is_seen:
+            yield from _events(order.number, order.task, None)
+        else:
             yield Event(UNREACHABLE, order.number, socket.gethostname())
-            return
-        yield from _events(order, None)
         return
     with scratch_folder(default_cache_folder() / "cluster", "run") as scratch:
-        label, name = order.folder.parts[-2:]
         for path, parcel in needed:
             unpack(parcel, scratch / path)
-        folder = scratch / label / name
+        home = order.task.folder
+        folder = scratch / home.parts[-2] / home.parts[-1]
         folder.mkdir(parents=True, exist_ok=True)
         if state is not None:
             unpack(state, folder)
-        here = replace(order, folder=folder, options=replace(order.options, home=order.folder))
-        yield from _events(here, Changes(folder))
+        task = replace(order.task, folder=folder, options=replace(order.task.options, home=home))
+        yield from _events(order.number, task, Changes(folder))
 
 
-def is_marked(path: Path, content: str) -> bool:
-    """Whether this machine sees the file with this content."""
-    try:
-        return path.read_text(encoding="utf-8") == content
-    except OSError:
-        return False
-
-
-def _events(order: Order, changes: Changes | None) -> Iterator[Event | Parcel]:
-    """What happens to a run. It is done in a thread, so that this one can send what it tells."""
+def _events(number: int, task: Task, changes: Changes | None) -> Iterator[Event | Parcel]:
+    """The events of a run. It is executed in a thread, so that this one can send them."""
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    thread = threading.Thread(target=_do, args=(order, events), name="run", daemon=True)
+    thread = threading.Thread(target=_execute, args=(number, task, events), name="run", daemon=True)
     thread.start()
     while True:
-        event = _next(events)
+        try:
+            event = events.get(timeout=PAUSE)
+        except queue.Empty:
+            event = None
         ended = event is not None and event.kind in ("done", "failed")
         if changes is not None:
-            parcel = pack(order.folder) if ended else changes.new()
+            parcel = pack(task.folder) if ended else changes.new()
             if parcel is not None:
                 yield parcel
         if event is not None:
@@ -101,29 +91,20 @@ def _events(order: Order, changes: Changes | None) -> Iterator[Event | Parcel]:
             return
 
 
-def _next(events: queue.SimpleQueue[Event]) -> Event | None:
+def _execute(number: int, task: Task, events: queue.SimpleQueue[Event]) -> None:
     try:
-        return events.get(timeout=PAUSE)
-    except queue.Empty:
-        return None
-
-
-def _do(order: Order, events: queue.SimpleQueue[Event]) -> None:
-    try:
-        event = do_claimed(order.number, order.run, order.folder, order.metrics, order.options, _Queued(events))
-    except BaseException as error:  # such as SystemExit of a user's file: the other thread must hear of the end
-        event = Event("failed", order.number, f"{type(error).__name__}: {error}")
+        event = do_claimed(number, task, _Queued(events))
+    except BaseException as error:  # the other thread must receive an end
+        event = Event("failed", number, f"{type(error).__name__}: {error}")
     events.put(event)
 
 
 class _Queued(RunsProgress):
-    def __init__(self, events: queue.SimpleQueue[Any]) -> None:
+    """Puts every event into a queue; the start of a run with the machine and process."""
+
+    def __init__(self, events: queue.SimpleQueue[Event]) -> None:
         self._queue = events
 
     def on_event(self, event: Event) -> None:
-        self._queue.put(replace(event, text=_here()) if event.kind == "start" else event)
-
-
-def _here() -> str:
-    """The machine and process, for the event `start`."""
-    return f"{socket.gethostname()} {os.getpid()}"
+        where = f"{socket.gethostname()} {os.getpid()}"
+        self._queue.put(replace(event, text=where) if event.kind == "start" else event)
