@@ -16,8 +16,8 @@ from cli_room import Levelfield, make_photos
 from levelfield.cli import main
 from levelfield.errors import BadInput
 from levelfield.reports.figures import _registry as figures
-from levelfield.studies.execution.workers import run_all
 from levelfield.studies.execution.study import keep_earlier
+from levelfield.studies.execution.workers import run_all
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
 NETWORK = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]

@@ -62,7 +62,7 @@ def made_of(board: Leaderboard, study: Study) -> str:
     """A text that changes with the leaderboard, the study, the runs that the page shows, or the version."""
     digest = hashlib.sha256(levelfield.__version__.encode())
     digest.update(study.model_dump_json().encode())
-    digest.update(repr(board.content()).encode())
+    digest.update(repr(board.as_data()).encode())
     for row in board.rows:
         digest.update((Path(row.first_run) / FINISHED).read_bytes())
     return digest.hexdigest()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import ranking
-from levelfield.studies.leaderboard.entries import Entry, finished_entries
+from levelfield.studies.leaderboard.entries import Entry, finished_entries, mean_score
 from levelfield.studies.runs.folder.store import read_plan
 from levelfield.studies.specification.yaml_file import read_study
 
@@ -34,7 +33,7 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
     metric = metric or ranking(read_study(folders[0] / "study.yaml").metrics)[0]
     scores: dict[str, dict[str, float]] = {}
     notes: list[str] = []
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}  # by test set
     for folder in folders:
         entries, missing = finished_entries(read_plan(folder), folder, (metric,))
         if not entries:
@@ -43,55 +42,37 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
                 "or choose another --metric."
             )
         notes += [f"{folder}: {len(missing)} runs are missing ({'; '.join(missing[:3])})."] if missing else []
-        for same, methods in _by_dataset(entries).items():
+        for test_set, methods in _by_test_set(entries).items():
             name = _unused(next(iter(methods.values()))[0].run.spec.data.name, folder, scores)
-            if same in seen:
-                notes.append(f"{name} and {seen[same]} use the same test images, so they are not independent datasets.")
-            seen.setdefault(same, name)
-            scores[name] = {
-                method: float(np.mean([entry.value(metric) for entry in own])) for method, own in methods.items()
-            }
-    table, left_out = _shared(scores)
-    return Across(metric, table, notes + left_out)
-
-
-def _shared(scores: dict[str, dict[str, float]]) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """The methods that all datasets have, and a note for each other method."""
-    lacking = {
-        method: [name for name, figures in scores.items() if method not in figures]
-        for figures in scores.values()
-        for method in figures
-    }
-    shared = [method for method, names in lacking.items() if not names]
-    notes = [
-        f"{method} is excluded: it has no finished run on {', '.join(names)}."
-        for method, names in lacking.items()
-        if names
+            if test_set in names:
+                other = names[test_set]
+                notes.append(f"{name} and {other} use the same test images, so they are not independent datasets.")
+            names.setdefault(test_set, name)
+            scores[name] = {method: mean_score(own, metric) for method, own in methods.items()}
+    labels = dict.fromkeys(method for figures in scores.values() for method in figures)
+    lacking = {method: [name for name, figures in scores.items() if method not in figures] for method in labels}
+    notes += [
+        f"{method} is excluded: it has no finished run on {', '.join(without)}."
+        for method, without in lacking.items()
+        if without
     ]
-    return {name: {method: own[method] for method in shared} for name, own in scores.items()}, notes
+    shared = [method for method, without in lacking.items() if not without]
+    return Across(metric, {name: {method: own[method] for method in shared} for name, own in scores.items()}, notes)
 
 
-def _by_dataset(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
+def _by_test_set(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
     """Entries by test set and method (its label and varied keys other than the data)."""
     sets: dict[str, dict[str, list[Entry]]] = {}
     for own in entries.values():
         run = own[0].run
-        varied = "".join(f" [{key.split('.')[-1]}={value}]" for key, value in run.variation if _makes_a_method(key))
-        method = f"{run.label}{varied}" + (" (separated)" if run.spec.is_part else "")
-        sets.setdefault(f"{run.spec.data_digest} {run.spec.protocol}", {})[method] = own
+        varied = [(key, value) for key, value in run.variation if key.split(".")[0] not in ELSEWHERE]
+        method = run.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in varied)
+        sets.setdefault(own[0].test_set, {})[method + (" (separated)" if run.spec.is_part else "")] = own
     return sets
 
 
-def _makes_a_method(key: str) -> bool:
-    return key.split(".")[0] not in ELSEWHERE
-
-
-def _unused(name: str, folder: Path, taken: dict[str, dict[str, float]]) -> str:
+def _unused(name: str, folder: Path, taken: Container[str]) -> str:
     """A unique name for the dataset: its own, plus the study's if another study uses it, too."""
     name = Path(name).name
-    if name in taken:
-        name = f"{name} ({folder.name})"
-    number = 2
-    while name in taken:
-        name, number = f"{name.rpartition(' #')[0] or name} #{number}", number + 1
-    return name
+    numbered = (f"{name} ({folder.name})" + (f" #{number}" if number > 1 else "") for number in itertools.count(1))
+    return next(one for one in itertools.chain([name], numbered) if one not in taken)

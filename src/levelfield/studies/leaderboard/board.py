@@ -10,16 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import ranking
-from levelfield.evaluation.statistics import Comparison, Differences, Interval, figure_intervals, joint
+from levelfield.evaluation.statistics import Comparison, Differences, figure_intervals, joint
 from levelfield.studies.leaderboard import notebook as board_notebook
 from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
-from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_cost
+from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_score
 from levelfield.studies.leaderboard.limits import limit_sentence
-from levelfield.studies.leaderboard.rows import COSTS, Cell, Row, best_on_test, front
+from levelfield.studies.leaderboard.rows import COSTS, Row, cells_of, front, row_of
+from levelfield.studies.runs.folder.store import Result
 from levelfield.studies.runs.machine import unlike
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Claim
@@ -71,12 +70,6 @@ class Leaderboard:
         idle = [row for row in self.rows if not row.trained and row.test_set == best.test_set]
         return self.comparison(best.label, idle[0].label) if best.trained and idle else None
 
-    @property
-    def open_question(self) -> Comparison | None:
-        """The winner against the best row that ties with it; `missing`, `needed_seeds` and `needed_classes` say what
-        would resolve the tie. None if no row ties with the winner."""
-        return self.comparison(self.winner.label, self.as_good[0]) if self.as_good else None
-
     @cached_property
     def limit(self) -> str:
         """If no difference could be established: one sentence on what it would take; otherwise empty."""
@@ -113,24 +106,14 @@ class Leaderboard:
         return board_notebook.table(self, of)
 
     def as_data(self) -> dict[str, Any]:
-        """Everything as plain data, as in leaderboard.json."""
-        plain: dict[str, Any] = json.loads(json.dumps(self.content()))
-        return plain
-
-    def content(self) -> dict[str, Any]:
-        """The content of leaderboard.json, without copying the comparisons."""
-        pairs = [_plain(one) for one in self.comparisons]
+        """The content of leaderboard.json."""
         rest = asdict(replace(self, comparisons=[]))  # asdict copies deeply, and pairs may be tens of thousands
+        pairs = []
+        for one in self.comparisons:
+            needed = {"needed_seeds": one.needed_seeds, "needed_classes": one.needed_classes}
+            plain = {key: None if number is None else vars(number) for key, number in needed.items()}
+            pairs.append({**vars(one), **plain})
         return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
-
-
-def _plain(one: Comparison) -> dict[str, Any]:
-    counts = {
-        key: None if value is None else vars(value)
-        for key, value in vars(one).items()
-        if key in ("needed_seeds", "needed_classes")
-    }
-    return {**vars(one), **counts}
 
 
 def gather(
@@ -149,94 +132,50 @@ def gather(
             f"No finished run of '{name}' under {study_folder} has {', '.join(metrics)}. "
             "Run `levelfield compare` first."
         )
-    queried = [metric for metric in metrics if _has_queries(entries_by_row, metric)]
-    first = queried or ranking(metrics)
-    metrics = tuple(dict.fromkeys([*first[:1], *metrics]))  # the tested metric comes first and decides the order
-    usual = _usual_representation(entries_by_row, metrics[0])
+    every_entry = [entry for entries in entries_by_row.values() for entry in entries]
+    queried = [metric for metric in metrics if all(entry.has_queries(metric) for entry in every_entry)]
+    first = (queried or ranking(metrics))[0]
+    metrics = tuple(dict.fromkeys([first, *metrics]))  # the tested metric comes first and decides the order
+    usual = _usual_representation(entries_by_row, first)
     signatures: dict[str, dict[str, Any]] = {}
     differences: list[Differences] = []
     rows: list[Row] = []
     best: list[str] = []
     parts: list[Part] = []
     counted: dict[str, int] = {}
-    for test_set, part in _by_test_set(entries_by_row).items():
-        signatures[test_set] = {metric: _one_definition(metric, part) for metric in metrics}
-        part = dict(sorted(part.items(), key=lambda one: -_mean(one[1], metrics[0])))
+    for test_set, unsorted in _by_test_set(entries_by_row).items():
+        signatures[test_set] = {metric: _one_definition(metric, unsorted) for metric in metrics}
+        part = dict(sorted(unsorted.items(), key=lambda row: -mean_score(row[1], first)))
         tables = {metric: class_table(part, metric) for metric in queried}
-        bounds = {metric: dict(zip(part, figure_intervals(table), strict=True)) for metric, table in tables.items()}
-        rows += [_row(label, test_set, entries, metrics, bounds, usual) for label, entries in part.items()]
-        differences += [tables[queried[0]].differences()] if queried else []
+        intervals = {metric: dict(zip(part, figure_intervals(table), strict=True)) for metric, table in tables.items()}
+        for label, entries in part.items():
+            own = {metric: by_label[label] for metric, by_label in intervals.items()}
+            rows.append(row_of(label, test_set, entries, cells_of(entries, metrics, own, usual)))
         best.append(next(iter(part)))
         if queried:
-            counted[test_set] = len(part[best[-1]][0].results[0].per_query(queried[0])[0])
+            differences.append(tables[first].differences())
+            counted[test_set] = len(part[best[-1]][0].results[0].per_query(first)[0])
         parts.append((part, tables))
-    rows.sort(key=lambda row: -row.cells[metrics[0]].mean)
+    rows.sort(key=lambda row: -row.cells[first].mean)
     comparisons = joint(differences) if differences else []
-    tied = set(best).union(
-        *(
-            {one.first, one.second}
-            for one in comparisons
-            if not one.better() and (one.first in best or one.second in best)
-        )
-    )
+    tied = set(best)
+    for one in comparisons:
+        if not one.better() and (one.first in best or one.second in best):
+            tied |= {one.first, one.second}
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
-    judged = judge_claims(claims, parts, metrics[0], trials=trials)
-    finished = [result for entries in entries_by_row.values() for entry in entries for result in entry.results]
-    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(finished)}
-    if named := unlike([result.summary.get("computed_by", ()) for result in finished]):
-        facts["machines"] = named
-    if any("bits can differ" in result.summary.get("computed_by", ()) for result in finished):
-        facts["bits_can_differ"] = True
+    judged = judge_claims(claims, parts, first, trials=trials)
+    results = [result for entry in every_entry for result in entry.results]
+    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(results), **_machines(results)}
     return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 
-def _row(
-    label: str,
-    test_set: str,
-    entries: list[Entry],
-    metrics: tuple[str, ...],
-    bounds: dict[str, dict[str, Interval | None]],
-    usual: dict[str, Any],
-) -> Row:
-    results = [result for entry in entries for result in entry.results]
-    cells = {}
-    for metric in metrics:
-        values = np.array([entry.value(metric) for entry in entries])
-        interval = bounds.get(metric, {}).get(label)
-        within = (None, None) if interval is None else (interval.low, interval.high)
-        spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
-        differs = _in_words(results[0].signatures[metric]["representation"], usual)
-        cells[metric] = Cell(float(values.mean()), within[0], within[1], spread, differs)
-    warnings = []
-    if any(result.summary["collapsed"] for result in results):
-        warnings.append("the embedding collapsed")
-    idle = sum(result.summary["idle_batches"] for result in results)
-    if idle:
-        warnings.append(f"{idle} batch{'' if idle == 1 else 'es'} without an active tuple")
-    trained = results[0].summary["step"] > 0
-    joins = any(one["what"] == "members" for one in results[0].deviations)
-    return Row(
-        label,
-        trained,
-        [entry.seed for entry in entries],
-        cells,
-        float(np.mean([entry.seconds for entry in entries])),
-        list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
-        warnings,
-        dict(entries[0].run.variation),
-        str(results[0].folder),
-        planning=float(np.mean([entry.planning for entry in entries])),
-        peak_bytes=mean_cost(entries, "peak_bytes"),
-        images=mean_cost(entries, "images"),
-        rows_through_trunk=mean_cost(entries, "rows_through_trunk"),
-        weights=mean_cost(entries, "weights"),
-        operations=mean_cost(entries, "operations"),
-        backbone=(used := entries[0].run.spec.conditions).backbone,
-        cut="" if joins else used.cut if trained else "frozen",
-        test_set=test_set,
-        best_on_test=best_on_test(entries),
-    )
+def _machines(results: Sequence[Result]) -> dict[str, Any]:
+    """Facts on machines that can differ in the last bits."""
+    computed_by = [result.summary.get("computed_by", ()) for result in results]
+    named = unlike(computed_by)
+    facts: dict[str, Any] = {"machines": named} if named else {}
+    return facts | ({"bits_can_differ": True} if any("bits can differ" in each for each in computed_by) else {})
 
 
 def _by_test_set(entries_by_row: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
@@ -244,9 +183,8 @@ def _by_test_set(entries_by_row: dict[str, list[Entry]]) -> dict[str, dict[str, 
     sets: dict[str, tuple[str, dict[str, list[Entry]]]] = {}
     for label, entries in entries_by_row.items():
         spec = entries[0].run.spec
-        same = f"{spec.data_digest} {spec.protocol}"
         name = spec.data.name if not sets else f"{spec.data.name} ({len(sets) + 1})"
-        sets.setdefault(same, (name, {}))[1][label] = entries
+        sets.setdefault(entries[0].test_set, (name, {}))[1][label] = entries
     return dict(sets.values())
 
 
@@ -269,30 +207,10 @@ def _one_definition(metric: str, entries_by_row: dict[str, list[Entry]]) -> dict
     return definition
 
 
-def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
-    """How a representation differs from the usual one.
-
-    >>> _in_words({"dim": 2048, "bits": 1, "ensemble": 4}, {"dim": 64, "bits": 32, "ensemble": 1})
-    '2048 bits, ensemble 4'
-    """
-    differs = {key: value for key, value in own.items() if usual[key] != value}
-    if differs.get("bits") == 1:
-        differs = {"bits": own["dim"], **{key: value for key, value in differs.items() if key not in ("dim", "bits")}}
-    words = {"dim": "{}-d", "bits": "{} bits"}
-    return ", ".join(words.get(key, key + " {}").format(value) for key, value in differs.items())
-
-
 def _usual_representation(entries_by_row: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
+    """The representation that most rows have."""
     texts = Counter(
-        json.dumps(entries[0].first.signatures[metric]["representation"]) for entries in entries_by_row.values()
+        json.dumps(entries[0].results[0].signatures[metric]["representation"]) for entries in entries_by_row.values()
     )
     usual: dict[str, Any] = json.loads(texts.most_common(1)[0][0])
     return usual
-
-
-def _has_queries(entries_by_row: dict[str, list[Entry]], metric: str) -> bool:
-    return all(entry.has_queries(metric) for entries in entries_by_row.values() for entry in entries)
-
-
-def _mean(entries: list[Entry], metric: str) -> float:
-    return float(np.mean([entry.value(metric) for entry in entries]))

@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison, Needed, Table, holm, joint, t_interval
+from levelfield.evaluation.statistics import (
+    MIN_CLASSES,
+    Comparison,
+    Differences,
+    Needed,
+    Table,
+    holm,
+    joint,
+    t_interval,
+)
 from levelfield.studies.leaderboard.entries import Entry, paired
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.studies.specification.choices import Claim
@@ -25,8 +34,7 @@ Part = tuple[Mapping[str, list[Entry]], Mapping[str, Table]]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a claim. missing, needed_seeds, needed_classes: what would resolve a claim that cannot be
-    told."""
+    """The verdict on a claim. p: after Holm's correction. missing, needed_seeds, needed_classes: of an open claim."""
 
     claim: str
     metric: str
@@ -54,17 +62,6 @@ class Verdict:
         return f"{self.claim}: {self.verdict} ({'; '.join([*details, *filter(None, (self.note, self.source))])})"
 
 
-@dataclass(frozen=True)
-class _BySeeds:
-    """The difference in a metric without a value per class; p is None if it does not vary over seeds."""
-
-    value: float
-    low: float | None
-    high: float | None
-    p: float | None
-    seeds: int
-
-
 def judge_claims(
     claims: Sequence[Claim], parts: Sequence[Part], metric: str, *, trials: Mapping[str, int] | None = None
 ) -> list[Verdict]:
@@ -73,31 +70,42 @@ def judge_claims(
     parts: for each test set, the entries of its rows and the table of every metric with a value per query.
     trials: number of tuning trials of each row. A claim about another budget cannot be judged.
     """
-    test_sets = [_test_set_of(one, parts) if not _other_budget(one, trials or {}) else None for one in claims]
-    crossed, by_seeds = {}, {}
-    for k, (one, test_set) in enumerate(zip(claims, test_sets, strict=True)):
-        first, _, second = one.parts
-        if test_set is not None and (one.metric or metric) in test_set[1]:
-            crossed[k] = test_set[1][one.metric or metric].differences(first, second)
-        elif test_set is not None and (pairs := paired(test_set[0][first], test_set[0][second])):
-            by_seeds[k] = _by_seeds(pairs, one.metric or metric)
-    better = [k for k, one in enumerate(claims) if one.parts[1] == ">"]
-    chances = {k: difference.p for k in better if k in by_seeds and (difference := by_seeds[k]).p is not None}
-    together = [k for k in better if k in crossed]
-    tested = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
-    tested |= {k: joint([crossed[k]])[0] for k in crossed if k not in tested}
-    own = [tested[k].p or 1.0 for k in together]
-    corrected = dict(zip(chances, holm([*chances.values(), *own]), strict=False))
-    result = []
-    for k, one in enumerate(claims):
-        if k in tested:
-            result.append(_of_classes(one, tested[k], one.metric or metric))
-        elif k in by_seeds:
-            result.append(_of_seeds(one, by_seeds[k], one.metric or metric, corrected.get(k)))
+    crossed: dict[int, Differences] = {}
+    by_seeds: dict[int, Comparison] = {}
+    for k, claim in enumerate(claims):
+        first, _, second = claim.parts
+        name = claim.metric or metric
+        part = next((part for part in parts if first in part[0] and second in part[0]), None)
+        if part is None or _other_budget(claim, trials or {}):
+            continue
+        entries, tables = part
+        if name in tables:
+            crossed[k] = tables[name].differences(first, second)
+        elif pairs := paired(entries[first], entries[second]):
+            by_seeds[k] = _by_seeds(claim, pairs, name)
+    comparisons = _corrected(claims, crossed, by_seeds)
+    verdicts = []
+    for k, claim in enumerate(claims):
+        if k in comparisons:
+            verdicts.append(_verdict(claim, comparisons[k], claim.metric or metric))
         else:
-            note = _other_budget(one, trials or {}) or "its runs did not finish"
-            result.append(Verdict(one.claim, one.metric or metric, one.source, OPEN, note=note))
-    return result
+            note = _other_budget(claim, trials or {}) or "its runs did not finish"
+            verdicts.append(Verdict(claim.claim, claim.metric or metric, claim.source, OPEN, note=note))
+    return verdicts
+
+
+def _corrected(
+    claims: Sequence[Claim], crossed: Mapping[int, Differences], by_seeds: Mapping[int, Comparison]
+) -> dict[int, Comparison]:
+    """The tests of all claims by number; those of `a > b` corrected together."""
+    better = [k for k, claim in enumerate(claims) if claim.parts[1] == ">"]
+    chances = {k: one.p for k, one in by_seeds.items() if k in better and one.p is not None}
+    together = [k for k in better if k in crossed]
+    tests = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
+    others = [1.0 if (p := tests[k].p) is None else p for k in together]
+    adjusted = dict(zip(chances, holm([*chances.values(), *others]), strict=False))
+    tests |= {k: joint([crossed[k]])[0] for k in crossed if k not in tests}
+    return tests | {k: replace(one, adjusted=adjusted.get(k)) for k, one in by_seeds.items()}
 
 
 def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
@@ -114,51 +122,44 @@ def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
     return f"the claim is about {claim.trials} trials each, but {budgets}" if other else ""
 
 
-def _test_set_of(claim: Claim, parts: Sequence[Part]) -> Part | None:
-    """The test set that has both rows; None if there is none."""
+def _by_seeds(claim: Claim, pairs: list[tuple[Entry, Entry]], metric: str) -> Comparison:
+    """Student's paired test, for a metric without a value per class; p is None if the difference does not vary."""
+    from scipy.special import stdtr
+
+    differences = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
+    count, mean, interval = len(pairs), float(differences.mean()), t_interval(differences)
+    low = high = t = p = None
+    if interval is not None and interval.half_width >= _ROUNDING:
+        low, high = interval.low, interval.high
+        t = mean / (float(differences.std(ddof=1)) / math.sqrt(count))
+        p = float(2 * stdtr(count - 1, -abs(t)))
     first, _, second = claim.parts
-    return next((part for part in parts if first in part[0] and second in part[0]), None)
+    return Comparison(first, second, mean, low, high, t, count - 1, p, None, 0, (count, count), True)
 
 
-def _of_classes(claim: Claim, comparison: Comparison, metric: str) -> Verdict:
-    result = _verdict(claim, comparison.difference, comparison.low, comparison.high, comparison.adjusted)
-    lacks = (
-        (comparison.missing, comparison.needed_seeds, comparison.needed_classes) if result == OPEN else ("", None, None)
-    )
-    note = _what_would_resolve(comparison) if result == OPEN else "" if comparison.retrained else "for these runs only"
-    return Verdict(
-        claim.claim,
-        metric,
-        claim.source,
-        result,
-        comparison.difference,
-        comparison.low,
-        comparison.high,
-        comparison.adjusted,
-        note,
-        *lacks,
-    )
+def _verdict(claim: Claim, one: Comparison, metric: str) -> Verdict:
+    result = _decision(claim, one)
+    if not one.classes:
+        seeds = "one seed" if one.seeds[0] == 1 else f"equal for all {one.seeds[0]} seeds"
+        note = f"{seeds}, and no value per class" if one.p is None else "over seeds only"
+    elif result == OPEN:
+        note = _what_would_resolve(one)
+    else:
+        note = "" if one.retrained else "for these runs only"
+    verdict = Verdict(claim.claim, metric, claim.source, result, one.difference, one.low, one.high, one.adjusted, note)
+    if result != OPEN:
+        return verdict
+    return replace(verdict, missing=one.missing, needed_seeds=one.needed_seeds, needed_classes=one.needed_classes)
 
 
-def _of_seeds(claim: Claim, difference: _BySeeds, metric: str, corrected: float | None) -> Verdict:
-    result = _verdict(claim, difference.value, difference.low, difference.high, corrected)
-    seeds = "one seed" if difference.seeds == 1 else f"equal for all {difference.seeds} seeds"
-    note = f"{seeds}, and no value per class" if difference.p is None else "over seeds only"
-    return Verdict(
-        claim.claim, metric, claim.source, result, difference.value, difference.low, difference.high, corrected, note
-    )
-
-
-def _verdict(claim: Claim, difference: float, low: float | None, high: float | None, p: float | None) -> str:
-    if claim.parts[1] == "=":
-        if low is None or high is None:
-            return OPEN
-        if max(-low, high) <= claim.within:
-            return HOLDS
-        return FAILS if low > claim.within or high < -claim.within else OPEN
-    if p is None or p >= ALPHA:
+def _decision(claim: Claim, one: Comparison) -> str:
+    if claim.parts[1] == ">":
+        return OPEN if not one.better() else HOLDS if one.difference > 0 else FAILS
+    if one.low is None or one.high is None:
         return OPEN
-    return HOLDS if difference > 0 else FAILS
+    if max(-one.low, one.high) <= claim.within:
+        return HOLDS
+    return FAILS if one.low > claim.within or one.high < -claim.within else OPEN
 
 
 def _what_would_resolve(comparison: Comparison) -> str:
@@ -168,23 +169,3 @@ def _what_would_resolve(comparison: Comparison) -> str:
     if comparison.classes < MIN_CLASSES:
         return f"{comparison.classes} test classes are too few"
     return "too small a difference to say what would resolve it"
-
-
-def _by_seeds(pairs: list[tuple[Entry, Entry]], metric: str) -> _BySeeds:
-    differences = np.array([a.value(metric) - b.value(metric) for a, b in pairs])
-    interval = t_interval(differences)
-    if interval is None or interval.half_width < _ROUNDING:
-        return _BySeeds(float(differences.mean()), None, None, None, len(differences))
-    return _BySeeds(interval.mean, interval.low, interval.high, _paired_t(differences), len(differences))
-
-
-def _paired_t(differences: np.ndarray) -> float:
-    """Two-sided p-value of Student's paired test, for differences that vary.
-
-    >>> round(_paired_t(np.array([0.01, 0.02, 0.03])), 4)
-    0.0742
-    """
-    from scipy.special import stdtr
-
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    return float(2 * stdtr(len(differences) - 1, -abs(float(differences.mean())) / error))

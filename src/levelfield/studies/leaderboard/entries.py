@@ -28,20 +28,12 @@ class Entry:
         return self.run.spec.seed
 
     @property
-    def first(self) -> Result:
-        return self.results[0]
+    def test_set(self) -> str:
+        """Identifies the test images."""
+        return f"{self.run.spec.data_digest} {self.run.spec.protocol}"
 
     def value(self, metric: str) -> float:
         return float(np.mean([result.values[metric] for result in self.results]))
-
-    @property
-    def seconds(self) -> float:
-        """Training time of one member."""
-        return float(np.mean([result.seconds for result in self.results]))
-
-    @property
-    def planning(self) -> float:
-        return float(np.mean([result.summary.get("planning", 0.0) for result in self.results]))
 
     def has_queries(self, metric: str) -> bool:
         return all(result.has_queries(metric) for result in self.results)
@@ -73,11 +65,16 @@ def finished_entries(
     return entries_by_row, missing
 
 
+def mean_score(entries: Iterable[Entry], metric: str) -> float:
+    """Mean over seeds."""
+    return float(np.mean([entry.value(metric) for entry in entries]))
+
+
 def mean_cost(entries: Iterable[Entry], name: str) -> float | None:
     """Mean recorded cost of one member; None if a run could not record it."""
     costs = [result.summary.get(name) for entry in entries for result in entry.results]
-    known = [float(cost) for cost in costs if cost is not None]
-    return float(np.mean(known)) if known and len(known) == len(costs) else None
+    known = [cost for cost in costs if cost is not None]
+    return float(np.mean(known)) if len(known) == len(costs) else None
 
 
 def paired(first: list[Entry], second: list[Entry]) -> list[tuple[Entry, Entry]]:
@@ -92,14 +89,10 @@ def class_table(entries_by_row: Mapping[str, list[Entry]], metric: str) -> Table
     table: dict[str, np.ndarray] = {}
     weights: np.ndarray = np.zeros(0)
     for label, entries in entries_by_row.items():
-        means = []
-        for entry in entries:
-            own, weights = entry.class_means(metric)
-            means.append(own)
-        table[label] = np.stack(means)
-    return Table.of(
-        table, weights, fixed=[label for label, entries in entries_by_row.items() if not entries[0].run.seeded]
-    )
+        means, counts = zip(*(entry.class_means(metric) for entry in entries), strict=True)
+        table[label], weights = np.stack(means), counts[-1]
+    fixed = [label for label, entries in entries_by_row.items() if not entries[0].run.seeded]
+    return Table.of(table, weights, fixed=fixed)
 
 
 def kept_start(results: Iterable[Result]) -> tuple[int, int]:

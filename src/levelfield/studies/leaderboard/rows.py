@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from levelfield.studies.leaderboard.entries import Entry
+from levelfield.evaluation.statistics import Interval
+from levelfield.studies.leaderboard.entries import Entry, mean_cost
+from levelfield.studies.runs.folder.store import Result
+from levelfield.wording import plural
 
 
 @dataclass(frozen=True)
@@ -69,14 +72,14 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
     >>> front([row("a", 0.7, 9), row("b", 0.6, 4), row("c", 0.6, 5), row("start", 0.5, 0)], "seconds", "nmi")
     ['start', 'b', 'a']
     """
-    known = [(paid, row.cells[metric].mean, row.label) for row in rows if (paid := paid_for(row, cost)) is not None]
-    kept: list[str] = []
+    priced = [(paid, row.cells[metric].mean, row.label) for row in rows if (paid := paid_for(row, cost)) is not None]
+    labels: list[str] = []
     best, price = float("-inf"), -1.0
-    for paid, value, label in sorted(known, key=lambda one: (one[0], -one[1])):
+    for paid, value, label in sorted(priced, key=lambda one: (one[0], -one[1])):
         if value > best or (value == best and paid == price):
-            kept.append(label)
+            labels.append(label)
             best, price = value, paid
-    return kept
+    return labels
 
 
 def paid_for(row: Row, cost: str) -> float | None:
@@ -117,9 +120,68 @@ class BestOnTest:
         return f"{summary}; reported: {self.honest:.3f}, gap {self.gap:.3f}{refined}"
 
 
-def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:
-    """The best test scores of a row; None unless all its runs were monitored."""
+def row_of(label: str, test_set: str, entries: list[Entry], cells: dict[str, Cell]) -> Row:
+    """The row of finished runs. test_set: its name."""
     results = [result for entry in entries for result in entry.results]
+    warnings = ["the embedding collapsed"] if any(result.summary["collapsed"] for result in results) else []
+    if idle := sum(result.summary["idle_batches"] for result in results):
+        warnings.append(f"{plural(idle, 'batch', 'batches')} without an active tuple")
+    trained = results[0].summary["step"] > 0
+    joins = any(one["what"] == "members" for one in results[0].deviations)
+    conditions = entries[0].run.spec.conditions
+    return Row(
+        label,
+        trained,
+        [entry.seed for entry in entries],
+        cells,
+        mean_cost(entries, "seconds") or 0.0,
+        list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
+        warnings,
+        dict(entries[0].run.variation),
+        str(results[0].folder),
+        planning=mean_cost(entries, "planning") or 0.0,
+        peak_bytes=mean_cost(entries, "peak_bytes"),
+        images=mean_cost(entries, "images"),
+        rows_through_trunk=mean_cost(entries, "rows_through_trunk"),
+        weights=mean_cost(entries, "weights"),
+        operations=mean_cost(entries, "operations"),
+        backbone=conditions.backbone,
+        cut="" if joins else conditions.cut if trained else "frozen",
+        test_set=test_set,
+        best_on_test=_best_on_test(results),
+    )
+
+
+def cells_of(
+    entries: Sequence[Entry], metrics: Sequence[str], intervals: Mapping[str, Interval | None], usual: dict[str, Any]
+) -> dict[str, Cell]:
+    """The scores of a row by metric. usual: the representation of most rows."""
+    cells = {}
+    for metric in metrics:
+        values = np.array([entry.value(metric) for entry in entries])
+        interval = intervals.get(metric)
+        low, high = (None, None) if interval is None else (interval.low, interval.high)
+        spread = float(values.std(ddof=1)) if len(values) > 1 and np.isfinite(values).all() else None
+        differs = _in_words(entries[0].results[0].signatures[metric]["representation"], usual)
+        cells[metric] = Cell(float(values.mean()), low, high, spread, differs)
+    return cells
+
+
+def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
+    """How a representation differs from the usual one.
+
+    >>> _in_words({"dim": 2048, "bits": 1, "ensemble": 4}, {"dim": 64, "bits": 32, "ensemble": 1})
+    '2048 bits, ensemble 4'
+    """
+    differs = {key: value for key, value in own.items() if usual[key] != value}
+    if differs.get("bits") == 1:
+        differs = {"bits": own["dim"], **{key: value for key, value in differs.items() if key not in ("dim", "bits")}}
+    words = {"dim": "{}-d", "bits": "{} bits"}
+    return ", ".join(words.get(key, key + " {}").format(value) for key, value in differs.items())
+
+
+def _best_on_test(results: Sequence[Result]) -> BestOnTest | None:
+    """The best test scores of a row; None unless all its runs were monitored."""
     watched: list[list[dict[str, Any]]] = [result.summary.get("monitored") or [] for result in results]
     if not all(watched):
         return None
@@ -127,7 +189,7 @@ def best_on_test(entries: Sequence[Entry]) -> BestOnTest | None:
     # the first of equal scores, where early stopping would have stopped
     best = [max(seen, key=lambda entry: (entry["test"], -entry["step"])) for seen in watched]
     highest = float(np.mean([entry["test"] for entry in best]))
-    honest = float(np.mean([result.values[metric] for result in results]))
+    reported = float(np.mean([result.values[metric] for result in results]))
     shown = [result.signatures[metric]["representation"] for result in results]
     refined = any(each.get("refined", "none") != "none" for each in shown)
-    return BestOnTest(metric, highest, honest, highest - honest, [entry["step"] for entry in best], refined)
+    return BestOnTest(metric, highest, reported, highest - reported, [entry["step"] for entry in best], refined)
