@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from levelfield import evaluate
-from levelfield.notebook import frame
-from levelfield.table import Table
+from levelfield.table import Table, frame
 
 
 class Frame(dict[str, list[Any]]):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from levelfield.errors import MissingExtra
 
 if TYPE_CHECKING:  # rich is imported when a table is printed
     from rich.console import Console, Group
@@ -169,3 +172,13 @@ class Table:
         for number, (row, style) in enumerate(zip(self.texts(), styles, strict=True)):
             table.add_row(*(Text(row[k]) for k in columns), style=style, end_section=number in self.ruled)
         return table
+
+
+def frame(columns: Mapping[str, Any], *, index: str | None = None) -> Any:
+    """pandas DataFrame of `columns`, one of which may be the index."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise MissingExtra('to_pandas() needs pandas: pip install "levelfield[notebook]"') from error
+    table = pandas.DataFrame(dict(columns))
+    return table if index is None else table.set_index(index)

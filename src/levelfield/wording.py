@@ -1,8 +1,9 @@
-"""Format numbers and lists for sentences."""
+"""Format numbers, lists and objects as text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 FEW = 5
 
@@ -34,3 +35,12 @@ def first_few(names: Sequence[str], between: str = ", ") -> str:
     ('a, b', 'a, b, c, d, e and 2 more')
     """
     return between.join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+
+
+def one_line(name: str, facts: Mapping[str, Any]) -> str:
+    """Text for `repr`.
+
+    >>> one_line("Model", {"method": "margin", "dim": 128})
+    "Model(method='margin', dim=128)"
+    """
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in facts.items())})"

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from cli_room import Levelfield
 
+from levelfield import evaluation
 from levelfield.cli.evaluate import ExtentOptions
-from levelfield.evaluation import Shards, evaluate, shards
+from levelfield.evaluation import Shards, evaluate
 from levelfield.evaluation.query_blocks import block_values
-from levelfield.evaluation.search.memory import InMemory
+from levelfield.evaluation.search.ranking import InMemory
 
 ARRAYS = ["--embeddings", "e.npy", "--labels", "y.npy"]
 HERE = Shards(lambda job, blocks: (block_values(job, block) for block in blocks), workers=2)
@@ -74,8 +75,8 @@ def test_shared_queries_give_the_same_figures(
         yield HERE
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(shards, "on_ray", on_ray)
-    monkeypatch.setattr(shards, "in_processes", lambda jobs: heard.append(jobs) or HERE)
+    monkeypatch.setattr(evaluation, "on_ray", on_ray)
+    monkeypatch.setattr(evaluation, "in_processes", lambda jobs: heard.append(jobs) or HERE)
     found = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
     assert found.pop("divided")["workers"] == 2
     assert found == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
@@ -90,7 +91,7 @@ def test_ray_without_an_address_uses_the_one_of_the_environment(monkeypatch: pyt
         heard.append(address)
         yield HERE
 
-    monkeypatch.setattr(shards, "on_ray", on_ray)
+    monkeypatch.setattr(evaluation, "on_ray", on_ray)
     monkeypatch.setenv("RAY_ADDRESS", "head:6379")
     with ExtentOptions(ray="").shards() as found:
         assert found is HERE

@@ -34,7 +34,7 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
 
 
 def test_too_little_to_rank_is_said(levelfield: Levelfield, compared: Path) -> None:
-    assert "Ranks need at least 2 datasets; there is 1." in levelfield("ranks", "runs/small").error
+    assert "Ranks need at least 2 datasets, not 1." in levelfield("ranks", "runs/small").error
     assert "is not a study folder" in levelfield("ranks", "runs/small", "runs/nowhere").error
     assert "no finished run with the metric mrr" in levelfield("ranks", "runs/small", "--metric", "mrr").error
     assert "recall@1" in levelfield("ranks", "runs/small", "--metric", "recal@1").error

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from levelfield.evaluation import evaluate
-from levelfield.evaluation.search.memory import InMemory
+from levelfield.evaluation.search.ranking import InMemory
 
 METRICS = ["recall@1", "map@r", "map"]
 

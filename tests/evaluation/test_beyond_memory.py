@@ -18,9 +18,8 @@ from levelfield.errors import BadInput, BadSpecification, RunFailed
 from levelfield.evaluation import evaluate, file_rows, query_blocks
 from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.queries import QueriesInGallery
-from levelfield.evaluation.query_blocks import Shards, block_values
-from levelfield.evaluation.search import memory
-from levelfield.evaluation.shards import in_processes
+from levelfield.evaluation.query_blocks import Shards, block_values, in_processes
+from levelfield.evaluation.search import ranking
 from levelfield.progress import CallbackProgress
 
 SCRIPT = Path(__file__).parent / "memory_of_a_call.py"
@@ -46,9 +45,9 @@ def here(job: Any, blocks: Any) -> Iterator[Any]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never a copy of all rows: 7 parts of the gallery, and blocks of few queries."""
-    monkeypatch.setattr(memory.InMemory, "fits", lambda *_: False)
+    monkeypatch.setattr(ranking.InMemory, "fits", lambda *_: False)
     for name, value in {"LEAST_GALLERY": 144, "MOST_GALLERY": 144, "QUERIES": 240}.items():
-        monkeypatch.setattr(memory, name, value)
+        monkeypatch.setattr(ranking, name, value)
 
 
 def same(first: Any, second: Any) -> bool:

@@ -19,8 +19,7 @@ from levelfield.evaluation.search import blocked_kernels as kernels
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
 from levelfield.evaluation.search.blocked import Size, blocked_counts
 from levelfield.evaluation.search.blocked_kernels import SEARCH
-from levelfield.evaluation.search.memory import InMemory
-from levelfield.evaluation.search.ranking import SEARCHES, batches, count_ranks
+from levelfield.evaluation.search.ranking import SEARCHES, InMemory, batches, count_ranks
 from levelfield.progress import CallbackProgress
 
 ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]

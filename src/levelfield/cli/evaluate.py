@@ -83,13 +83,13 @@ class ExtentOptions:
     @contextmanager
     def shards(self) -> Iterator[Shards | None]:
         """Who searches the blocks of queries; None: the threads of this process."""
-        from levelfield.evaluation import shards
+        from levelfield.evaluation import in_processes, on_ray
 
         if self.ray is not None:
-            with shards.on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray) as on_ray:
-                yield on_ray
+            with on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray) as shards:
+                yield shards
         else:
-            yield None if self.jobs is None else shards.in_processes(self.jobs)
+            yield None if self.jobs is None else in_processes(self.jobs)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def _refined(embeddings: EmbeddingSet, rows: RowOptions) -> Iterator[EmbeddingSe
 
 def _check_files(embeddings: EmbeddingSet, files: FileOptions, memory: str) -> None:
     """Refuse files that cannot be written, before anything is computed."""
-    from levelfield.evaluation.search.memory import parse_memory
+    from levelfield.evaluation.search.ranking import parse_memory
 
     if files.page is None and (files.images or files.same_from is not None):
         flag = "--images" if files.images else "--same-from"

@@ -32,9 +32,9 @@ from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files.writing import copy_whole, link_whole
-from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.table import Table
+from levelfield.wording import one_line
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:

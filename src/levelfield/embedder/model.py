@@ -25,10 +25,10 @@ from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput, BadSpecification, Damaged
-from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.table import Table
 from levelfield.trust import trusting
+from levelfield.wording import one_line
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble

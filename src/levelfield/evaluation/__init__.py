@@ -11,10 +11,9 @@ from levelfield.evaluation.metrics.registry import Facts, create, describe, name
 from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
 from levelfield.evaluation.metrics.threshold import Rate, Rates, Threshold, same_or_not
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
-from levelfield.evaluation.query_blocks import Shards
+from levelfield.evaluation.query_blocks import Shards, in_processes, on_ray
 from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
-from levelfield.evaluation.search.memory import Division
-from levelfield.evaluation.shards import in_processes, on_ray
+from levelfield.evaluation.search.ranking import Division
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics import Interval
 

@@ -14,7 +14,7 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.metrics.clustering import tabulate
-from levelfield.evaluation.metrics.geometry import geometry_scores, pairs_of, refuse_undefined
+from levelfield.evaluation.metrics.geometry import geometry_scores, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings
 from levelfield.evaluation.metrics.registry import Metric, parse_all
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
@@ -24,9 +24,8 @@ from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lo
 from levelfield.evaluation.search.arrangement import TIES, Ties, arrange
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.evaluation.search.distances import DISTANCES, Distance, Selection, prepare
-from levelfield.evaluation.search.memory import Division, InMemory, check_copies
 from levelfield.evaluation.search.order import canonical_order
-from levelfield.evaluation.search.ranking import best_search, count_ranks
+from levelfield.evaluation.search.ranking import Division, InMemory, best_search, check_copies, count_ranks
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics.intervals import check_level
 from levelfield.progress import SILENT, Progress, Stage
@@ -56,8 +55,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate embeddings: search each query among all other rows (itself excluded by id) or in a gallery.
 
-    The order of rows does not change a result: the engine uses its own order and sums exactly. The number of threads
-    did not change a result in any measurement, but the matrix library guarantees equal bits only for one thread.
+    The order of rows does not change a result. The number of threads did not change one in any measurement, but the
+    matrix library guarantees equal bits only for one thread.
 
     Args:
         embeddings: (n, dim) numbers, the queries: array, tensor, lists, or a `numpy.memmap` larger than memory.
@@ -90,8 +89,10 @@ def evaluate(
     ({'recall@1': 1.0, 'map@r': 1.0}, [1.0, 1.0, 1.0, 1.0])
     """
     parsed = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
-    request = _Request(parsed, distance, average, ties, lone, starts, ci, seed, memory, sample, shards)
-    request.check()
+    settings = _Settings(parsed, distance, average, ties, lone, starts, ci, seed, memory, shards)
+    settings.check()
+    if sample is not None:
+        refuse_with_sample(parsed, average)
     inputs = check_inputs(
         FileRows.of(embeddings) or embeddings,
         labels,
@@ -101,14 +102,19 @@ def evaluate(
         dim=dim,
     )
     warn_of_queries_in_gallery(inputs)
-    queries, drawn = (inputs, None) if sample is None else draw_queries(inputs, sample, seed=seed)
-    values = _compute(queries, request, progress)
-    return _result(inputs, queries, drawn, request, values)
+    if sample is None:
+        return _evaluate(inputs, settings, progress)
+    queries, drawn = draw_queries(inputs, sample, seed=seed)
+    result = _evaluate(queries, settings, progress, drawn)
+    if drawn is not None and ci is not None:
+        population = int(settings.counted(inputs).sum())
+        drawn = for_all_queries(drawn, result.per_query, result.counted, population, level=ci)
+    return replace(result, sample=drawn)
 
 
 @dataclass(frozen=True)
-class _Request:
-    """What an evaluation is asked for."""
+class _Settings:
+    """Arguments of `evaluate` without the arrays."""
 
     metrics: list[Metric]
     distance: str
@@ -119,24 +125,21 @@ class _Request:
     ci: float | None
     seed: int
     memory: str | int
-    sample: int | None
     shards: Shards | None
 
     def check(self) -> None:
-        for what, choice, known in (
+        for what, choice, choices in (
             ("average", self.average, AVERAGES),
             ("treatment of ties", self.ties, TIES),
             ("distance", self.distance, DISTANCES),
             ("treatment of lone queries", self.lone, LONE),
         ):
-            if choice not in known:
-                raise unknown(what, str(choice), known)
+            if choice not in choices:
+                raise unknown(what, str(choice), choices)
         if self.starts < 1:
             raise BadSpecification(f"starts={self.starts}: the number of k-means starts must be at least 1.")
         check_level(self.ci)
         refuse_undefined(self.metrics, self.distance)
-        if self.sample is not None:
-            refuse_with_sample(self.metrics, self.average)
 
     def counted(self, inputs: Inputs) -> Array:
         """Which queries are averaged."""
@@ -144,53 +147,62 @@ class _Request:
         return counted
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Scores of the whole set, values of each query, values of each k-means start; how the search was divided."""
-
-    of_set: dict[str, float]
-    per_query: dict[str, Array]
-    per_start: dict[str, tuple[float, ...]]
-    divided: Division | None
-
-
-def _compute(inputs: Inputs, request: _Request, progress: Progress) -> _Values:
-    """All metrics: those of one kind share their work."""
+def _evaluate(inputs: Inputs, settings: _Settings, progress: Progress, sample: Sample | None = None) -> Evaluation:
+    """All scores; metrics of one kind share their work. sample: what the queries are a sample of."""
     kinds: dict[str, list[Metric]] = {"geometry": [], "retrieval": [], "clustering": []}
-    for metric in request.metrics:
+    for metric in settings.metrics:
         kinds[metric.kind].append(metric)
     geometry, retrieval, clustering = kinds.values()
     rows, clusters = len(inputs.query), len(np.unique(inputs.query_codes)) if clustering else 0
-    amount = pairs_of(rows) * sum(metric.facts.all_pairs for metric in geometry) if geometry else 0
-    amount += rows * len(inputs.gallery) if retrieval else 0
-    amount += request.starts * (STEPS + 1) * rows * clusters
+    amount = sum(metric.facts.all_pairs for metric in geometry) * rows * (rows - 1) // 2
+    amount += rows * len(inputs.gallery) * bool(retrieval) + settings.starts * (STEPS + 1) * rows * clusters
     stage = progress.stage("evaluating", amount)
-    of_set: dict[str, float] = {}
+    scores: dict[str, float] = {}
     per_query: dict[str, Array] = {}
     per_start: dict[str, tuple[float, ...]] = {}
     divided = None
     if geometry or clustering:
         names = [metric.name for metric in (*geometry, *clustering)]
-        check_copies(request.memory, inputs, names, clusters=clusters, threads=torch.get_num_threads())
+        check_copies(settings.memory, inputs, names, clusters=clusters, threads=torch.get_num_threads())
     if geometry:
-        of_set = geometry_scores(inputs.query, inputs.query_codes, geometry, distance=request.distance, stage=stage)
+        scores = geometry_scores(inputs.query, inputs.query_codes, geometry, distance=settings.distance, stage=stage)
     if retrieval:
-        per_query, divided = _search(inputs, retrieval, request, stage)
+        per_query, divided = _search(inputs, retrieval, settings, stage)
     if clustering:
-        per_start = _cluster(inputs, clustering, clusters, request, stage)
-    return _Values(of_set, per_query, per_start, divided)
+        per_start = _cluster(inputs, clustering, clusters, settings, stage)
+    counted, codes, average, intervals = settings.counted(inputs), inputs.query_codes, settings.average, {}
+    for name, values in per_query.items():
+        scores[name] = mean_of(values, codes, counted, average=average)
+    for name, of_starts in per_start.items():
+        scores[name] = math.fsum(of_starts) / len(of_starts)
+    if settings.ci is not None:
+        intervals = class_intervals(per_query, codes, counted, average=average, level=settings.ci)
+    return Evaluation(
+        {metric.name: scores[metric.name] for metric in settings.metrics},
+        per_query,
+        per_start,
+        inputs.positives == 0,
+        counted,
+        codes,
+        inputs.classes,
+        _signatures(inputs, settings, str(sample or "none")),
+        intervals,
+        search=partial(neighbours, inputs, distance=settings.distance),  # the caller's arrays, not copied
+        sample=sample,
+        divided=divided,
+    )
 
 
 def _search(
-    inputs: Inputs, metrics: list[Metric], request: _Request, stage: Stage
+    inputs: Inputs, metrics: list[Metric], settings: _Settings, stage: Stage
 ) -> tuple[dict[str, Array], Division | None]:
     """All retrieval metrics from one search, and how it was divided (None: all rows were in memory)."""
-    search, memory, distance = best_search(inputs), request.memory, request.distance
+    search, memory, distance = best_search(inputs), settings.memory, settings.distance
     needed = InMemory.of(inputs, metrics=len(metrics), threads=torch.get_num_threads(), search=search)
     on_disk = isinstance(inputs.gallery, FileRows) and search == "blocked"
-    if request.shards is not None or (on_disk and not needed.fits(memory)):
+    if settings.shards is not None or (on_disk and not needed.fits(memory)):
         return search_in_blocks(
-            inputs, metrics, ties=request.ties, distance=distance, memory=memory, shards=request.shards, stage=stage
+            inputs, metrics, ties=settings.ties, distance=distance, memory=memory, shards=settings.shards, stage=stage
         )
     pairs = needed.pairs(memory, inputs)
     arranged = arrange(inputs, distance=distance)
@@ -198,73 +210,42 @@ def _search(
     values = np.zeros((len(metrics), len(inputs.query)))
     for counts in count_ranks(arranged, last_rank, pairs=pairs, search=search, device=inputs.device, stage=stage):
         queries = arranged.query_order[counts.begin : counts.end]
-        values[:, queries] = metric_values(metrics, counts, len(inputs.gallery), ties=request.ties)
+        values[:, queries] = metric_values(metrics, counts, len(inputs.gallery), ties=settings.ties)
     return {metric.name: row for metric, row in zip(metrics, values, strict=True)}, None
 
 
 def _cluster(
-    inputs: Inputs, metrics: list[Metric], clusters: int, request: _Request, stage: Stage
+    inputs: Inputs, metrics: list[Metric], clusters: int, settings: _Settings, stage: Stage
 ) -> dict[str, tuple[float, ...]]:
     """All clustering metrics of the queries from the same k-means starts."""
     order = canonical_order(inputs.query, inputs.query_codes)
     queries = Selection(inputs.query, order)
-    rows = prepare(queries, queries, distance=request.distance).query
-    results = clusterings(rows, clusters, seed=request.seed, starts=range(request.starts), stage=stage)
+    rows = prepare(queries, queries, distance=settings.distance).query
+    results = clusterings(rows, clusters, seed=settings.seed, starts=range(settings.starts), stage=stage)
     tables = [tabulate(inputs.query_codes[order], labels) for labels in results]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in metrics}
 
 
-def _result(inputs: Inputs, queries: Inputs, sample: Sample | None, request: _Request, values: _Values) -> Evaluation:
-    """The scores with what defines them. queries: the inputs with the sampled queries only."""
-    counted, codes, average, ci = request.counted(queries), queries.query_codes, request.average, request.ci
-    scores = dict(values.of_set)
-    for name, row in values.per_query.items():
-        scores[name] = mean_of(row, codes, counted, average=average)
-    for name, of_starts in values.per_start.items():
-        scores[name] = math.fsum(of_starts) / len(of_starts)
-    intervals = {}
-    if ci is not None:
-        intervals = class_intervals(values.per_query, codes, counted, average=average, level=ci)
-    if sample is not None and ci is not None:
-        population = int(request.counted(inputs).sum())
-        sample = for_all_queries(sample, values.per_query, counted, population, level=ci)
-    return Evaluation(
-        {metric.name: scores[metric.name] for metric in request.metrics},
-        values.per_query,
-        values.per_start,
-        queries.positives == 0,
-        counted,
-        codes,
-        queries.classes,
-        _signatures(queries, request, sample),
-        intervals,
-        search=partial(neighbours, queries, distance=request.distance),  # the caller's arrays, not copied
-        sample=sample,
-        divided=values.divided,
-    )
-
-
-def _signatures(inputs: Inputs, request: _Request, sample: Sample | None) -> dict[str, Signature]:
-    distance, queries = request.distance, len(inputs.query)
+def _signatures(inputs: Inputs, settings: _Settings, sample: str) -> dict[str, Signature]:
+    distance, queries = settings.distance, len(inputs.query)
     of_set = Definition("", "none", "none", "none", "none", distance, queries, queries)
     definitions = {
         "geometry": of_set,
-        "clustering": replace(of_set, clusterer=f"lloyd{STEPS}x{request.starts}-seed{request.seed}"),
+        "clustering": replace(of_set, clusterer=f"lloyd{STEPS}x{settings.starts}-seed{settings.seed}"),
         "retrieval": replace(
             of_set,
             self_excluded="id" if (inputs.query_ids >= 0).any() else "none",
-            ties=request.ties,
-            lone=request.lone,
-            average=request.average,
+            ties=settings.ties,
+            lone=settings.lone,
+            average=settings.average,
             gallery=len(inputs.gallery),
-            sample=str(sample or "none"),
+            sample=sample,
         ),
     }
     bits, norm = 1 if distance == "hamming" else inputs.bits, "unit" if distance == "cosine" else "none"
     rows = Representation(inputs.query.shape[1], bits, norm)
-    return {
-        metric.name: Signature(
-            replace(definitions[metric.kind], metric=metric.name), replace(rows, norm=metric.facts.norm or norm)
-        )
-        for metric in request.metrics
-    }
+    signatures = {}
+    for metric in settings.metrics:
+        definition = replace(definitions[metric.kind], metric=metric.name)
+        signatures[metric.name] = Signature(definition, replace(rows, norm=metric.facts.norm or norm))
+    return signatures

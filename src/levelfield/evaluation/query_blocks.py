@@ -1,32 +1,39 @@
 """Search in less memory than the embeddings need: blocks of queries, each in the whole gallery, read in parts.
 
-Any process can search a block. The values do not depend on the division: entries of products in whole tiles are the
-same everywhere.
+This process, worker processes or Ray search the blocks. The values do not depend on the division: entries of products
+in whole tiles are the same everywhere.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 import torch
 
-from levelfield.errors import BadSpecification
+from levelfield.distributed import processes
+from levelfield.distributed.ray_connection import LOCAL, connected
+from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric, parse
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
 from levelfield.evaluation.search.distances import Change, Selection, change_for
-from levelfield.evaluation.search.memory import Division, divide
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import in_tiles
-from levelfield.evaluation.search.ranking import best_search
+from levelfield.evaluation.search.ranking import Division, best_search, divide
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.trust import as_trusted, trusted
 
+MODULES = (__name__, "levelfield.evaluation.search.blocked")  # imported once in each process of Ray
 NOWHERE = -(2**62)  # position of a query that is not in the gallery
 
 
@@ -49,11 +56,22 @@ class Job:
         """Rows as they are compared, in whole tiles."""
         return Selection(rows, None, in_tiles(len(rows))).change(self.change, self.change.dtype)
 
-    def arrange(self, query: Array, chosen: Array, first: Array, last: Array, itself: Array) -> Arrangement:
-        """Compared queries and the chosen gallery rows."""
-        gallery = self.compared(self.inputs.gallery[chosen])
-        orders = np.arange(len(first)), np.arange(len(chosen))
+    def arrange(self, query: Array, rows: Array, first: Array, last: Array, itself: Array) -> Arrangement:
+        """Compared queries and the gallery rows at positions `rows`."""
+        gallery = self.compared(self.inputs.gallery[rows])
+        orders = np.arange(len(first)), np.arange(len(rows))
         return Arrangement(query, gallery, self.change.offset(gallery), *orders, first, last, itself, symmetric=False)
+
+    def sorted_by_class(self, queries: Array, rows: Array) -> tuple[Array, Array, Array, Array]:
+        """Ascending gallery positions sorted by class, and for each query its class and itself."""
+        inputs = self.inputs
+        codes, ids = inputs.gallery_codes[rows], inputs.query_ids[queries]
+        order = np.argsort(codes, kind="stable")
+        first, last = (np.searchsorted(codes[order], inputs.query_codes[queries], side) for side in ("left", "right"))
+        if not len(rows):
+            return rows, first, last, np.full(len(ids), NOWHERE)
+        found = np.minimum(np.searchsorted(rows, ids), len(rows) - 1)
+        return rows[order], first, last, np.where(rows[found] == ids, np.argsort(order)[found], NOWHERE)
 
 
 @dataclass(frozen=True)
@@ -90,8 +108,8 @@ def search_in_blocks(
     workers = 1 if shards is None else shards.workers
     threads = (shards and shards.threads) or torch.get_num_threads()
     division = divide(memory, inputs, metrics=len(metrics), workers=workers, threads=threads)
-    change, names = change_for(query, gallery, distance=distance), tuple(metric.name for metric in metrics)
-    job = Job(inputs, change, names, ties, division.gallery, trusted())
+    names = tuple(metric.name for metric in metrics)
+    job = Job(inputs, change_for(query, gallery, distance=distance), names, ties, division.gallery, trusted())
     result = np.zeros((len(metrics), len(inputs.query)))
     blocks = list(query_blocks(inputs, division))
     if shards is None:
@@ -116,34 +134,34 @@ def query_blocks(inputs: Inputs, division: Division) -> Iterator[Array]:
         begin = end
 
 
-def block_values(job: Job, rows: Array, stage: Stage = SILENT_STAGE) -> Array:
-    """`[metrics, queries]`: the values of the queries at positions `rows`, searched in the whole gallery."""
+def block_values(job: Job, queries: Array, stage: Stage = SILENT_STAGE) -> Array:
+    """`[metrics, queries]`: the values of the queries at these positions, searched in the whole gallery."""
     with as_trusted(job.trusted):
         metrics = [parse(name) for name in job.metrics]
-    counts = _count(job, rows, reach(metrics, job.inputs.positives[rows]), stage)
+    counts = _count(job, queries, reach(metrics, job.inputs.positives[queries]), stage)
     return metric_values(metrics, counts, len(job.inputs.gallery), ties=job.ties)
 
 
-def _count(job: Job, rows: Array, last_rank: Array, stage: Stage) -> Counts:
-    """Counts of the queries at positions `rows`: first the similarities to positives, then all rows."""
+def _count(job: Job, queries: Array, last_rank: Array, stage: Stage) -> Counts:
+    """Counts of some queries: first the similarities to positives, then all rows."""
     from levelfield.evaluation.search import blocked_kernels  # import numba only if it is used
     from levelfield.evaluation.search.blocked import LINES, BlockSearch, Size, blocks
 
-    inputs, threads, size = job.inputs, torch.get_num_threads(), Size()
-    query, count, gallery = job.compared(inputs.query[rows]), len(rows), len(inputs.gallery)
-    counts = empty_counts(inputs.positives[rows], last_rank, query.dtype)
+    inputs, threads, size, count = job.inputs, torch.get_num_threads(), Size(), len(queries)
+    query, gallery = job.compared(inputs.query[queries]), len(inputs.gallery)
+    counts = empty_counts(inputs.positives[queries], last_rank, query.dtype)
     wanted = np.zeros(len(inputs.classes), bool)
-    wanted[inputs.query_codes[rows]] = True
-    candidates, *positions = _sorted_by_class(inputs, rows, np.flatnonzero(wanted[inputs.gallery_codes]))
+    wanted[inputs.query_codes[queries]] = True
+    candidates, *positions = job.sorted_by_class(queries, np.flatnonzero(wanted[inputs.gallery_codes]))
     for low in range(0, len(candidates), job.at_once):
-        part = candidates[low : low + job.at_once]
-        search = BlockSearch(job.arrange(query, part, *(one - low for one in positions)), last_rank, counts, size)
+        arranged = job.arrange(query, candidates[low : low + job.at_once], *(each - low for each in positions))
+        search = BlockSearch(arranged, last_rank, counts, size)
         deque(share(range(0, count, LINES), search.gather, threads), maxlen=0)
     if len(candidates):
         deque(share(range(0, count, LINES), search.sort, threads), maxlen=0)
     for low in range(0, gallery, job.at_once):
         part = np.arange(low, min(low + job.at_once, gallery))
-        arranged = job.arrange(query, *_sorted_by_class(inputs, rows, part))
+        arranged = job.arrange(query, *job.sorted_by_class(queries, part))
         search = BlockSearch(arranged, last_rank, counts, size)
         deque(share(blocks(arranged, 0, count, size), search.count, threads), maxlen=0)
         stage.advance(count * len(part))
@@ -151,14 +169,77 @@ def _count(job: Job, rows: Array, last_rank: Array, stage: Stage) -> Counts:
     return counts
 
 
-def _sorted_by_class(inputs: Inputs, rows: Array, chosen: Array) -> tuple[Array, Array, Array, Array]:
-    """Ascending gallery positions sorted by class, and for each query the range of its class and the query itself."""
-    codes = inputs.gallery_codes[chosen]
-    order = np.argsort(codes, kind="stable")
-    first, last = (np.searchsorted(codes[order], inputs.query_codes[rows], side) for side in ("left", "right"))
-    ids = inputs.query_ids[rows]
-    at = np.minimum(np.searchsorted(chosen, ids), max(len(chosen) - 1, 0))
-    moved = np.empty_like(order)
-    moved[order] = np.arange(len(order))
-    itself = np.where(chosen[at] == ids, moved[at], NOWHERE) if len(chosen) else np.full(len(ids), NOWHERE)
-    return chosen[order], first, last, itself
+def in_processes(workers: int) -> Shards:
+    """Shards searched by worker processes, which share the threads of this process.
+
+    >>> in_processes(2).workers
+    2
+    """
+    if workers < 1:
+        raise BadSpecification(f"jobs={workers}: the number of processes must be at least 1.")
+    threads = max(torch.get_num_threads() // workers, 1)
+    processes.warm_up()  # in parallel with the preparation of the search
+
+    def run(job: Job, blocks: Sequence[Array]) -> Iterator[Array]:
+        started = [processes.start(_serve, job, threads) for _ in range(workers)]
+        free: SimpleQueue[tuple[Any, Connection]] = SimpleQueue()
+        for worker in started:
+            free.put(worker)
+
+        def search(block: Array) -> Array:
+            process, pipe = worker = free.get()
+            try:
+                pipe.send(block)
+                result: Array | LevelfieldError = pipe.recv()
+            except (EOFError, OSError) as error:
+                process.join(processes.PATIENCE)
+                why = processes.end_of(process.exitcode)
+                raise RunFailed(f"A worker of the evaluation failed: {why}. Use fewer --jobs.") from error
+            finally:
+                free.put(worker)
+            if isinstance(result, LevelfieldError):
+                raise result
+            return result
+
+        with ThreadPoolExecutor(workers) as waiting:  # a thread for each process
+            try:
+                yield from waiting.map(search, blocks)
+            finally:
+                processes.stop(process for process, _ in started)
+
+    return Shards(run, workers, threads)
+
+
+def _serve(pipe: Connection, job: Job, threads: int) -> None:
+    """Search the blocks that arrive, until the pipe is closed."""
+    torch.set_num_threads(threads)
+    with suppress(EOFError):
+        while True:
+            block = pipe.recv()
+            try:
+                pipe.send(block_values(job, block))
+            except LevelfieldError as error:
+                pipe.send(error)
+            except Exception as error:  # of a user's metric; its class may not exist in the other process
+                pipe.send(RunFailed(f"A worker of the evaluation failed: {type(error).__name__}: {error}"))
+
+
+@contextmanager
+def on_ray(address: str | None = None) -> Iterator[Shards]:
+    """Shards searched by Ray: a local one (None), or the cluster at an address. Each task has one core.
+
+    Every node opens the embeddings by their path; labels are shared through Ray's object store.
+    """
+    with connected(address or LOCAL, modules=MODULES) as ray:
+        resources: dict[str, float] = ray.cluster_resources()
+
+        def run(job: Job, blocks: Sequence[Array]) -> Iterator[Array]:
+            shared, task = ray.put(job), ray.remote(num_cpus=1)(_on_one_core)
+            yield from map(ray.get, [task.remote(shared, block) for block in blocks])
+
+        yield Shards(run, max(int(resources.get("CPU", 1)), 1), threads=1)
+
+
+def _on_one_core(job: Job, block: Array) -> Array:
+    torch.set_num_threads(1)
+    return block_values(job, block)

@@ -1,7 +1,6 @@
-"""Result of an evaluation: scores, values per query and per class, and intervals over other classes of the same kind.
+"""Result of an evaluation: scores, values per query and per class, and intervals over classes.
 
-Queries of one class are correlated, and a query's neighbours are other queries. Queries are therefore not independent,
-and an interval over them would be too narrow. Intervals are computed over classes.
+An interval over queries would be too narrow: queries of one class are correlated, and their neighbours are queries.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import numpy as np
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.dense import Neighbours
-from levelfield.evaluation.search.memory import Division
+from levelfield.evaluation.search.ranking import Division
 from levelfield.evaluation.signature import Signature
 from levelfield.evaluation.statistics import Interval, crossed, figure_intervals
-from levelfield.evaluation.statistics.intervals import check_level, paired_interval
-from levelfield.notebook import frame
-from levelfield.table import Table, numbers
+from levelfield.evaluation.statistics.intervals import NO_ENDS, check_level, ends, paired_interval
+from levelfield.table import Table, frame, numbers
 
 Average = Literal["query", "class"]
 Lone = Literal["exclude", "miss"]
@@ -77,7 +75,7 @@ class Evaluation(Mapping[str, float]):
     divided: Division | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> float:
-        return self.values_by_name[self._known(name)]
+        return self.values_by_name[self._checked(name)]
 
     def __contains__(self, name: object) -> bool:
         return name in self.values_by_name
@@ -107,7 +105,7 @@ class Evaluation(Mapping[str, float]):
 
     def per_class(self, name: str) -> ClassMeans:
         """Class means of a per-query metric, used to compare methods."""
-        if self._known(name) not in self.per_query:
+        if self._checked(name) not in self.per_query:
             raise BadSpecification(f"Metric '{name}' is computed over the whole set and has no value per class.")
         codes, means, queries = class_means(self.per_query[name], self.query_codes, self.counted)
         return ClassMeans(self.classes[codes], means, queries)
@@ -130,8 +128,9 @@ class Evaluation(Mapping[str, float]):
         head = ["value", *(f"{level:.0%} interval over classes" for level in levels)]
         rows = []
         for name, value in self.items():
-            low, high = self._ends(name)
-            rows.append([name, f"{value:.4f}", *([f"{low:.4f}-{high:.4f}" if low == low else ""] if levels else [])])
+            low, high = ends(self.intervals.get(name))
+            interval = "" if math.isnan(low) else f"{low:.4f}-{high:.4f}"
+            rows.append([name, f"{value:.4f}", *([interval] if levels else [])])
         return Table(["metric", *numbers(*head)], rows, "Evaluation", [self._about]).html()
 
     def to_pandas(self, of: str = "metrics") -> Any:
@@ -147,17 +146,13 @@ class Evaluation(Mapping[str, float]):
         if of == "classes":
             per_class = {name: self.per_class(name) for name in self.per_query}
             first = next(iter(per_class.values()), ClassMeans(*(np.zeros(0),) * 3))
-            means = {name: one.means for name, one in per_class.items()}
+            means = {name: means.means for name, means in per_class.items()}
             return frame({"class": first.classes, "queries": first.queries, **means}, index="class")
         columns: dict[str, list[Any]] = {"metric": list(self), "value": list(self.values())}
         if self.intervals:
-            ends = zip(*(self._ends(name) for name in self), strict=True)
-            columns["low over classes"], columns["high over classes"] = map(list, ends)
+            both_ends = zip(*(ends(self.intervals.get(name)) for name in self), strict=True)
+            columns["low over classes"], columns["high over classes"] = map(list, both_ends)
         return frame(columns, index="metric")
-
-    def _ends(self, name: str) -> tuple[float, float]:
-        interval = self.intervals.get(name)
-        return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
 
     @property
     def _about(self) -> str:
@@ -166,9 +161,9 @@ class Evaluation(Mapping[str, float]):
 
     def signature(self, name: str) -> Signature:
         """Definition of the score."""
-        return self.signatures[self._known(name)]
+        return self.signatures[self._checked(name)]
 
-    def _known(self, name: str) -> str:
+    def _checked(self, name: str) -> str:
         if name not in self.values_by_name:
             raise unknown("metric of this evaluation", name, self.values_by_name)
         return name
@@ -206,17 +201,15 @@ def class_intervals(
     >>> round(recall.low, 3), recall.mean, round(recall.high, 3)
     (0.275, 0.8, 0.977)
     """
-    result = {
-        name: Interval(mean_of(values, codes, counted, average=average), math.nan, math.nan, level)
-        for name, values in per_query.items()
-    }
     if not per_query or not counted.any():
-        return result
+        return {name: Interval(math.nan, *NO_ENDS, level) for name in per_query}
     queries = class_means(next(iter(per_query.values())), codes, counted)[2]
     means = {name: class_means(values, codes, counted)[1] for name, values in per_query.items()}
     table = crossed.Table.of(means, queries if average == "query" else np.ones(len(queries)), fixed=list(means))
-    known = zip(result, figure_intervals(table, level=level), strict=True)
-    return result | {name: interval for name, interval in known if interval is not None}
+    result = {}
+    for (name, values), interval in zip(per_query.items(), figure_intervals(table, level=level), strict=True):
+        result[name] = interval or Interval(mean_of(values, codes, counted, average=average), *NO_ENDS, level)
+    return result
 
 
 def paired_differences(first: Evaluation, second: Evaluation, *, level: float = 0.95) -> dict[str, Interval]:
@@ -233,19 +226,17 @@ def paired_differences(first: Evaluation, second: Evaluation, *, level: float = 
     (-0.223, -0.04, 0.143)
     """
     check_level(level)
-    names, others = (one.classes[one.query_codes] for one in (first, second))
-    if not np.array_equal(names, others) or not np.array_equal(first.counted, second.counted):
+    labels, other_labels = (result.classes[result.query_codes] for result in (first, second))
+    if not np.array_equal(labels, other_labels) or not np.array_equal(first.counted, second.counted):
         raise BadInput("The two evaluations have different queries: a paired difference needs the same ones.")
-    result = {}
-    for name in first.per_query:
-        if name not in second.per_query:
-            continue
-        average = first.signature(name).definition.average
-        if second.signature(name).definition.average != average:
+    differences = {}
+    for name in (name for name in first.per_query if name in second.per_query):
+        average, other_average = (result.signature(name).definition.average for result in (first, second))
+        if average != other_average:
             raise BadInput(f"The two evaluations average '{name}' over queries and over classes: use one of them.")
-        result[name] = Interval(first[name] - second[name], math.nan, math.nan, level)
-        one, other = first.per_class(name), second.per_class(name)
-        if len(one.means):
-            weights = one.queries if average == "query" else np.ones(len(one.means))
-            result[name] = paired_interval(result[name].mean, one.means, other.means, weights, level=level)
-    return result
+        difference, means, others = first[name] - second[name], first.per_class(name), second.per_class(name)
+        weights = means.queries if average == "query" else np.ones(len(means.queries))
+        differences[name] = Interval(difference, *NO_ENDS, level)
+        if len(weights):
+            differences[name] = paired_interval(difference, means.means, others.means, weights, level=level)
+    return differences

@@ -23,9 +23,9 @@ from levelfield.data.views.named import StepsView
 from levelfield.embedder.devices import AUTO
 from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.files.reading import MEGABYTE, read_bytes
-from levelfield.notebook import one_line
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.description import DESCRIPTION, INPUT, OUTPUT, check_view, pixels, read_description, view_of
+from levelfield.wording import one_line
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from levelfield.errors import unknown
 from levelfield.evaluation.inputs import Array, Arrays
-from levelfield.evaluation.metrics.geometry import Points, pair_sum, pairs_of
+from levelfield.evaluation.metrics.geometry import Points, cached, pair_sum, pairs_of
 from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.progress import SILENT_STAGE, Stage
@@ -41,7 +41,7 @@ def density(rows: Arrays, labels: Arrays, distance: str = "cosine") -> Density:
     if distance not in DISTANCES:
         raise unknown("distance", distance, DISTANCES)
     points = Points.of(rows, labels, unit=distance == "cosine")
-    return Density(intra(points), inter(points), _ratio(points))
+    return Density(intra(points), inter(points), ratio(points))
 
 
 def alignment(rows: Arrays, labels: Arrays, alpha: float = 2.0) -> float:
@@ -66,74 +66,41 @@ def uniformity(rows: Arrays, t: float = 2.0) -> float:
     return _uniformity(Points.of(rows, unit=True), t=_T.checked("t", t))
 
 
+@register(
+    "intra_distance", Facts("geometry", "mean over classes of the mean distance within the class", distances=DISTANCES)
+)
+@cached
 def intra(points: Points) -> float:
-    """Mean pair distance of each class, averaged over the classes with a pair."""
     means = [_within(points, positions) for positions in points.classes if len(positions) > 1]
     return math.fsum(means) / len(means) if means else math.nan
 
 
+@register("inter_distance", Facts("geometry", "mean distance between the means of classes", distances=DISTANCES))
+@cached
 def inter(points: Points) -> float:
-    """Mean distance over all pairs of class means."""
     count = len(points.classes)
     if count < 2:
         return math.nan
     if points.unit:
         total, length = np.zeros(points.rows.shape[1]), 0.0
         for positions in points.classes:
-            own = unit_rows(points.mean(positions)[None])[0]
-            total += own
-            length += float(own @ own)
+            mean = unit_rows(points.mean(positions)[None])[0]
+            total += mean
+            length += float(mean @ mean)
         return max(1 - float(total @ total - length) / (count * (count - 1)), 0.0)
     # same dtype as the rows, so that one class per row costs no more than the rows; centred at the origin
     middle = points.mean(points.order)
     means = np.empty((count, points.rows.shape[1]), points.rows.dtype)
     for number, positions in enumerate(points.classes):
         means[number] = points.mean(positions) - middle
-    apart = pair_sum(count, lambda start, stop: means[start:stop].astype(np.float64), _root)
-    return points.scale * (apart / pairs_of(count))
-
-
-def _within(points: Points, positions: Array) -> float:
-    """Mean distance over the pairs of one class."""
-    count, centre = len(positions), points.mean(positions)
-    if points.unit:
-        # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
-        # equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
-        return points.scatter(positions, centre) / (count - 1) + _zeros(points, positions) / count
-    return points.scale * (_class_pairs(points, positions, centre, _root) / pairs_of(count))
-
-
-def _class_pairs(points: Points, positions: Array, centre: Array, value: Any) -> float:
-    return pair_sum(len(positions), lambda start, stop: points.lifted(positions[start:stop]) - centre, value)
-
-
-def _zeros(points: Points, positions: Array) -> int:
-    return sum(int((~part.any(axis=1)).sum()) for part in points.parts(positions))
-
-
-def _root(squares: Tensor) -> Tensor:
-    return squares.sqrt_()
-
-
-def _ratio(points: Points) -> float:
-    return points.once(intra) / max(points.once(inter), 1e-8)
-
-
-@register(
-    "intra_distance", Facts("geometry", "mean over classes of the mean distance within the class", distances=DISTANCES)
-)
-def intra_distance(points: Points, *, form: None = None) -> float:
-    return points.once(intra)
-
-
-@register("inter_distance", Facts("geometry", "mean distance between the means of classes", distances=DISTANCES))
-def inter_distance(points: Points, *, form: None = None) -> float:
-    return points.once(inter)
+    distances = pair_sum(count, lambda start, stop: means[start:stop].astype(np.float64), Tensor.sqrt_)
+    return points.scale * (distances / pairs_of(count))
 
 
 @register("density", Facts("geometry", "intra_distance divided by inter_distance", distances=DISTANCES))
-def density_ratio(points: Points, *, form: None = None) -> float:
-    return _ratio(points)
+def ratio(points: Points, *, form: None = None) -> float:
+    value: float = intra(points) / max(inter(points), 1e-8)
+    return value
 
 
 @register(
@@ -149,13 +116,6 @@ def _alignment(points: Points, *, form: None = None, alpha: float) -> float:
     classes = [positions for positions in points.classes if len(positions) > 1]
     pairs = sum(pairs_of(len(positions)) for positions in classes)
     return math.fsum(_power_sum(points, positions, alpha) for positions in classes) / pairs if pairs else math.nan
-
-
-def _power_sum(points: Points, positions: Array, alpha: float) -> float:
-    centre = points.mean(positions)
-    if alpha == 2:
-        return len(positions) * points.scatter(positions, centre)
-    return _class_pairs(points, positions, centre, lambda squares: squares.pow_(alpha / 2))
 
 
 @register(
@@ -176,3 +136,26 @@ def _uniformity(points: Points, *, form: None = None, t: float, stage: Stage = S
     rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
     total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), stage)
     return math.log(total / pairs_of(count))
+
+
+def _within(points: Points, positions: Array) -> float:
+    """Mean distance over the pairs of one class."""
+    count, centre = len(positions), points.mean(positions)
+    if points.unit:
+        # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
+        # equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
+        zeros = sum(int((~part.any(axis=1)).sum()) for part in points.parts(positions))
+        return points.scatter(positions, centre) / (count - 1) + zeros / count
+    return points.scale * (_class_pairs(points, positions, centre, Tensor.sqrt_) / pairs_of(count))
+
+
+def _power_sum(points: Points, positions: Array, alpha: float) -> float:
+    """Sum of |x - y|^alpha over the pairs of one class."""
+    centre = points.mean(positions)
+    if alpha == 2:
+        return len(positions) * points.scatter(positions, centre)
+    return _class_pairs(points, positions, centre, lambda squares: squares.pow_(alpha / 2))
+
+
+def _class_pairs(points: Points, positions: Array, centre: Array, value: Any) -> float:
+    return pair_sum(len(positions), lambda start, stop: points.lifted(positions[start:stop]) - centre, value)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, wraps
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import TILE, tiled
 from levelfield.progress import SILENT_STAGE, Stage
 
-T = TypeVar("T")
 BLOCK = 21 * TILE  # with whole tiles, products do not depend on the number of threads
 
 
@@ -34,25 +33,16 @@ class Points:
     rows: Array
     codes: Array
     unit: bool
-    _results: dict[Callable[[Points], Any], Any] = field(default_factory=dict, repr=False)
+    results: dict[str, Any] = field(default_factory=dict, repr=False)  # of `cached` functions
 
     @classmethod
     def of(cls, rows: Any, labels: Any = None, *, unit: bool = False) -> Points:
         """Create from arrays and validate them; without labels all rows are of one class."""
         checked = finite_rows(rows, "rows", None)
-        names = (
-            np.zeros(len(checked), dtype=np.int64)
-            if labels is None
-            else class_names(labels, "labels", len(checked), "rows")
-        )
+        if labels is None:
+            return cls(checked, np.zeros(len(checked), dtype=np.int64), unit)
+        names = class_names(labels, "labels", len(checked), "rows")
         return cls(checked, np.unique(names, return_inverse=True)[1], unit)
-
-    def once(self, compute: Callable[[Points], T]) -> T:
-        """Result of `compute` for these points, cached: several metrics need the same spectrum."""
-        if compute not in self._results:
-            self._results[compute] = compute(self)
-        result: T = self._results[compute]
-        return result
 
     @cached_property
     def scale(self) -> float:
@@ -66,9 +56,9 @@ class Points:
     @cached_property
     def classes(self) -> list[Array]:
         """Positions of the rows of each class."""
-        own = np.zeros(int(self.codes.max()) + 1, dtype=np.uint64)
-        np.add.at(own, self.codes, self._numbers)
-        order = np.lexsort((self._numbers, self.codes, own[self.codes]))
+        sums = np.zeros(int(self.codes.max()) + 1, dtype=np.uint64)
+        np.add.at(sums, self.codes, self._numbers)
+        order = np.lexsort((self._numbers, self.codes, sums[self.codes]))
         return np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
 
     @cached_property
@@ -102,6 +92,18 @@ class Points:
         return float(sum(np.square(part - centre).sum() for part in self.parts(positions)))
 
 
+def cached(compute: Callable[[Points], Any]) -> Callable[..., Any]:
+    """Decorator: compute a result once for each `Points`, since several metrics need it."""
+
+    @wraps(compute)
+    def result(points: Points, *, form: None = None) -> Any:
+        if compute.__qualname__ not in points.results:
+            points.results[compute.__qualname__] = compute(points)
+        return points.results[compute.__qualname__]
+
+    return result
+
+
 def geometry_scores(
     rows: Array, codes: Array, metrics: Sequence[Metric], *, distance: str, stage: Stage = SILENT_STAGE
 ) -> dict[str, float]:
@@ -129,10 +131,10 @@ def geometry_scores(
 def refuse_undefined(wanted: Iterable[Metric], distance: str) -> None:
     """Refuse metrics that are not defined for the distance."""
     for metric in wanted:
-        known = metric.facts.distances
-        if known and distance not in known:
+        defined = metric.facts.distances
+        if defined and distance not in defined:
             raise BadSpecification(
-                f"Metric '{metric.name}' is not defined for distance '{distance}'; use {' or '.join(known)}."
+                f"Metric '{metric.name}' is not defined for distance '{distance}'; use {' or '.join(defined)}."
             )
 
 

@@ -9,7 +9,7 @@ import torch
 
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.inputs import Array, Arrays
-from levelfield.evaluation.metrics.geometry import Points
+from levelfield.evaluation.metrics.geometry import Points, cached
 from levelfield.evaluation.metrics.registry import Facts, Number, register
 from levelfield.evaluation.search.threads import one_thread
 
@@ -27,7 +27,8 @@ def spectrum(rows: Arrays) -> Array:
     >>> spectrum([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
     array([5., 1.])
     """
-    return singular_values(Points.of(rows))
+    values: Array = singular_values(Points.of(rows))
+    return values
 
 
 def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
@@ -51,9 +52,7 @@ def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "unifor
 def class_spectra(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> Array:
     """Singular values of the rows of each class, (classes, length), classes in the order of np.unique(labels).
 
-    rows: (n, d) array or tensor; labels: (n,).
-
-    Not centred, largest first, truncated or zero-padded to `length`.
+    rows: (n, d) array or tensor; labels: (n,). Not centred, largest first, truncated or zero-padded to `length`.
 
     >>> class_spectra([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0]], ["b", "b", "a"], length=2)
     array([[2., 0.],
@@ -95,7 +94,9 @@ def rho(points: Points, *, form: str, drop: float) -> float:
     return _decay(points, int(drop), DIRECTIONS[form == "reverse"])
 
 
+@cached
 def singular_values(points: Points) -> Array:
+    """Of all rows."""
     return _singular_values(points, points.order)
 
 
@@ -110,7 +111,7 @@ def _singular_values(points: Points, positions: Array) -> Array:
 
 
 def _decay(points: Points, drop: int, direction: str) -> float:
-    values = points.once(singular_values)
+    values = singular_values(points)
     if not 0 <= drop < len(values):
         raise BadInput(
             f"rho cannot drop the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}); "

@@ -17,9 +17,9 @@ from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, Arrays, as_array, class_names, finite_rows
 from levelfield.evaluation.metrics.pairs import PairSet, count_by_class, histogram, pair_set
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
-from levelfield.evaluation.search.distances import DISTANCES, unit_rows
+from levelfield.evaluation.search.distances import distance_called, unit_rows
 from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
-from levelfield.evaluation.statistics.intervals import check_level, ends
+from levelfield.evaluation.statistics.intervals import NO_ENDS, check_level, ends
 from levelfield.progress import SILENT, Progress
 
 RULES = ("equal_error", "balanced", "false_match")
@@ -50,6 +50,17 @@ class Rates:
     false_non_match: Rate
     images: int
     classes: int
+
+    @classmethod
+    def of(cls, pairs: PairSet, matches: int, misses: int, *intervals: tuple[float, float]) -> Rates:
+        """The rates of these errors; intervals: of both rates."""
+        match, miss = intervals or (NO_ENDS, NO_ENDS)
+        return cls(
+            Rate(matches / pairs.other_pairs, *match, matches, pairs.other_pairs),
+            Rate(misses / pairs.same_pairs, *miss, misses, pairs.same_pairs),
+            len(pairs.rows),
+            len(pairs.class_sizes),
+        )
 
 
 @dataclass(frozen=True)
@@ -85,19 +96,18 @@ class Rule:
             return int(np.abs(match - miss).argmin())
         return int((match + miss).argmin() if self.name == "balanced" else (match <= self.limit).argmax())
 
-    def could_choose(self, edge: PairRates, chosen: PairRates, level: float) -> bool:
-        """Whether other classes of the same kind could choose this edge."""
+    def could_choose(self, edge: PairRates, best: PairRates, level: float) -> bool:
+        """Whether other classes of the same kind could choose this edge instead of the best one."""
         if self.name == "equal_error":
             return not differ(*edge, level)
-        if self.name == "balanced":  # compare the rates of both kinds of pairs between the two edges
-            return not differ(_between(edge[0], chosen[0]), _between(edge[1], chosen[1]), level)
+        if self.name == "balanced":  # compare the rates of the pairs that both edges decide differently
+            match, miss = (
+                PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
+                for one, other in zip(edge, best, strict=True)
+            )
+            return not differ(match, miss, level)
         interval = edge[0].interval(level)
         return interval is not None and interval.low <= self.limit <= interval.high
-
-
-def _between(first: PairRate, second: PairRate) -> PairRate:
-    """Rate of pairs that two edges decide differently."""
-    return PairRate(np.abs(first.errors - second.errors), first.pairs, first.members)
 
 
 @dataclass(frozen=True)
@@ -120,10 +130,9 @@ class Threshold:
     @property
     def signature(self) -> str:
         """Definition of the threshold."""
-        chosen = self.validation
         return (
-            f"same_or_not|rule:{self.rule}|dist:{self.distance}|dim:{self.dim}|images:{chosen.images}"
-            f"|classes:{chosen.classes}|v:1"
+            f"same_or_not|rule:{self.rule}|dist:{self.distance}|dim:{self.dim}|images:{self.validation.images}"
+            f"|classes:{self.validation.classes}|v:1"
         )
 
     def same(self, first: Any, second: Any) -> Array:
@@ -134,14 +143,14 @@ class Threshold:
         array([ True, False])
         """
         left, right = (self._rows(rows, name) for rows, name in ((first, "first"), (second, "second")))
-        if self.distance == "cosine":
-            left, right = unit_rows(left), unit_rows(right)
-        if self.distance in ("cosine", "dot"):
-            result: Array = (left * right).sum(axis=1) >= self.similarity
-        elif self.distance == "hamming":
-            result = ((left > 0) != (right > 0)).sum(axis=1) <= self.value
+        if self.distance == "hamming":
+            similarity = -0.5 * ((left > 0) != (right > 0)).sum(axis=1)
+        elif self.distance == "euclidean":
+            similarity = -0.5 * np.square(left - right).sum(axis=1)
         else:
-            result = -0.5 * np.square(left - right).sum(axis=1) >= self.similarity
+            left, right = (unit_rows(left), unit_rows(right)) if self.distance == "cosine" else (left, right)
+            similarity = (left * right).sum(axis=1)
+        result: Array = similarity >= self.similarity
         return result
 
     def _rows(self, rows: Any, name: str) -> Array:
@@ -165,34 +174,18 @@ class Threshold:
         _refuse_common(self.classes, classes)
         pairs = pair_set(rows, codes, distance=self.distance, name="test embeddings")
         [(match, miss)] = _errors_by_class(pairs, np.array([self.similarity / pairs.scale**2]), progress)
-        errors = int(match.errors.sum()) // 2, int(miss.errors.sum())
-        return _rates(pairs, *errors, *(ends(None if ci is None else rate.interval(ci)) for rate in (match, miss)))
+        intervals = (ends(None if ci is None else rate.interval(ci)) for rate in (match, miss))
+        return Rates.of(pairs, int(match.errors.sum()) // 2, int(miss.errors.sum()), *intervals)
 
-    def unknowns(
-        self,
-        embeddings: Any,
-        labels: Any,
-        *,
-        gallery: Any = None,
-        gallery_labels: Any = None,
-        ci: float | None = 0.95,
-        progress: Progress = SILENT,
-    ) -> Unknowns:
+    def unknowns(self, embeddings: Any, labels: Any, **options: Any) -> Unknowns:
         """How many images of a test set are matched although their class is not in the gallery: each is searched
-        without its own class. The test classes must differ from the validation classes. See `unknowns`."""
+        without its own class. The test classes must differ from the validation classes.
+
+        options: `gallery`, `gallery_labels`, `ci` and `progress` of `levelfield.evaluation.unknowns`.
+        """
         self._check_columns(np.shape(embeddings)[-1], "test embeddings")
         _refuse_common(self.classes, np.unique(class_names(labels, "test labels", len(embeddings), "test embeddings")))
-        return unknowns(
-            embeddings,
-            labels,
-            threshold=self.value,
-            gallery=gallery,
-            gallery_labels=gallery_labels,
-            distance=self.distance,
-            dim=self.dim,
-            ci=ci,
-            progress=progress,
-        )
+        return unknowns(embeddings, labels, threshold=self.value, distance=self.distance, dim=self.dim, **options)
 
 
 def same_or_not(
@@ -220,44 +213,58 @@ def same_or_not(
     >>> round(threshold.value, 2), threshold.validation.false_match.errors, threshold.validation.false_non_match.errors
     (0.61, 0, 0)
     """
-    wanted = Rule.of(rule)
+    parsed, distance = Rule.of(rule), distance_called(distance)
     check_level(ci)
-    if distance not in DISTANCES:
-        raise unknown("distance", distance, DISTANCES)
     rows, codes, classes = _read(validation_embeddings, validation_labels, "validation", dim)
     pairs = pair_set(rows, codes, distance=distance, name="validation embeddings")
     # errors at every edge of the grid; the last edge is above all pairs
     same, other = (np.append(np.cumsum(bins[::-1])[::-1], 0) for bins in histogram(pairs, progress))
-    matches, misses = other, pairs.same_pairs - same
-    best = wanted.best(matches / pairs.other_pairs, misses / pairs.same_pairs)
-    alike = np.flatnonzero((matches == matches[best]) & (misses == misses[best]))
-    chosen = int(alike[len(alike) // 2])
-    edge, interval = float(pairs.grid.edges(np.array(chosen))), (math.nan, math.nan)
+    errors = other, pairs.same_pairs - same
+    match, miss = errors[0] / pairs.other_pairs, errors[1] / pairs.same_pairs
+    best = parsed.best(match, miss)
+    equal = np.flatnonzero((match == match[best]) & (miss == miss[best]))
+    best = int(equal[len(equal) // 2])
+    interval = NO_ENDS
     if ci is not None:
-        numbers = _edges_around(chosen, matches / pairs.other_pairs, misses / pairs.same_pairs, pairs)
-        bounds = _interval(pairs, wanted, numbers, chosen, ci, progress)
-        low, high = sorted(_in_units(bound, distance, pairs.scale) for bound in bounds)
+        low, high = sorted(
+            _in_units(bound, distance, pairs.scale)
+            for bound in _interval(pairs, parsed, match, miss, best, ci, progress)
+        )
         interval = low, high
+    edge = float(pairs.grid.edges(np.array(best)))
     return Threshold(
         _in_units(edge, distance, pairs.scale),
         interval,
         ci or math.nan,
-        str(wanted),
+        str(parsed),
         distance,
         rows.shape[1],
-        _rates(pairs, int(matches[chosen]), int(misses[chosen])),
+        Rates.of(pairs, int(errors[0][best]), int(errors[1][best])),
         np.shape(validation_embeddings)[1],
         edge * pairs.scale**2,
         classes,
     )
 
 
-def _edges_around(chosen: int, match: Array, miss: Array, pairs: PairSet) -> Array:
-    """Indices of the edges to test with other classes: even steps of the odds of both errors."""
+def _interval(
+    pairs: PairSet, rule: Rule, match: Array, miss: Array, best: int, level: float, progress: Progress
+) -> tuple[float, float]:
+    """Interval of the best edge: from the last edge below to the first edge above that other classes could not choose,
+    or to the end of the grid. NaN if fewer than 5 classes have pairs of both kinds.
+
+    Edges are tested at even steps of the odds of both errors.
+    """
     factors = (1 + _REACH / math.sqrt(len(pairs.class_sizes))) ** np.linspace(-1, 1, 2 * _STEPS + 1)
-    by_match = np.searchsorted(-match, -_of_odds(factors, match[chosen], pairs.other_pairs))
-    by_miss = np.searchsorted(miss, _of_odds(factors, miss[chosen], pairs.same_pairs))
-    return np.unique(np.minimum(np.concatenate([by_match, by_miss, [chosen]]), len(match) - 1))
+    by_match = np.searchsorted(-match, -_of_odds(factors, match[best], pairs.other_pairs))
+    by_miss = np.searchsorted(miss, _of_odds(factors, miss[best], pairs.same_pairs))
+    tested = np.unique(np.minimum(np.concatenate([by_match, by_miss, [best]]), len(match) - 1))
+    edges = pairs.grid.edges(tested)
+    rates, at = _errors_by_class(pairs, edges, progress), int(np.searchsorted(tested, best))
+    if min(rate.classes for rate in rates[at]) < MIN_CLASSES:
+        return NO_ENDS
+    bounds = np.concatenate([pairs.grid.edges(np.array([0])), edges, pairs.grid.edges(np.array([pairs.grid.bins]))])
+    possible = [k for k, rate in enumerate(rates) if k == at or rule.could_choose(rate, rates[at], level)]
+    return float(bounds[possible[0]]), float(bounds[possible[-1] + 2])
 
 
 def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
@@ -268,46 +275,11 @@ def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
     return result
 
 
-def _interval(
-    pairs: PairSet, rule: Rule, numbers: Array, chosen: int, level: float, progress: Progress
-) -> tuple[float, float]:
-    """Interval from the last edge below to the first edge above that other classes could not choose, or to the end of
-    the grid. NaN if fewer than 5 classes have pairs of both kinds."""
-    edges = pairs.grid.edges(numbers)
-    rates, at = _errors_by_class(pairs, edges, progress), int(np.searchsorted(numbers, chosen))
-    if min(rate.classes for rate in rates[at]) < MIN_CLASSES:
-        return math.nan, math.nan
-    possible = [
-        number
-        for number, edge_rates in enumerate(rates)
-        if number == at or rule.could_choose(edge_rates, rates[at], level)
-    ]
-    first, last = pairs.grid.edges(np.array([0, pairs.grid.bins]))
-    low = edges[possible[0] - 1] if possible[0] else first
-    high = edges[possible[-1] + 1] if possible[-1] + 1 < len(edges) else last
-    return float(low), float(high)
-
-
 def _errors_by_class(pairs: PairSet, edges: Array, progress: Progress) -> list[PairRates]:
     """Both rates at each edge."""
     same, other = pairs.by_class()
     counts = zip(*count_by_class(pairs, edges, progress), strict=True)
     return [(PairRate(matches, other, 2), PairRate(same - above, same, 1)) for above, matches in counts]
-
-
-def _rates(
-    pairs: PairSet,
-    matches: int,
-    misses: int,
-    match_ends: tuple[float, float] = (math.nan, math.nan),
-    miss_ends: tuple[float, float] = (math.nan, math.nan),
-) -> Rates:
-    return Rates(
-        Rate(matches / pairs.other_pairs, *match_ends, matches, pairs.other_pairs),
-        Rate(misses / pairs.same_pairs, *miss_ends, misses, pairs.same_pairs),
-        len(pairs.rows),
-        len(pairs.class_sizes),
-    )
 
 
 def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Array, Array, Array]:
@@ -322,9 +294,7 @@ def _in_units(similarity: float, distance: str, scale: float) -> float:
     """Convert a similarity to the usual unit: cosine, inner product, distance or number of different bits."""
     if distance == "euclidean":
         return math.sqrt(max(-2 * similarity, 0.0)) * scale
-    if distance == "hamming":
-        return -2 * similarity
-    return similarity * scale**2
+    return -2 * similarity if distance == "hamming" else similarity * scale**2
 
 
 def _refuse_common(validation: Array, test: Array) -> None:

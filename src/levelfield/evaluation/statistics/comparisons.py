@@ -83,14 +83,12 @@ def compare_all(
 
 def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
     """Compare the pairs of several tables (test sets), corrected together with the p-values `beside` of other tests."""
-    own = [chances(one) for one in tables]
-    adjusted, factors = _holm(np.concatenate([*own, np.asarray(beside, dtype=np.float64)]))
+    p_values = [chances(table) for table in tables]
+    adjusted, factors = _holm(np.concatenate([*p_values, np.asarray(beside, dtype=np.float64)]))
     result: list[Comparison] = []
-    for one, p in zip(tables, own, strict=True):
-        half = _half_width(one)
-        here = slice(len(result), len(result) + len(p))
-        lacks = needed(one, half, ALPHA / factors[here], ~one.tested | (adjusted[here] >= ALPHA))
-        result += _listed(one, p, half, adjusted[here], lacks)
+    for table, p in zip(tables, p_values, strict=True):
+        part = slice(len(result), len(result) + len(p))
+        result += _comparisons(table, p, adjusted[part], factors[part])
     return result
 
 
@@ -113,16 +111,16 @@ def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[lis
     >>> ties(compare_all({"B": b, "A": a, "C": b}, [5] * 6))
     [['A'], ['B', 'C']]
     """
-    level_with: dict[str, set[str]] = {}
+    tied: dict[str, set[str]] = {}
     above: dict[str, float] = {}
-    for one in comparisons:
-        for label, other, sign in ((one.first, one.second, 1), (one.second, one.first, -1)):
-            level_with.setdefault(label, set()).update([] if one.better(alpha) else [other])
-            above[label] = above.get(label, 0.0) + sign * one.difference
+    for pair in comparisons:
+        for label, other, sign in ((pair.first, pair.second, 1), (pair.second, pair.first, -1)):
+            tied.setdefault(label, set()).update([] if pair.better(alpha) else [other])
+            above[label] = above.get(label, 0.0) + sign * pair.difference
     ranked = sorted(above, key=lambda label: -above[label])  # sums of differences sort like the means
     groups = []
     while ranked:
-        group = [ranked[0]] + [label for label in ranked[1:] if label in level_with[ranked[0]]]
+        group = [ranked[0]] + [label for label in ranked[1:] if label in tied[ranked[0]]]
         groups.append(group)
         ranked = [label for label in ranked if label not in group]
     return groups
@@ -150,26 +148,31 @@ def _error(pairs: Differences) -> Floats:
     return error
 
 
-def _half_width(pairs: Differences) -> Floats:
-    """Half the width of the 95 % interval of every difference."""
+def _comparisons(pairs: Differences, p: Floats, adjusted: Floats, factors: Floats) -> list[Comparison]:
+    """The comparisons of a table. factors: by which Holm's correction multiplies each p-value."""
     from scipy.special import stdtrit
 
-    half: Floats = stdtrit(pairs.variance.freedom, 0.975) * _error(pairs)
-    return half
-
-
-def _listed(
-    pairs: Differences, p: Floats, half: Floats, adjusted: Floats, lacks: list[tuple[str, Needed | None, Needed | None]]
-) -> list[Comparison]:
-    ends = pairs.difference - half, pairs.difference + half
-    tests = np.stack([*ends, pairs.difference / _error(pairs), pairs.variance.freedom, p, adjusted], axis=1)
-    columns = pairs.first, pairs.second, pairs.difference, tests, pairs.tested, pairs.retrained, lacks
+    error, freedom = _error(pairs), pairs.variance.freedom
+    half = stdtrit(freedom, 0.975) * error
+    advice = needed(pairs, half, ALPHA / factors, ~pairs.tested | (adjusted >= ALPHA))
+    low, high = pairs.difference - half, pairs.difference + half
+    tests = np.stack([low, high, pairs.difference / error, freedom, p, adjusted], axis=1).tolist()
     result = []
-    for i, j, difference, test, tested, retrained, lack in zip(*columns, strict=True):
-        low, high, t, df, own_p, own_adjusted = test.tolist() if tested else [None] * len(test)
-        names, seeds = (pairs.labels[i], pairs.labels[j]), (int(pairs.seeds[i]), int(pairs.seeds[j]))
-        tested_numbers = low, high, t, df, own_p, own_adjusted
+    for number, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
+        test = tests[number] if pairs.tested[number] else [None] * 6
+        missing, more_seeds, more_classes = advice[number]
         result.append(
-            Comparison(*names, float(difference), *tested_numbers, pairs.classes, seeds, bool(retrained), *lack)
+            Comparison(
+                pairs.labels[i],
+                pairs.labels[j],
+                float(pairs.difference[number]),
+                **dict(zip(("low", "high", "t", "df", "p", "adjusted"), test, strict=True)),
+                classes=pairs.classes,
+                seeds=(int(pairs.seeds[i]), int(pairs.seeds[j])),
+                retrained=bool(pairs.retrained[number]),
+                missing=missing,
+                needed_seeds=more_seeds,
+                needed_classes=more_classes,
+            )
         )
     return result

@@ -6,7 +6,7 @@ Tables are `[datasets, methods]`, larger is better. Every dataset has equal weig
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,16 +46,12 @@ def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
     """
     datasets, methods = list(table), list(next(iter(table.values()), {}))
     if len(datasets) < 2:
-        raise BadInput(
-            f"Ranks need at least 2 datasets; there {'is' if len(datasets) == 1 else 'are'} {len(datasets)}."
-        )
+        raise BadInput(f"Ranks need at least 2 datasets, not {len(datasets)}.")
     if len(methods) < 3:
-        raise BadInput(
-            f"Ranks need at least 3 methods with results on all datasets; there are {len(methods)} "
-            f"({', '.join(methods) or 'none'})."
-        )
+        listed = ", ".join(methods) or "none"
+        raise BadInput(f"Ranks need at least 3 methods with results on all datasets, not {len(methods)} ({listed}).")
     ranked = ranks([[table[dataset][method] for method in methods] for dataset in datasets])
-    means = dict(sorted(zip(methods, ranked.mean(axis=0).tolist(), strict=True), key=lambda one: one[1]))
+    means = dict(sorted(zip(methods, ranked.mean(axis=0).tolist(), strict=True), key=lambda entry: entry[1]))
     difference = critical_difference(len(methods), len(datasets))
     chi_square, p = friedman(ranked)
     return Ranking(means, datasets, chi_square, p, difference, alike(means, difference))
@@ -76,24 +72,19 @@ def ranks(table: npt.ArrayLike) -> Floats:
     return ranked
 
 
-def friedman(ranked: Floats, *, correct_ties: bool = True) -> tuple[float, float]:
-    """Friedman's chi-square of ranks [datasets, methods] and its p-value, without correction for ties (as in Demsar).
+def friedman(ranked: Floats) -> tuple[float, float]:
+    """Friedman's chi-square of ranks [datasets, methods], corrected for ties, and its p-value.
 
     >>> chi_square, p = friedman(ranks([[3, 2, 1], [3, 2, 1], [3, 1, 2]]))
     >>> round(chi_square, 4), round(p, 4)
     (4.6667, 0.097)
     """
-    from scipy.stats import chi2
+    from scipy.stats import friedmanchisquare
 
-    datasets, methods = ranked.shape
-    spread = ((ranked.mean(axis=0) - (methods + 1) / 2) ** 2).sum()
-    chi_square = 12 * datasets / (methods * (methods + 1)) * spread
-    if correct_ties:
-        share = ((ranked - (methods + 1) / 2) ** 2).sum() / (datasets * methods * (methods**2 - 1) / 12)
-        if share == 0:  # all ranks are equal
-            return 0.0, 1.0
-        chi_square /= share
-    return float(chi_square), float(chi2.sf(chi_square, methods - 1))
+    if not np.ptp(ranked):
+        return 0.0, 1.0
+    test = friedmanchisquare(*ranked.T)
+    return float(test.statistic), float(test.pvalue)
 
 
 def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) -> float:
@@ -123,10 +114,10 @@ def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]
     return groups
 
 
-def worse_methods(ranking: Ranking) -> list[tuple[str, Sequence[str]]]:
+def worse_methods(ranking: Ranking) -> list[tuple[str, list[str]]]:
     """For each method, best first, the methods that Nemenyi's test finds worse."""
-    return [
-        (method, below)
-        for method, own in ranking.mean_ranks.items()
-        if (below := [other for other, its in ranking.mean_ranks.items() if its - own >= ranking.critical_difference])
-    ]
+    pairs = []
+    for method, mean in ranking.mean_ranks.items():
+        worse = [other for other, rank in ranking.mean_ranks.items() if rank - mean >= ranking.critical_difference]
+        pairs += [(method, worse)] if worse else []
+    return pairs

@@ -29,9 +29,12 @@ class Interval:
         return (self.high - self.low) / 2
 
 
+NO_ENDS = (math.nan, math.nan)  # of an interval that does not exist
+
+
 def ends(interval: Interval | None) -> tuple[float, float]:
     """Both ends; NaN if there is no interval."""
-    return (math.nan, math.nan) if interval is None else (interval.low, interval.high)
+    return NO_ENDS if interval is None else (interval.low, interval.high)
 
 
 def figure_intervals(table: Table, *, level: float = 0.95) -> list[Interval | None]:

@@ -46,14 +46,20 @@ class PairRate:
     members: int
 
     @cached_property
-    def weights(self) -> ClassWeights:
-        """Weights of the classes that have pairs."""
-        return ClassWeights.of(self.pairs[self._has_pairs])
+    def present(self) -> np.ndarray:
+        """Classes that have pairs."""
+        present: np.ndarray = self.pairs > 0
+        return present
 
     @property
     def classes(self) -> int:
         """Number of classes that have pairs."""
-        return int(self._has_pairs.sum())
+        return int(self.present.sum())
+
+    @cached_property
+    def weights(self) -> ClassWeights:
+        """Weights of the classes that have pairs."""
+        return ClassWeights.of(self.pairs[self.present])
 
     @property
     def value(self) -> float:
@@ -63,13 +69,11 @@ class PairRate:
     def moves(self) -> Floats:
         """Effect of each class on the rate; the sum of squares is the variance over classes."""
         moves = np.zeros(len(self.pairs))
-        own = self.errors[self._has_pairs] / self.pairs[self._has_pairs]
-        moves[self._has_pairs] = np.sqrt(self.weights.influence) * (own - self.value)
-        if self.members == 1:
-            return moves
-        # with two classes per pair, a class's rate contains those of others, which reduces its deviation
-        result: Floats = self.members * (self.classes - 1) / (self.classes - 2) * moves
-        return result
+        rates = self.errors[self.present] / self.pairs[self.present]
+        moves[self.present] = np.sqrt(self.weights.influence) * (rates - self.value)
+        if self.members == 2:  # a class's rate contains those of others, which reduces its deviation
+            moves *= 2 * (self.classes - 1) / (self.classes - 2)
+        return moves
 
     @property
     def effective(self) -> float:
@@ -79,15 +83,9 @@ class PairRate:
     def unseen(self, rate: float) -> float:
         """Contribution of one more class to the variance, if it varied as much as possible at `rate`."""
         most = rate * (1 - rate)
-        if self.members > 1:
+        if self.members == 2:
             most = min(most, (SPREAD * min(rate, 1 - rate)) ** 2)
         return self.members**2 * most * self.weights.concentration
-
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom of the classes, at most the effective number of classes with errors."""
-        right = self.pairs - self.errors
-        return min([self.weights.freedom, *(_divided(part) for part in (self.errors, right) if part.any())])
 
     def interval(self, level: float) -> Interval | None:
         """Interval by Student's t on the logit, within the bounds of the share of classes with errors; None below 5
@@ -97,20 +95,18 @@ class PairRate:
         if self.classes < MIN_CLASSES:
             return None
         rate, units = self.value, self.effective / self.members
-        with_errors, with_right = (float(self.weights.shares[part[self._has_pairs] > 0].sum())
-                                   for part in (self.errors, self.pairs - self.errors))  # fmt: skip
-        low, high = 1 - largest_share(with_right, units, level), largest_share(with_errors, units, level)
+        outcomes = self.errors[self.present], (self.pairs - self.errors)[self.present]
+        high, low = (largest_share(float(self.weights.shares[part > 0].sum()), units, level) for part in outcomes)
+        low = 1 - low
         if 0 < rate < 1:
-            room = rate * (1 - rate)
-            variance = widened(float(self.moves @ self.moves), self.unseen(rate), self.effective)
-            half = stdtrit(self.freedom, (1 + level) / 2) * np.sqrt(variance) / room
+            variance = _widened(self.moves, self.unseen(rate), self.effective)
+            # at most as many degrees of freedom as there are effective classes with errors, and with right decisions
+            freedom = min(
+                self.weights.freedom, *(float(part.sum()) ** 2 / float((part**2.0).sum()) for part in outcomes)
+            )
+            half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance) / (rate * (1 - rate))
             low, high = max(low, float(expit(logit(rate) - half))), min(high, float(expit(logit(rate) + half)))
         return Interval(rate, low, high, level)
-
-    @property
-    def _has_pairs(self) -> np.ndarray:
-        result: np.ndarray = self.pairs > 0
-        return result
 
 
 def differ(match: PairRate, miss: PairRate, level: float) -> bool:
@@ -125,18 +121,12 @@ def differ(match: PairRate, miss: PairRate, level: float) -> bool:
     from scipy.special import stdtrit
 
     rate = (match.value + miss.value) / 2
-    moves = match.moves - miss.moves
     unseen = match.unseen(rate) + miss.unseen(rate)
-    variance = widened(float(moves @ moves), unseen, min(match.effective, miss.effective))
+    variance = _widened(match.moves - miss.moves, unseen, min(match.effective, miss.effective))
     freedom = min(match.weights.freedom, miss.weights.freedom)
     return bool(abs(match.value - miss.value) > stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance))
 
 
-def widened(seen: float, unseen: float, effective: float) -> float:
+def _widened(moves: Floats, unseen: float, effective: float) -> float:
     """Variance over `effective` drawn classes and UNSEEN further classes."""
-    return ((effective - 1) * seen + UNSEEN * unseen) / (effective - 1 + UNSEEN)
-
-
-def _divided(counts: Floats) -> float:
-    """Effective number of classes that share the counts; fewer if some classes have most of them."""
-    return float(counts.sum() ** 2 / (counts.astype(np.float64) ** 2).sum())
+    return ((effective - 1) * float(moves @ moves) + UNSEEN * unseen) / (effective - 1 + UNSEEN)

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from levelfield.errors import unknown
-from levelfield.notebook import frame
-from levelfield.table import Column, Table, numbers
+from levelfield.table import Column, Table, frame, numbers
 
 if TYPE_CHECKING:
     from levelfield.studies.leaderboard.board import Leaderboard
