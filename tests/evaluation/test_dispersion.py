@@ -174,7 +174,7 @@ def test_geometry_alone_prepares_no_search(sample, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError("nothing is searched or clustered")
 
-    for name in ("prepare", "arrange", "clusterings"):
+    for name in ("Change", "arrange", "clusterings"):
         monkeypatch.setattr(f"levelfield.evaluation.engine.{name}", never)
     evaluate(*sample, metrics=["density", "rho"])
     monkeypatch.setattr("levelfield.evaluation.metrics.dispersion.inter", never)

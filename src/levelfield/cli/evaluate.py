@@ -123,14 +123,12 @@ class FileOptions:
 
     def write(self, scores: ScoreTable) -> None:
         """Write the CSV files."""
-        from levelfield.reports.evaluation import csv_files
-
         if self.per_class is not None:
-            csv_files.write(self.per_class, csv_files.per_class(scores.rows))
+            scores.write_classes(self.per_class)
         if self.per_query is not None:
-            csv_files.write(self.per_query, csv_files.per_query(scores.rows))
+            scores.write_queries(self.per_query)
         if self.neighbours is not None:
-            csv_files.write(self.neighbours, csv_files.neighbours(scores.rows, self.nearest))
+            scores.write_neighbours(self.neighbours, self.nearest)
 
     def write_page(self, scores: ScoreTable) -> None:
         from levelfield.reports.evaluation.page import write_page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,19 +27,24 @@ class Compacted:
     """Embeddings in a compact form.
 
     name: "float32", "float16", "int8", "bits", "first 64", "whitened 64".
-    bytes: of one stored embedding.
     distance: compares the `rows`; "hamming" for bits, otherwise that of the caller.
     bits: per number.
+    encode: from rows in float64, of length 1 under cosine. decode: None if stored rows can be compared.
     """
 
     name: str
     dim: int
     bits: int
-    bytes: int
     distance: Distance
     source: Array = field(repr=False)
+    unit: bool = field(repr=False)
     encode: Callable[[Array], Array] = field(repr=False, compare=False)
-    decode: Callable[[Array], Array] = field(repr=False, compare=False)
+    decode: Callable[[Array], Array] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def bytes(self) -> int:
+        """Size of one stored embedding."""
+        return (self.dim * self.bits + 7) // 8
 
     @property
     def rows(self) -> Array:
@@ -53,11 +57,12 @@ class Compacted:
         columns, expected = checked.shape[1], self.source.shape[1]
         if columns != expected:
             raise BadInput(f"rows has {columns} columns; expected {expected}, as in the test rows.")
-        return _in_blocks(self.encode, checked)
+        return _in_blocks(lambda part: self.encode(_in_float64(part, self.unit)), checked)
 
     def of(self, rows: Arrays) -> Array:
         """(n, dim): the rows to compare of other embeddings, such as a gallery."""
-        return _in_blocks(self.decode, self.stored(rows))
+        stored = self.stored(rows)
+        return stored if self.decode is None else _in_blocks(self.decode, stored)
 
 
 def compact(
@@ -97,44 +102,47 @@ def compact(
     if distance == "hamming":
         raise BadInput("distance='hamming' compares bits only; bits are one of the compact forms of other distances.")
     test = finite_rows(test_rows, "test_rows", None)
-    dim = test.shape[1]
+    dim, unit = test.shape[1], distance == "cosine"
     for k in dims or ():
         check_dim(k, dim, "test_rows")
-    ready = partial(_in_float64, unit=distance == "cosine")
-    form = partial(_form, source=test, ready=ready, distance=distance)
-    forms = [
-        form("float32", dim, 32, lambda part: part.astype(np.float32)),
-        form("float16", dim, 16, lambda part: part.clip(-_HIGHEST, _HIGHEST).astype(np.float16)),
-    ]
-    smaller = _smaller(dim, dims)
-    first = [form(f"first {k}", k, 32, partial(_first, k=k)) for k in smaller]
-    if train_rows is None:
-        return {one.name: one for one in [*forms, *first]}
-    train = finite_rows(train_rows, "train_rows", None)
-    if train.shape[1] != dim:
-        raise BadInput(f"train_rows has {train.shape[1]} columns but test_rows has {dim}; both need the same number.")
-    fitted = _Fitted.of(train, ready)
-    forms += [
-        form("int8", dim, 8, partial(_to_int8, scale=fitted.scale), partial(_from_int8, scale=fitted.scale)),
-        form("bits", dim, 1, partial(_to_bits, mean=fitted.mean), partial(_from_bits, dim=dim), distance="hamming"),
-    ]
-    white = [
-        form(f"whitened {k}", k, 32, partial(_whitened, mean=fitted.mean, weight=fitted.weight[:k]))
-        for k in ([dim, *smaller] if dims is None else smaller)
-        if k <= len(fitted.weight)
-    ]
-    return {one.name: one for one in [*forms, *first, *white]}
+    fitted = None
+    if train_rows is not None:
+        train = finite_rows(train_rows, "train_rows", None)
+        if train.shape[1] != dim:
+            raise BadInput(
+                f"train_rows has {train.shape[1]} columns but test_rows has {dim}; both need the same number."
+            )
+        fitted = _Fitted.of(train, unit)
+    forms: dict[str, Compacted] = {}
+    for name in form_names(dim, dims):
+        kind, _, count = name.partition(" ")
+        k = int(count or dim)
+        if kind in ("float32", "float16", "first"):
+            encode = _to_float16 if kind == "float16" else _first(k)
+            forms[name] = Compacted(name, k, 16 if kind == "float16" else 32, distance, test, unit, encode)
+        elif fitted is None:
+            continue
+        elif kind == "int8":
+            forms[name] = Compacted(name, dim, 8, distance, test, unit, fitted.to_int8, fitted.from_int8)
+        elif kind == "bits":
+            forms[name] = Compacted(name, dim, 1, "hamming", test, unit, fitted.to_bits, fitted.from_bits)
+        elif k <= len(fitted.weight):
+            forms[name] = Compacted(name, k, 32, distance, test, unit, fitted.whitening(k))
+    return forms
 
 
 def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
-    """The names of all compact forms of embeddings with `dim` numbers, in the order of `compact`.
+    """The names of all compact forms of embeddings with `dim` numbers.
+
+    dims: each k of `first k` and `whitened k`; None: dim/2, dim/4, ... down to 16, and dim for `whitened`.
 
     >>> form_names(32), form_names(32, [8])[4:]
     (['float32', 'float16', 'int8', 'bits', 'first 16', 'whitened 32', 'whitened 16'], ['first 8', 'whitened 8'])
     """
-    smaller = _smaller(dim, dims)
-    white = [dim, *smaller] if dims is None else smaller
-    return ["float32", "float16", "int8", "bits", *(f"first {k}" for k in smaller), *(f"whitened {k}" for k in white)]
+    smaller = [dim >> step for step in range(1, dim.bit_length()) if dim >> step >= LEAST]
+    first = smaller if dims is None else list(dict.fromkeys(dims))
+    white = [dim, *smaller] if dims is None else first
+    return ["float32", "float16", "int8", "bits", *(f"first {k}" for k in first), *(f"whitened {k}" for k in white)]
 
 
 @dataclass(frozen=True)
@@ -196,59 +204,55 @@ class _Fitted:
     weight: Array
 
     @classmethod
-    def of(cls, train: Array, ready: Callable[[Array], Array]) -> _Fitted:
+    def of(cls, train: Array, unit: bool) -> _Fitted:
         from scipy.linalg import eigh
         from threadpoolctl import threadpool_limits
 
         count, dim = train.shape
-        starts = range(0, count, _BLOCK)
         total, largest, products = np.zeros(dim), np.zeros(dim), np.zeros((dim, dim))
+        starts = range(0, count, _BLOCK)
         for start in starts:
-            part = ready(train[start : start + _BLOCK])
+            part = _in_float64(train[start : start + _BLOCK], unit)
             total += part.sum(axis=0)
             np.maximum(largest, np.abs(part).max(axis=0), out=largest)
         mean = total / count
         with threadpool_limits(1, user_api="blas"):  # so that the number of threads does not change a bit
             for start in starts:
-                part = ready(train[start : start + _BLOCK]) - mean
+                part = _in_float64(train[start : start + _BLOCK], unit) - mean
                 products += part.T @ part
             values, vectors = eigh(products / max(count - 1, 1), overwrite_a=True, check_finite=False)
         values, vectors = values[::-1], vectors[:, ::-1].T
-        real = int((values > _RANK * values[0]).sum()) if values[0] > 0 else 0
-        real = min(real, count - 1)
+        rank = int((values > _RANK * values[0]).sum()) if values[0] > 0 else 0
+        rank = min(rank, count - 1)
         signs = np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1))
-        return cls(mean, largest, (vectors * signs)[:real] / np.sqrt(values[:real, None]))
+        return cls(mean, largest, (vectors * signs)[:rank] / np.sqrt(values[:rank, None]))
 
+    def to_int8(self, part: Array) -> Array:
+        steps: Array = part * (127 / np.where(self.scale > 0, self.scale, np.inf))
+        return np.rint(steps).clip(-127, 127).astype(np.int8)
 
-def _form(
-    name: str,
-    dim: int,
-    bits: int,
-    encode: Callable[[Array], Array],
-    decode: Callable[[Array], Array] | None = None,
-    *,
-    source: Array,
-    ready: Callable[[Array], Array],
-    distance: Distance,
-) -> Compacted:
-    size = (dim * bits + 7) // 8
-    return Compacted(
-        name, dim, bits, size, distance, source, lambda part: encode(ready(part)), decode or (lambda part: part)
-    )
+    def from_int8(self, codes: Array) -> Array:
+        return (codes * (self.scale / 127)).astype(np.float32)
 
+    def to_bits(self, part: Array) -> Array:
+        return np.packbits(part > self.mean, axis=1)
 
-def _smaller(dim: int, dims: Sequence[int] | None) -> list[int]:
-    """The given dims once each; None: dim/2, dim/4, ... down to 16.
+    def from_bits(self, codes: Array) -> Array:
+        ones: Array = np.unpackbits(codes, axis=1, count=len(self.mean)).astype(np.int8)
+        return 2 * ones - 1
 
-    >>> _smaller(128, None), _smaller(100, None), _smaller(31, None)
-    ([64, 32, 16], [50, 25], [])
-    """
-    if dims is not None:
-        return list(dict.fromkeys(dims))
-    return [dim >> step for step in range(1, dim.bit_length()) if dim >> step >= LEAST]
+    def whitening(self, k: int) -> Callable[[Array], Array]:
+        from threadpoolctl import threadpool_limits
+
+        def whitened(part: Array) -> Array:
+            with threadpool_limits(1, user_api="blas"):
+                return ((part - self.mean) @ self.weight[:k].T).astype(np.float32)
+
+        return whitened
 
 
 def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
+    """Change a few rows at a time: only the result has the size of all rows."""
     first = change(rows[:_BLOCK])
     result = np.empty((len(rows), *first.shape[1:]), first.dtype)
     result[:_BLOCK] = first
@@ -257,35 +261,14 @@ def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
     return result
 
 
-def _in_float64(part: Array, *, unit: bool) -> Array:
+def _in_float64(part: Array, unit: bool) -> Array:
     part = part.astype(np.float64)
     return unit_rows(part) if unit else part
 
 
-def _first(part: Array, *, k: int) -> Array:
-    return part[:, :k].astype(np.float32)
+def _to_float16(part: Array) -> Array:
+    return part.clip(-_HIGHEST, _HIGHEST).astype(np.float16)
 
 
-def _to_int8(part: Array, *, scale: Array) -> Array:
-    steps: Array = part * (127 / np.where(scale > 0, scale, np.inf))
-    return np.rint(steps).clip(-127, 127).astype(np.int8)
-
-
-def _from_int8(codes: Array, *, scale: Array) -> Array:
-    return (codes * (scale / 127)).astype(np.float32)
-
-
-def _to_bits(part: Array, *, mean: Array) -> Array:
-    return np.packbits(part > mean, axis=1)
-
-
-def _from_bits(codes: Array, *, dim: int) -> Array:
-    ones: Array = np.unpackbits(codes, axis=1, count=dim).astype(np.int8)
-    return 2 * ones - 1
-
-
-def _whitened(part: Array, *, mean: Array, weight: Array) -> Array:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"):
-        return ((part - mean) @ weight.T).astype(np.float32)
+def _first(k: int) -> Callable[[Array], Array]:
+    return lambda part: part[:, :k].astype(np.float32)

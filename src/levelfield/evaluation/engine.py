@@ -23,7 +23,7 @@ from levelfield.evaluation.query_blocks import Shards, search_in_blocks
 from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, Sample, class_intervals, mean_of
 from levelfield.evaluation.search.arrangement import TIES, Ties, arrange
 from levelfield.evaluation.search.dense import neighbours
-from levelfield.evaluation.search.distances import DISTANCES, Distance, Selection, prepare
+from levelfield.evaluation.search.distances import DISTANCES, Change, Distance, Selection
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import Division, InMemory, best_search, check_copies, count_ranks
 from levelfield.evaluation.signature import Definition, Representation, Signature
@@ -220,7 +220,7 @@ def _cluster(
     """All clustering metrics of the queries from the same k-means starts."""
     order = canonical_order(inputs.query, inputs.query_codes)
     queries = Selection(inputs.query, order)
-    rows = prepare(queries, queries, distance=settings.distance).query
+    rows = Change.of(queries, queries, distance=settings.distance).rows(queries)
     results = clusterings(rows, clusters, seed=settings.seed, starts=range(settings.starts), stage=stage)
     tables = [tabulate(inputs.query_codes[order], labels) for labels in results]
     return {metric.name: tuple(metric.compute(table, form=metric.form) for table in tables) for metric in metrics}

@@ -10,16 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric
 from levelfield.evaluation.result import Sample
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.statistics import Interval
-from levelfield.evaluation.statistics.intervals import largest_share
+from levelfield.evaluation.statistics.intervals import NO_ENDS, largest_share
 from levelfield.randomness import numpy_stream
-
-_CHECKED = 64  # queries that are looked up before all others
 
 
 class QueriesInGallery(UserWarning):
@@ -29,33 +26,18 @@ class QueriesInGallery(UserWarning):
 def warn_of_queries_in_gallery(inputs: Inputs) -> None:
     """Warn if every query has an identical row in the gallery and is not excluded by id.
 
-    A few copies do not trigger the warning: a gallery may contain a photo twice. Some queries are checked first, so
-    that the check is cheap.
+    A few copies do not trigger the warning: a gallery may contain a photo twice.
     """
-    unknown = inputs.query_ids < 0
-    if inputs.self_search or not unknown.any():
+    without_id = inputs.query_ids < 0
+    if inputs.self_search or not without_id.any():
         return
-    if isinstance(inputs.query, FileRows) or isinstance(inputs.gallery, FileRows):
-        present = np.isin(row_numbers(inputs.query)[unknown], row_numbers(inputs.gallery)).all()
-    else:
-        rows = inputs.query[unknown]
-        some = rows[np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(int)]
-        present = all(_is_among(row, inputs.gallery) for row in some)
-        if present:
-            known = {hash(row.tobytes()) for row in inputs.gallery}
-            present = all(hash(row.tobytes()) in known for row in rows)
-    if present:
+    if np.isin(row_numbers(inputs.query)[without_id], row_numbers(inputs.gallery)).all():
         warnings.warn(
-            f"All {unknown.sum():,} queries are also rows of the gallery, so each finds itself first. To compare every "
-            "row with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
+            f"All {without_id.sum():,} queries are also rows of the gallery, so each finds itself first. To compare "
+            "every row with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
             QueriesInGallery,
             stacklevel=3,
         )
-
-
-def _is_among(row: Array, rows: Array) -> bool:
-    near = np.flatnonzero(rows[:, 0] == row[0])
-    return bool((rows[near] == row).all(axis=1).any())
 
 
 def refuse_with_sample(metrics: Iterable[Metric], average: str) -> None:
@@ -115,12 +97,13 @@ def _interval(values: Array, population: int, level: float) -> Interval:
 
     count = len(values)
     if count < 2:
-        return Interval(math.nan, math.nan, math.nan, level)
+        return Interval(math.nan, *NO_ENDS, level)
     mean, variance = math.fsum(values) / count, float(values.var(ddof=1))
+    rest = max(1 - count / population, 0.0)  # correction for a finite population
     if variance == 0:  # the others may differ: Clopper and Pearson's bound
-        room = largest_share(0.0, count, level) * max(1 - count / population, 0.0)
-        return Interval(mean, max(mean - room, 0.0), min(mean + room, 1.0), level)
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(variance / count * max(1 - count / population, 0.0))
+        half = largest_share(0.0, count, level) * rest
+        return Interval(mean, max(mean - half, 0.0), min(mean + half, 1.0), level)
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(variance / count * rest)
     if not 0 < mean < 1:
         return Interval(mean, mean - half, mean + half, level)
     low, high = (float(expit(logit(mean) + sign * half / (mean * (1 - mean)))) for sign in (-1, 1))

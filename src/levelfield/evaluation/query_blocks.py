@@ -25,7 +25,7 @@ from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric, parse
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
-from levelfield.evaluation.search.distances import Change, Selection, change_for
+from levelfield.evaluation.search.distances import Change, Selection
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import in_tiles
 from levelfield.evaluation.search.ranking import Division, best_search, divide
@@ -54,7 +54,7 @@ class Job:
 
     def compared(self, rows: Array) -> Array:
         """Rows as they are compared, in whole tiles."""
-        return Selection(rows, None, in_tiles(len(rows))).change(self.change, self.change.dtype)
+        return self.change.rows(Selection(rows, None, in_tiles(len(rows))))
 
     def arrange(self, query: Array, rows: Array, first: Array, last: Array, itself: Array) -> Arrangement:
         """Compared queries and the gallery rows at positions `rows`."""
@@ -109,7 +109,7 @@ def search_in_blocks(
     threads = (shards and shards.threads) or torch.get_num_threads()
     division = divide(memory, inputs, metrics=len(metrics), workers=workers, threads=threads)
     names = tuple(metric.name for metric in metrics)
-    job = Job(inputs, change_for(query, gallery, distance=distance), names, ties, division.gallery, trusted())
+    job = Job(inputs, Change.of(query, gallery, distance=distance), names, ties, division.gallery, trusted())
     result = np.zeros((len(metrics), len(inputs.query)))
     blocks = list(query_blocks(inputs, division))
     if shards is None:

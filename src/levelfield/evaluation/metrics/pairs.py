@@ -15,7 +15,7 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.search.distances import Selection, prepare
+from levelfield.evaluation.search.distances import Change, Selection
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import product
 from levelfield.progress import SILENT, Progress
@@ -89,10 +89,11 @@ def pair_set(rows: Array, codes: Array, *, distance: str, name: str = "embedding
             "At least one class with two images is needed."
         )
     order = class_order(rows, codes)
-    chosen = Selection(rows, order)
-    ready = prepare(chosen, chosen, distance=distance)
-    grid = _grid(ready.query, ready.offset, distance)
-    return PairSet(ready.query, ready.offset, ready.scale, codes[order], grid)
+    ordered = Selection(rows, order)
+    change = Change.of(ordered, ordered, distance=distance)
+    rows = change.rows(ordered)
+    half = change.offset(rows)
+    return PairSet(rows, half, change.scale, codes[order], _grid(rows, half, distance))
 
 
 def histogram(pairs: PairSet, progress: Progress = SILENT) -> Array:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.search.distances import Selection, prepare
+from levelfield.evaluation.search.distances import Change, Selection
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import in_tiles
 
@@ -25,7 +25,7 @@ _PAIRS = 2**17  # (query, positive) pairs with groups in memory at a time
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Prepared rows sorted by class, padded to whole tiles (see `distances.Prepared` for `offset`).
+    """Prepared rows sorted by class, padded to whole tiles (see `distances.Change` for `offset`).
 
     The positives of query i are the gallery rows `first[i]` to `last[i]` without `itself[i]`, the row that is the query
     itself (-1: none). `query_order[i]` and `gallery_order[j]` are the positions of the caller's rows.
@@ -56,14 +56,15 @@ def arrange(inputs: Inputs, *, distance: str) -> Arrangement:
     if not inputs.self_search:
         order = class_order(inputs.query, inputs.query_codes)
         query = Selection(inputs.query, order, in_tiles(len(order)))
-    ready = prepare(query, gallery, distance=distance)
+    change = Change.of(query, gallery, distance=distance)
+    rows = change.rows(gallery)
     codes, wanted = inputs.gallery_codes[columns], inputs.query_codes[order]
     position = np.full(len(columns) + 1, -1)  # the last entry is for id -1: no position
     position[columns] = np.arange(len(columns))
     return Arrangement(
-        ready.query,
-        ready.gallery,
-        ready.offset,
+        rows if inputs.self_search else change.rows(query),
+        rows,
+        change.offset(rows),
         order,
         columns,
         np.searchsorted(codes, wanted, "left"),

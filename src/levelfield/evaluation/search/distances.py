@@ -13,9 +13,7 @@ from levelfield.evaluation.inputs import Array
 
 Distance = Literal["cosine", "euclidean", "dot", "hamming"]
 DISTANCES: tuple[Distance, ...] = get_args(Distance)
-_CHUNK = (
-    128  # rows converted to float64 at a time: they fit in the cache, and the embeddings are never copied as a whole
-)
+_CHUNK = 128  # rows converted to float64 at a time: they fit in the cache
 
 
 def distance_called(name: str) -> Distance:
@@ -30,19 +28,6 @@ def distance_called(name: str) -> Distance:
         if name == distance:
             return distance
     raise unknown("distance", name, DISTANCES)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Similarity of query i and gallery row j is `query[i] @ gallery[j] - offset[j]`, up to a constant per query.
-
-    Rows are divided by `scale` if their lengths matter.
-    """
-
-    query: Array
-    gallery: Array
-    offset: Array | None
-    scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,32 +53,41 @@ class Selection:
         return self.rows[slice(start, stop) if self.order is None else self.order[start:stop]].astype(np.float64)
 
 
-def prepare(query: Selection, gallery: Selection, *, distance: str) -> Prepared:
-    """Prepare rows for `distance` as new arrays. The result does not depend on the caller's order.
-
-    >>> rows = Selection(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    >>> prepare(rows, rows, distance="cosine").query
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    change = change_for(query, gallery, distance=distance)
-    ready = query.change(change, change.dtype)
-    other = ready if query is gallery else gallery.change(change, change.dtype)
-    return Prepared(ready, other, change.offset(other), change.scale)
-
-
 @dataclass(frozen=True)
 class Change:
-    """What a distance does to some rows in float64 before the product; the same for queries and gallery."""
+    """What a distance does to rows before the product; the same for queries and gallery.
+
+    Similarity of query i and gallery row j is `query[i] @ gallery[j] - offset(gallery)[j]`, up to a constant per query.
+    """
 
     distance: str
     scale: float = 1.0
     shift: Array | None = None
 
-    @property
-    def dtype(self) -> type[np.generic] | None:
-        """Dtype of the changed rows; None: that of the rows."""
-        return np.float32 if self.distance == "hamming" else None
+    @classmethod
+    def of(cls, query: Selection, gallery: Selection, *, distance: str) -> Change:
+        """The change of a distance. It depends on the rows if their lengths matter, but not on their order.
+
+        >>> rows = Selection(np.array([[3.0, 4.0], [0.0, 0.0]]))
+        >>> Change.of(rows, rows, distance="cosine").rows(rows)
+        array([[0.6, 0.8],
+               [0. , 0. ]])
+        """
+        if distance_called(distance) in ("cosine", "hamming"):
+            return cls(distance)
+        # Dividing by a power of two preserves order and ties and prevents overflow of squares.
+        scale = max(scale_of(query.rows), scale_of(gallery.rows))
+        if distance == "dot":
+            return cls(distance, scale)
+        # |a|^2 + |b|^2 - 2ab loses small distances if all rows share a large offset, so centre the rows at the origin,
+        # in multiples of a power of two: integers must stay integers to keep ties exact.
+        mean, deviation = _moments(gallery, scale)
+        step = _power_of_two_above(float(deviation.max()))
+        return cls(distance, scale, np.rint(mean / step) * step)
+
+    def rows(self, rows: Selection) -> Array:
+        """The changed rows as a new array."""
+        return rows.change(self, np.float32 if self.distance == "hamming" else None)
 
     def __call__(self, part: Array) -> Array:
         if self.distance == "cosine":
@@ -108,23 +102,6 @@ class Change:
         """What is subtracted from the products with changed gallery rows."""
         # |a - b|^2 of 0/1 rows counts the differing bits; exact in float32 below 2^24 bits
         return half_squares(gallery) if self.distance in ("hamming", "euclidean") else None
-
-
-def change_for(query: Selection, gallery: Selection, *, distance: str) -> Change:
-    """The change of a distance, which depends on the numbers in the rows if their lengths matter."""
-    if distance not in DISTANCES:
-        raise unknown("distance", distance, DISTANCES)
-    if distance in ("cosine", "hamming"):
-        return Change(distance)
-    # Dividing by a power of two preserves order and ties and prevents overflow of squares.
-    scale = max(scale_of(query.rows), scale_of(gallery.rows))
-    if distance == "dot":
-        return Change(distance, scale)
-    # |a|^2 + |b|^2 - 2ab loses small distances if all rows share a large offset, so centre the rows at the origin,
-    # in multiples of a power of two: integers must stay integers to keep ties exact.
-    mean, deviation = _moments(gallery, scale)
-    step = _power_of_two_above(float(deviation.max()))
-    return Change(distance, scale, np.rint(mean / step) * step)
 
 
 def unit_rows(rows: Array, dtype: type[np.generic] | None = None) -> Array:
@@ -162,7 +139,7 @@ def _moments(chosen: Selection, scale: float) -> tuple[Array, Array]:
 
 
 def scale_of(rows: Array) -> float:
-    """Smallest power of two at or above the largest number: division by it is exact and prevents overflow of squares.
+    """Smallest power of two at or above the largest number.
 
     >>> scale_of(np.array([[3.0, -5.0]]))
     8.0

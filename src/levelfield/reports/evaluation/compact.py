@@ -11,8 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from levelfield.errors import BadInput
-from levelfield.evaluation import Interval
-from levelfield.evaluation.compacting import compact_scores, undetermined
+from levelfield.evaluation.compacting import CompactScore, compact_scores, undetermined
 from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import Distance
 from levelfield.progress import SILENT, Progress
@@ -24,62 +23,53 @@ METRICS = ("recall@1", "map@r")  # default
 
 
 @dataclass(frozen=True)
-class CompactForm:
-    """The scores of one compact form, and their differences from float32 (none for float32 itself)."""
-
-    name: str
-    scores: Scores
-    differences: dict[str, Interval]
-
-    def as_data(self) -> dict[str, Any]:
-        data = self.scores.as_data()
-        for metric, interval in self.differences.items():
-            difference: dict[str, Any] = {"value": interval.mean}
-            if self.scores.result.intervals:
-                difference["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
-            data["metrics"][metric]["difference"] = finite(difference)
-        return {"stored_as": self.name, **data}
-
-    def difference(self, metric: str) -> str:
-        """The difference in one metric as text, with its interval below."""
-        if metric not in self.differences:
-            return ""
-        interval = self.differences[metric]
-        if not self.scores.result.intervals:
-            return f"{interval.mean:+.4f}"
-        ends = "-" if math.isnan(interval.low) else f"{interval.low:+.3f} to {interval.high:+.3f}"
-        return f"{interval.mean:+.4f}\n{ends}"
-
-
-@dataclass(frozen=True)
 class CompactForms:
     """The forms, float32 first, what was left out, and the number of training images that the forms are fitted on."""
 
-    forms: list[CompactForm]
+    embeddings: EmbeddingSet
+    forms: list[CompactScore]
     left_out: list[str]
     fitted_on: int
 
+    @property
+    def scores(self) -> dict[str, Scores]:
+        """The scores of each form by name."""
+        return {
+            one.form.name: Scores(self.embeddings, one.result, one.form.distance, one.form.bits) for one in self.forms
+        }
+
     def as_data(self) -> dict[str, Any]:
-        return {"compact": [form.as_data() for form in self.forms], "left_out": self.left_out}
+        forms = []
+        for one, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
+            data = scores.as_data()
+            for metric, interval in one.differences.items():
+                difference: dict[str, Any] = {"value": interval.mean}
+                if one.result.intervals:
+                    difference["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
+                data["metrics"][metric]["difference"] = finite(difference)
+            forms.append({"stored_as": name, **data})
+        return {"compact": forms, "left_out": self.left_out}
 
     def show(self, console: Console, *, signatures: bool = False) -> None:
         """Print the table and sentences about it."""
         self._table().show(console)
         fitted = [f"Fitted on {self.fitted_on:,} training images."] if self.fitted_on else []
         difference = "Difference: from float32, paired by class."
-        sentences = [*about([form.scores for form in self.forms]), difference, *fitted, *self.left_out]
+        sentences = [*about(list(self.scores.values())), difference, *fitted, *self.left_out]
         console.print(" ".join(sentences), soft_wrap=True)
-        for form in self.forms if signatures else ():
-            for metric in form.scores.result:
-                console.print(f"{form.name}: {form.scores.signature(metric)}", soft_wrap=True)
+        for name, scores in self.scores.items() if signatures else ():
+            for metric in scores.result:
+                console.print(f"{name}: {scores.signature(metric)}", soft_wrap=True)
 
     def _table(self) -> Table:
-        metrics = list(self.forms[0].scores.result)
+        metrics = list(self.forms[0].result)
         columns = [column for metric in metrics for column in numbers(metric, "difference", group=metric)]
         rows = []
-        for form in self.forms:
-            scores = [(cell(form.scores.result, metric), form.difference(metric)) for metric in metrics]
-            rows.append([form.name, f"{form.scores.bytes}", *(text for pair in scores for text in pair)])
+        for one, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
+            row = [name, f"{scores.bytes}"]
+            for metric in metrics:
+                row += [cell(one.result, metric), _difference(one, metric)]
+            rows.append(row)
         return Table(["stored as", Column("bytes", right=True), *columns], rows, keys=2)
 
 
@@ -119,13 +109,20 @@ def compare_compact(
     if embeddings.run is not None and not embeddings.refined:
         train = embeddings.other_classes("training", progress=progress)[0]
     settings = {**settings, "metrics": metrics, "k": k}
-    scored = compact_scores(train, embeddings.arrays, settings, dims=dims, distance=distance, progress=progress)
-    forms = [
-        CompactForm(one.form.name, Scores(embeddings, one.result, one.form.distance, one.form.bits), one.differences)
-        for one in scored
-    ]
-    left_out = _left_out(embeddings, train, [form.name for form in forms], dims)
-    return CompactForms(forms, left_out, 0 if train is None else len(train))
+    forms = list(compact_scores(train, embeddings.arrays, settings, dims=dims, distance=distance, progress=progress))
+    left_out = _left_out(embeddings, train, [one.form.name for one in forms], dims)
+    return CompactForms(embeddings, forms, left_out, 0 if train is None else len(train))
+
+
+def _difference(one: CompactScore, metric: str) -> str:
+    """The difference from float32 in one metric, with its interval below."""
+    if metric not in one.differences:
+        return ""
+    interval = one.differences[metric]
+    if not one.result.intervals:
+        return f"{interval.mean:+.4f}"
+    ends = "-" if math.isnan(interval.low) else f"{interval.low:+.3f} to {interval.high:+.3f}"
+    return f"{interval.mean:+.4f}\n{ends}"
 
 
 def _left_out(

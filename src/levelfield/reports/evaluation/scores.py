@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import Evaluation, Representation, Signature, evaluate
 from levelfield.evaluation.search.distances import Distance
 from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.table import Column, Table, numbers
@@ -24,13 +26,15 @@ _REFINED = 24  # columns of the name of a refinement before it is wrapped
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores of embeddings under one distance."""
+    """The scores of embeddings under one distance.
+
+    bits: per dimension, if it is known: binary codes are also stored in arrays of 32 bits.
+    """
 
     embeddings: EmbeddingSet
     result: Evaluation
     distance: str
     bits: int | None = None
-    """Per dimension, if it is known: binary codes are also stored in arrays of 32 bits."""
 
     @property
     def dim(self) -> int:
@@ -106,6 +110,58 @@ class ScoreTable:
             for name in scores.result:
                 console.print(scores.signature(name), soft_wrap=True)
 
+    def write_classes(self, path: Path) -> None:
+        """CSV with a line per class with counted queries: their number, and their mean of each retrieval metric."""
+
+        def lines(scores: Scores) -> Iterator[dict[str, Any]]:
+            means = {name: scores.result.per_class(name) for name in scores.result.per_query}
+            first = next(iter(means.values()))
+            for number, (name, queries) in enumerate(zip(first.classes, first.queries, strict=True)):
+                values = {metric: float(each.means[number]) for metric, each in means.items()}
+                yield {"class": name, "queries": queries, **values}
+
+        self._write(path, map(lines, self.rows))
+
+    def write_queries(self, path: Path) -> None:
+        """CSV with a line per query, in the order of the embeddings; `lone` queries have no positives."""
+
+        def lines(scores: Scores) -> Iterator[dict[str, Any]]:
+            paths = scores.embeddings.paths
+            for row, label in enumerate(scores.embeddings.labels):
+                line: dict[str, Any] = {"row": row, **({} if paths is None else {"path": paths[row]})}
+                line |= {"label": label, "lone": int(scores.result.lone[row])}
+                yield line | {metric: float(values[row]) for metric, values in scores.result.per_query.items()}
+
+        self._write(path, map(lines, self.rows))
+
+    def write_neighbours(self, path: Path, k: int) -> None:
+        """CSV with the k nearest rows of each query, nearest first; `same`: whether a row has the query's class."""
+
+        def lines(scores: Scores) -> Iterator[dict[str, Any]]:
+            embeddings, near = scores.embeddings, scores.result.neighbours(k)
+            paths, others = embeddings.paths, embeddings.gallery_paths
+            for row, (positions, similarities) in enumerate(zip(near.positions, near.similarities, strict=True)):
+                for rank, (other, similarity) in enumerate(zip(positions, similarities, strict=True), start=1):
+                    line = {"row": row, "rank": rank, "neighbour": other}
+                    line |= {"path": paths[row], "neighbour_path": others[other]} if paths and others else {}
+                    same = int(embeddings.labels[row] == embeddings.gallery_labels[other])
+                    yield line | {"similarity": float(similarity), "same": same}
+
+        self._write(path, map(lines, self.rows))
+
+    def _write(self, path: Path, lines: Iterator[Iterator[dict[str, Any]]]) -> None:
+        """Write the lines of each row below the names of their values, after what distinguishes the rows."""
+        columns, rows = ["class"], []
+        refined = any(scores.embeddings.refined for scores in self.rows)
+        for scores, of_row in zip(self.rows, lines, strict=True):
+            axes = {"refined": scores.embeddings.refined or "none"} if refined else {}
+            axes |= {"distance": scores.distance, "dim": scores.dim}
+            for line in of_row:
+                full = line if len(self.rows) == 1 else axes | line
+                columns = list(full)
+                rows.append(list(full.values()))
+        write_text(path, Table(columns, rows).csv(digits=None))
+
 
 def evaluate_each(
     sets: Sequence[EmbeddingSet],
@@ -130,23 +186,20 @@ def evaluate_each(
 
 def _metric_table(result: Evaluation) -> Table:
     """One row per metric."""
-    columns: list[str | Column] = ["metric", *numbers("value")]
+    heads = ["value"]
     if result.intervals:
         level = f"{100 * next(iter(result.intervals.values())).level:g} %"
-        columns += numbers(f"{level} over classes", *([f"{level}, all queries"] if result.sample else []))
-    rows = [[name, *_metric_cells(result, name), "", ""] for name in result]
-    return Table(columns, [row[: len(columns)] for row in rows])
-
-
-def _metric_cells(result: Evaluation, name: str) -> Iterator[str]:
-    if name not in result.intervals:
-        spread = name in result.spread and len(result.per_start[name]) > 1
-        yield f"{result[name]:.4f} ± {result.spread[name]:.4f}" if spread else f"{result[name]:.4f}"
-        return
-    yield f"{result[name]:.4f}"
-    yield span(result.intervals[name].low, result.intervals[name].high)
-    if result.sample is not None:
-        yield span(result.sample.intervals[name].low, result.sample.intervals[name].high)
+        heads += [f"{level} over classes", *([f"{level}, all queries"] if result.sample else [])]
+    rows = []
+    for name, value in result.items():
+        cells = [f"{value:.4f}"]
+        if len(result.per_start.get(name, ())) > 1:
+            cells = [f"{value:.4f} ± {result.spread[name]:.4f}"]
+        if name in result.intervals:
+            intervals = [result.intervals[name], *([result.sample.intervals[name]] if result.sample else [])]
+            cells += [span(interval.low, interval.high) for interval in intervals]
+        rows.append([name, *cells, *[""] * (len(heads) - len(cells))])
+    return Table(["metric", *numbers(*heads)], rows)
 
 
 def _representation_table(rows: list[Scores]) -> Table:
@@ -171,13 +224,26 @@ def cell(result: Evaluation, name: str) -> str:
     return f"{value}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
 
 
-def about(rows: list[Scores]) -> list[str]:
+def about(rows: Sequence[Scores]) -> list[str]:
     """Sentences about the queries, the sample, the memory limit, refinements and intervals."""
     result = rows[0].result
     classes = len(np.unique(result.query_codes))
     representation = f", {rows[0].distance}, {rows[0].dim} dimensions" if len(rows) == 1 else ""
     sentences = [f"{result.n_queries:,} queries of {classes:,} classes{representation}."]
-    sentences += [*_sample_sentences(result), *_memory_sentences(result)]
+    if (sample := result.sample) is not None:
+        gallery = next(iter(result.signatures.values())).definition.gallery
+        sentences.append(
+            f"SAMPLE: a random {len(sample.rows):,} of {sample.of:,} queries (seed {sample.seed}), "
+            f"each searched in all {gallery:,} rows."
+        )
+        sentences += ["All queries: the interval of the score of all of them."] if sample.intervals else []
+    if (divided := result.divided) is not None:
+        limit = f"{divided.memory / 10**9:.3g} GB" if divided.memory >= 10**9 else f"{divided.memory / 10**6:.3g} MB"
+        workers = "" if divided.workers == 1 else f" in each of {divided.workers} processes"
+        sentences.append(
+            f"Memory limit {limit} (beyond the program itself): at most {divided.queries:,} queries "
+            f"and {divided.gallery:,} gallery rows at a time{workers}."
+        )
     if refined := list(dict.fromkeys(scores.embeddings.refined for scores in rows if scores.embeddings.refined)):
         sentences.append(
             f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other test "
@@ -190,34 +256,9 @@ def about(rows: list[Scores]) -> list[str]:
         sentences.append(f"{result.n_lone:,} of them {'has' if single else 'have'} no positive and {treated}.")
     if result.intervals:
         sentences.append("Intervals: over other classes of the same kind.")
-        if classes < MIN_CLASSES:
-            sentences.append(f"They need at least {MIN_CLASSES} classes.")
-    if any(len(starts) > 1 for starts in result.per_start.values()):
-        starts = len(next(iter(result.per_start.values())))
-        sentences.append(f"±: standard deviation over {starts} k-means starts.")
-    return sentences
-
-
-def _sample_sentences(result: Evaluation) -> Iterator[str]:
-    if (sample := result.sample) is not None:
-        gallery = next(iter(result.signatures.values())).definition.gallery
-        yield (
-            f"SAMPLE: a random {len(sample.rows):,} of {sample.of:,} queries (seed {sample.seed}), "
-            f"each searched in all {gallery:,} rows."
-        )
-        if sample.intervals:
-            yield "All queries: the interval of the score of all of them."
-
-
-def _memory_sentences(result: Evaluation) -> Iterator[str]:
-    if (divided := result.divided) is not None:
-        workers = "" if divided.workers == 1 else f" in each of {divided.workers} processes"
-        memory = divided.memory
-        limit = f"{memory / 10**9:.3g} GB" if memory >= 10**9 else f"{memory / 10**6:.3g} MB"
-        yield (
-            f"Memory limit {limit} (beyond the program itself): at most {divided.queries:,} queries "
-            f"and {divided.gallery:,} gallery rows at a time{workers}."
-        )
+        sentences += [f"They need at least {MIN_CLASSES} classes."] if classes < MIN_CLASSES else []
+    starts = max(map(len, result.per_start.values()), default=0)
+    return sentences + ([f"±: standard deviation over {starts} k-means starts."] if starts > 1 else [])
 
 
 def span(low: float, high: float, digits: int = 4) -> str:
