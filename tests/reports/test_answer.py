@@ -11,8 +11,7 @@ from rich.console import Console
 
 from levelfield.evaluation.statistics import Needed
 from levelfield.reports.leaderboard.answer import advice, answer
-from levelfield.reports.leaderboard.explanation import explanation
-from levelfield.reports.leaderboard.tables import as_markdown, show
+from levelfield.reports.leaderboard.tables import as_markdown, explanation, show
 from levelfield.reports.leaderboard.verdicts import verdicts
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.training import Conditions

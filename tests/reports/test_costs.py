@@ -10,8 +10,7 @@ from typing import Any
 from made_runs import class_means, planned, write_run
 
 from levelfield.reports.leaderboard.cells import front_lines
-from levelfield.reports.leaderboard.explanation import explanation
-from levelfield.reports.leaderboard.tables import as_csv, as_markdown
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 
 LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}

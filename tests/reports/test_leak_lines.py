@@ -9,8 +9,7 @@ import pytest
 from made_runs import class_means, planned, write_run
 
 from levelfield.data.checks.leaks import Leaks, Pair
-from levelfield.reports.leaderboard.explanation import explanation
-from levelfield.reports.leaderboard.tables import as_markdown
+from levelfield.reports.leaderboard.tables import as_markdown, explanation
 from levelfield.reports.split_leaks import Crossing, crossings, leak_lines, with_leaks
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 

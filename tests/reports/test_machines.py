@@ -8,7 +8,7 @@ import pytest
 import torch
 from made_runs import METRICS, class_means, planned, write_run
 
-from levelfield.reports.leaderboard.explanation import explanation
+from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.run import machine_of, versions

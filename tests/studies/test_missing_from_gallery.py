@@ -15,7 +15,7 @@ from small_world import board_of, carry_out, make_photos, small_study
 
 from levelfield.cli import main
 from levelfield.progress import SILENT
-from levelfield.reports.leaderboard.explanation import explanation
+from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies import Study
 from levelfield.studies.leaderboard.entries import Entry
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded

@@ -17,7 +17,7 @@ from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
 from levelfield.progress import SILENT
-from levelfield.reports.leaderboard.explanation import explanation
+from levelfield.reports.leaderboard.tables import explanation
 from levelfield.studies.runs.corrupted_scores import record
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import read_finished, read_training, write_finished, write_training

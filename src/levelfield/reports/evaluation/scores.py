@@ -154,7 +154,7 @@ class ScoreTable:
         columns, rows = ["class"], []
         refined = any(scores.embeddings.refined for scores in self.rows)
         for scores, of_row in zip(self.rows, lines, strict=True):
-            axes = {"refined": scores.embeddings.refined or "none"} if refined else {}
+            axes: dict[str, Any] = {"refined": scores.embeddings.refined or "none"} if refined else {}
             axes |= {"distance": scores.distance, "dim": scores.dim}
             for line in of_row:
                 full = line if len(self.rows) == 1 else axes | line

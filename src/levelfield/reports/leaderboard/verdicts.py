@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison
+from levelfield.reports.leaderboard.cells import UNKNOWN
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.limits import needed_text
 from levelfield.table import Column, Table, numbers
@@ -53,23 +54,22 @@ def pairs_table(board: Leaderboard) -> Table | None:
     shown = board.comparisons
     if len(shown) > MOST_PAIRS:
         shown = sorted(shown, key=lambda one: (1.0 if one.p is None else one.p, -abs(one.difference)))[:MOST_PAIRS]
-    left = len(board.comparisons) - len(shown)
-    notes = [f"{left:,} more pairs are in leaderboard.json."] if left else []
+    hidden = len(board.comparisons) - len(shown)
+    notes = [f"{hidden:,} more pairs are in leaderboard.json."] if hidden else []
     columns: list[Column | str] = ["pair", *numbers(*HEADINGS), "verdict", "would resolve it"]
     return Table(columns, [_pair(one) for one in shown], notes=notes)
 
 
 def _pair(one: Comparison) -> list[str]:
     one = one if one.difference >= 0 else one.seen_from(one.second)
-    known = one.low is not None and one.high is not None and one.t is not None and one.df is not None
-    numbers = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}"] if known else ["not known"] * 3
+    test = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}"] if one.p is not None else []
+    verdict = ["better", ""] if one.better() else ["tie", needed_text(one) or UNKNOWN]
     return [
         f"{one.first} > {one.second}",
         f"{abs(one.difference):.3f}",
-        *numbers,
+        *(test or [UNKNOWN] * 3),
         _p(one.adjusted),
-        "better" if one.better() else "tie",
-        "" if one.better() else needed_text(one) or "not known",
+        *verdict,
     ]
 
 
@@ -78,7 +78,13 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
     with the best."""
     if not board.comparisons:
         return ["Nothing to compare: one row, or no metric with a value per query."]
-    lines = [how_compared(board), *_single_runs(board)]
+    lines = [how_compared(board)]
+    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
+    if single and any(one.retrained for one in board.comparisons):
+        names = ", ".join(single[:_LABELS])
+        lines.append(
+            f"One run only: {names}. Comparisons with it hold only for that run, since training was not repeated."
+        )
     order = {row.label: rank for rank, row in enumerate(board.rows)}
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
@@ -90,45 +96,26 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
             better[one.winner].append(second if one.winner == first else first)
     shown = list(order)[: _ROWS if full else 1]
     for label in shown:
-        parts = []
-        if tied[label]:
-            parts.append("tie with " + _named(tied[label], order))
-        if better[label]:
-            parts.append("better than " + _named(better[label], order))
-        if parts:
-            lines.append(f"- {label}: " + "; ".join(parts) + ".")
+        parts = [f"tie with {_named(tied[label], order)}"] if tied[label] else []
+        parts += [f"better than {_named(better[label], order)}"] if better[label] else []
+        lines += [f"- {label}: {'; '.join(parts)}."] if parts else []
     if len(order) > len(shown):
         more = "in leaderboard.json" if full else "with --full and in leaderboard.md"
-        left = len(order) - len(shown)
-        lines.append(f"{left:,} more row{'s' * (left != 1)} {more}.")
+        lines.append(f"{plural(len(order) - len(shown), 'more row', 'more rows')} {more}.")
     advice = board.facts.get("advice", "")
     return lines + (_resolving(board) if full else []) + ([advice] if advice else [])
-
-
-def _single_runs(board: Leaderboard) -> list[str]:
-    """Rows with a single run where others have more: their variance over retraining is unknown."""
-    single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
-    if not single or not any(one.retrained for one in board.comparisons):
-        return []
-    return [
-        f"One run only: {', '.join(single[:_LABELS])}. Comparisons with it hold only for that run, since training "
-        "was not repeated."
-    ]
 
 
 def _resolving(board: Leaderboard) -> list[str]:
     """What would resolve the ties with the best row, largest difference first."""
     best = board.rows[0].label
-    ties = [
-        (one.seen_from(best), text)
-        for one in board.comparisons
-        if best in (one.first, one.second) and not one.better() and (text := needed_text(one))
-    ]
+    ties = [one.seen_from(best) for one in board.comparisons if best in (one.first, one.second) and not one.better()]
+    ties = sorted((one for one in ties if needed_text(one)), key=lambda one: -one.difference)
     if not ties or board.limit:
         return []
-    shown = [f"{one.second} {text}" for one, text in sorted(ties, key=lambda entry: -entry[0].difference)]
-    more = f"; {len(shown) - _SHOWN} more in leaderboard.json" if len(shown) > _SHOWN else ""
-    return [f"What would resolve a tie with {best}, with 80 % power: {'; '.join(shown[:_SHOWN])}{more}."]
+    shown = "; ".join(f"{one.second} {needed_text(one)}" for one in ties[:_SHOWN])
+    more = f"; {len(ties) - _SHOWN} more in leaderboard.json" if len(ties) > _SHOWN else ""
+    return [f"What would resolve a tie with {best}, with 80 % power: {shown}{more}."]
 
 
 def _named(labels: list[str], order: dict[str, int]) -> str:
@@ -152,4 +139,4 @@ def _p(value: float | None) -> str:
     >>> _p(0.00012), _p(0.5), _p(None)
     ('< 0.001', '0.500', 'not known')
     """
-    return "not known" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return UNKNOWN if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
