@@ -69,11 +69,11 @@ def test_check_says_where_a_dataset_is_looked_for(
 
 
 def test_leaks_draws_the_pairs_and_ends_with_1_for_equal_files(levelfield: Levelfield, room: Path) -> None:
-    assert "0 of 16 test images are in the training part" in levelfield("datasets", "leaks", "photos").printed
+    assert "No class and no file is on both sides of the split." in levelfield("datasets", "leaks", "photos").printed
     shutil.copy("photos/class 00/0.png", "photos/class 07/9.png")
     ended = levelfield("datasets", "leaks", "photos", "--out", "sheet.png")
     assert ended.code == 1
-    assert "1 of 17 test images is in the training part too, byte for byte." in ended.out
+    assert "LEAK: 1 of 17 test images (byte for byte) is on both sides of the split." in ended.out
     assert "1 of 1 pair is drawn: sheet.png" in ended.out
     with Image.open("sheet.png") as sheet:
         assert sheet.format == "PNG"
@@ -85,7 +85,7 @@ def test_leaks_draws_the_pairs_and_ends_with_1_for_equal_files(levelfield: Level
 def test_leaks_of_a_benchmark_by_its_official_split(levelfield: Levelfield, birds: Path) -> None:
     assert "allow_incomplete" in levelfield("datasets", "leaks", "cub", birds).error
     said = levelfield("datasets", "leaks", "cub", birds, "--allow-incomplete", "--radius", "0").printed
-    assert "No class is in both parts." in said
+    assert "No class and no file is on both sides of the split." in said
 
 
 def test_root_names_the_place_of_the_data_for_a_study(levelfield: Levelfield, room: Path, birds: Path) -> None:

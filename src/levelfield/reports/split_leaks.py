@@ -156,10 +156,10 @@ def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
         "classes": len(leaks.classes),
         "identical": len(leaks.identical),
         "near": None if leaks.near is None else len(leaks.near),
-        "train_images": leaks.train,
-        "test_images": leaks.test,
+        "train_images": leaks.train_images,
+        "test_images": leaks.test_images,
         "picture": picture,
-        "text": leaks.summary + (f" See {picture}." if picture else ""),
+        "text": " ".join(leaks.sentences()) + (f" See {picture}." if picture else ""),
     }
 
 

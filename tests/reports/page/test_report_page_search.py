@@ -222,7 +222,7 @@ def test_leaks_are_named_by_their_test_image() -> None:
     own = images()
     pair = Pair(Path("train/x.png"), Path("3.png"), "duck", "goose")
     elsewhere = Pair(Path("train/x.png"), Path("not-here.png"), "duck", "goose")
-    leaks = Leaks((), (pair, elsewhere), None, closed=False, train=9, test=28)
+    leaks = Leaks((), (pair, elsewhere), None, closed=False, train_images=9, test_images=28)
     [found] = leaks_of(leaks, own)
     assert found["image"] == 3
     assert "x.png" in found["text"]

@@ -14,9 +14,7 @@ from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import unreadable
 from levelfield.errors import LevelfieldError, unknown
 from levelfield.progress import SILENT, Progress
-from levelfield.wording import first_few, plural
-
-_NAMED = 5
+from levelfield.wording import FEW, first_few, plural
 
 
 @dataclass(frozen=True)
@@ -41,61 +39,53 @@ def verify(
         catalog, findings = reading.catalog, _numbers(reading)
     else:
         catalog = create(name, **({} if root is None else {"path": root}))
-        findings = [Finding("good", _size(catalog)), *(Finding("remark", note) for note in catalog.notes)]
+        findings = [Finding("good", f"{len(catalog):,} images of {catalog.num_classes:,} classes.")]
+        findings += [Finding("remark", note) for note in catalog.notes]
     broken = unreadable(catalog.paths, progress=progress)
     findings += _broken(catalog, broken)
-    findings += _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))
+    findings.append(_duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken])))
     return findings
 
 
 def _numbers(reading: official.Reading) -> list[Finding]:
     facts = reading.dataset.facts
     findings = [Finding("problem", f"{problem}.") for problem in reading.problems]
-    if not findings:
-        parts = "; ".join(
-            f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in facts.parts.items()
-        )
-        findings.append(Finding("good", f"Matches the official numbers: {parts}."))
-    else:
+    if findings:
         findings.append(Finding("remark", f"Get what is missing from the official page: {facts.page}"))
+    else:
+        parts = [f"{part} {images:,} images of {classes:,} classes" for part, (images, classes) in facts.parts.items()]
+        findings.append(Finding("good", f"Matches the official numbers: {'; '.join(parts)}."))
     findings += [Finding("remark", remark) for remark in reading.remarks]
     for file in reading.annotations:
-        wanted = facts.md5.get(file.name)
-        if wanted is not None:
-            same = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == wanted
-            findings.append(
-                Finding("good", f"{file.name} is identical to the official file.")
-                if same
-                else Finding("remark", f"{file.name} is not the official file (its md5 differs).")
-            )
+        if file.name in facts.md5:
+            same = hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest() == facts.md5[file.name]
+            text = "is identical to the official file." if same else "is not the official file (its md5 differs)."
+            findings.append(Finding("good" if same else "remark", f"{file.name} {text}"))
     return findings
 
 
 def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Finding]:
     if not broken:
         return [Finding("good", f"All {len(catalog):,} images can be read.")]
-    shown = [Finding("problem", str(error)) for error in list(broken.values())[:_NAMED]]
-    more = len(broken) - len(shown)
-    rest = Finding("problem", f"{plural(more, 'more image', 'more images')} cannot be read.")
-    return [*shown, rest] if more else shown
+    findings = [Finding("problem", str(error)) for error in list(broken.values())[:FEW]]
+    if len(broken) > FEW:
+        more = plural(len(broken) - FEW, "more image", "more images")
+        findings.append(Finding("problem", f"{more} cannot be read."))
+    return findings
 
 
-def _duplicates(catalog: Catalog) -> list[Finding]:
+def _duplicates(catalog: Catalog) -> Finding:
     """Duplicate files; under two classes they make a perfect score impossible."""
     copies: dict[str, list[int]] = defaultdict(list)
     for index, digest in enumerate(catalog.digests):
         copies[digest].append(index)
     several = [group for group in copies.values() if len(group) > 1]
     if not several:
-        return [Finding("good", "No duplicate files.")]
+        return Finding("good", "No duplicate files.")
     mixed = sum(len({int(catalog.labels[i]) for i in group}) > 1 for group in several)
     named = first_few([" = ".join(str(catalog.paths[i]) for i in group[:2]) for group in several])
     number = plural(len(several), "image is", "images are")
-    return [Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")]
-
-
-def _size(catalog: Catalog) -> str:
-    return f"{len(catalog):,} images of {catalog.num_classes:,} classes."
+    return Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")
 
 
 def official_facts() -> dict[str, DatasetFacts]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import grey_thumbnail
@@ -49,15 +51,19 @@ class Pair:
 class Leaks:
     """Leaks across the split. Each test image appears at most once, with the first (or nearest) training image.
 
-    near: near-duplicates; None if they were not searched for.
+    near: near-duplicates; None if they were not searched for. closed: the same classes train and test by design.
+
+    >>> print(Leaks(("ant", "bee"), (), (), closed=False, train_images=10, test_images=10))
+    LEAK: 2 classes (ant, bee) are on both sides of the split.
+    No test image looks like a training image.
     """
 
     classes: tuple[str, ...]
     identical: tuple[Pair, ...]
     near: tuple[Pair, ...] | None
     closed: bool
-    train: int
-    test: int
+    train_images: int
+    test_images: int
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
@@ -73,89 +79,33 @@ class Leaks:
 
     def sentences(self) -> list[str]:
         """The findings, one sentence each."""
+        shared, copies = ("" if self.closed else plural(len(self.classes), "class", "classes")), len(self.identical)
+        crossing = [f"{shared} ({first_few(self.classes)})"] if self.classes and shared else []
+        if copies:
+            crossing.append(f"{copies:,} of {self.test_images:,} test images (byte for byte)")
+        subject = "No file is" if self.closed else "No class and no file is"
+        if crossing:
+            one = copies + (len(self.classes) if shared else 0) == 1
+            subject = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}"
+        sentences = [f"{subject} on both sides of the split."]
         if self.closed:
-            first = (
-                f"The same {self._both}: that is the protocol 'closed', not a leak. It measures known classes, "
-                "not unseen ones."
-            )
-        elif self.classes:
-            first = f"{self._both}: {', '.join(self.classes[:5])}."
-        else:
-            first = "No class is in both parts."
-        part = f"of {self.test:,} test images"
-        equal = plural(len(self.identical), f"{part} is", f"{part} are")
-        findings = [first, f"{equal} in the training part too, byte for byte."]
+            both = plural(len(self.classes), "class trains and tests", "classes train and test")
+            sentences.insert(0, f"The same {both} by design (protocol 'closed').")
         if self.near is not None:
-            alike = plural(
-                len(self.near),
-                f"{part} looks like a training image; please check it.",
-                f"{part} look like a training image; please check them.",
+            alike = (
+                plural(len(self.near), "test image looks", "test images look") if self.near else "No test image looks"
             )
-            findings.append(alike)
-        return findings
-
-    @property
-    def _both(self) -> str:
-        return plural(len(self.classes), "class trains and tests", "classes train and test")
-
-    @property
-    def summary(self) -> str:
-        """The findings in one line.
-
-        >>> Leaks(("ant", "bee"), (), None, closed=False, train=10, test=10).summary
-        'LEAK: 2 classes (ant, bee) are on both sides of the split.'
-        >>> Leaks(("ant",), (), None, closed=False, train=10, test=10).summary
-        'LEAK: 1 class (ant) is on both sides of the split.'
-        """
-        classes = plural(len(self.classes), "class", "classes")
-        crossing = [] if self.closed or not self.classes else [f"{classes} ({first_few(list(self.classes))})"]
-        if self.identical:
-            crossing.append(f"{len(self.identical):,} of {self.test:,} test images (byte for byte)")
-        sentences = [f"The same {self._both} by design (protocol 'closed')."] if self.closed else []
-        nothing = "No file is" if self.closed else "No class and no file is"
-        one = len(self.identical) + (0 if self.closed else len(self.classes)) == 1
-        subject = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}" if crossing else nothing
-        sentences.append(f"{subject} on both sides of the split.")
-        if self.near is not None:
-            alike = plural(len(self.near), "test image looks", "test images look")
-            sentences.append(f"{alike if self.near else 'No test image looks'} like a training image.")
-        return " ".join(sentences)
+            sentences.append(f"{alike} like a training image.")
+        return sentences
 
     def as_data(self) -> dict[str, Any]:
         """Everything as plain data, paths as text."""
-        pairs = {
-            name: crossings
-            if crossings is None
-            else [{**asdict(pair), "train": str(pair.train), "test": str(pair.test)} for pair in crossings]
-            for name, crossings in (("identical", self.identical), ("near", self.near))
-        }
-        return {
-            "classes": list(self.classes),
-            "closed": self.closed,
-            "train_images": self.train,
-            "test_images": self.test,
-            **pairs,
-        }
+        return dict(to_jsonable_python(self))
 
     @classmethod
     def from_data(cls, content: dict[str, Any]) -> Leaks:
-        """The inverse of `as_data`."""
-        identical, near = (
-            None
-            if content[name] is None
-            else tuple(
-                Pair(**{**pair, "train": Path(pair["train"]), "test": Path(pair["test"])}) for pair in content[name]
-            )
-            for name in ("identical", "near")
-        )
-        return cls(
-            tuple(content["classes"]),
-            identical or (),
-            near,
-            content["closed"],
-            content["train_images"],
-            content["test_images"],
-        )
+        """The inverse of `as_data`; other keys are ignored."""
+        return TypeAdapter(cls).validate_python(content)
 
 
 @checked
@@ -178,8 +128,8 @@ def find_leaks(
         identical=tuple(_pair(catalog, other, index) for index, other in equal.items()),
         near=None if near is None else tuple(_pair(catalog, other, index, bits) for bits, index, other in sorted(near)),
         closed=fold.closed,
-        train=len(seen),
-        test=len(test),
+        train_images=len(seen),
+        test_images=len(test),
     )
 
 

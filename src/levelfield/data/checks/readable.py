@@ -52,28 +52,14 @@ def _is_odd(name: str) -> bool:
     return any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def keep_readable(catalog: Catalog, failures: dict[int, LevelfieldError], *, skip_unreadable: bool) -> Catalog:
-    """The catalog without the unreadable images, with a note; an error if skipping is not allowed or none is left."""
-    if not failures:
-        return catalog
-    if not skip_unreadable:
-        raise _error(catalog, failures)
-    kept = np.setdiff1d(np.arange(len(catalog)), np.fromiter(failures, dtype=np.int64))
-    if not len(kept):
-        raise _error(catalog, failures)
-    part = catalog.subset(kept)
-    return part.with_notes(*_notes(catalog, part, failures))
-
-
 def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[int, LevelfieldError]:
     """The indices of images that cannot be decoded, each with the reason."""
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(paths))
-    with ThreadPoolExecutor(_READERS) as readers:
-        for position, failure in enumerate(readers.map(_failure, paths)):
-            if failure is not None:
-                failures[position] = failure
-            stage.advance()
+    for position, outcome in enumerate(_outcomes(paths)):
+        if isinstance(outcome, LevelfieldError):
+            failures[position] = outcome
+        stage.advance()
     return failures
 
 
@@ -92,44 +78,6 @@ def lone_note(catalog: Catalog) -> tuple[str, ...]:
     )
 
 
-def _failure(path: Path) -> LevelfieldError | None:
-    try:
-        verify_image(path)
-    except LevelfieldError as error:
-        return error
-    return None
-
-
-def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> LevelfieldError:
-    lines = [f"  {error}" for error in list(failures.values())[:FEW]]
-    if len(failures) > FEW:
-        lines.append(f"  ... and {len(failures) - FEW} more")
-    text = "\n".join(
-        [
-            f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:",
-            *lines,
-            "Repair or remove them, or continue without them: --skip-unreadable",
-        ]
-    )
-    only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
-    return MissingExtra(text) if only_extra else BadInput(text)
-
-
-def _notes(before: Catalog, after: Catalog, failures: dict[int, LevelfieldError]) -> list[str]:
-    names = [str(before.paths[i]) for i in failures]
-    notes = [
-        f"{plural(len(failures), 'image', 'images')} could not be read and {'was' if len(names) == 1 else 'were'} "
-        f"skipped: {first_few(names)}."
-    ]
-    gone = [name for name in before.class_names if name not in set(after.class_names)]
-    if gone:
-        notes.append(
-            f"{plural(len(gone), 'class has', 'classes have')} no readable image and "
-            f"{'is' if len(gone) == 1 else 'are'} left out: {first_few(gone)}."
-        )
-    return notes + [note for note in lone_note(after) if note not in before.notes]
-
-
 def check_images(
     catalog: Catalog, *, skip_unreadable: bool = False, progress: Progress = SILENT, cache: Path | None = None
 ) -> Catalog:
@@ -143,16 +91,21 @@ def check_images(
     unknown = [position for position, digest in enumerate(digests) if digest is None]
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
-    with memory:
-        for position, outcome in zip(unknown, _each(catalog.paths, unknown), strict=True):
+    try:
+        for position, outcome in zip(unknown, _outcomes([catalog.paths[i] for i in unknown]), strict=True):
             if isinstance(outcome, LevelfieldError):
                 failures[position] = outcome
             else:
                 digests[position] = outcome
                 memory.add(position, outcome)
             stage.advance()
-    kept = keep_readable(catalog, failures, skip_unreadable=skip_unreadable)
-    return kept.with_digests([digest for digest in digests if digest is not None])
+    finally:
+        memory.save()
+    if failures:
+        if not skip_unreadable or len(failures) == len(catalog):
+            raise _error(catalog, failures)
+        catalog = _without(catalog, failures)
+    return catalog.with_digests([digest for digest in digests if digest is not None])
 
 
 def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
@@ -163,8 +116,33 @@ def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalo
     return catalog.with_digests([digest or next(rest) for digest in digests])
 
 
+def _without(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Catalog:
+    """The catalog without the images that cannot be read, with notes about them."""
+    part = catalog.subset(np.setdiff1d(np.arange(len(catalog)), list(failures)))
+    names = [str(catalog.paths[i]) for i in failures]
+    skipped = plural(len(names), "image could not be read and was skipped", "images could not be read and were skipped")
+    notes = [f"{skipped}: {first_few(names)}."]
+    if gone := [name for name in catalog.class_names if name not in set(part.class_names)]:
+        empty = plural(
+            len(gone), "class has no readable image and is left out", "classes have no readable image and are left out"
+        )
+        notes.append(f"{empty}: {first_few(gone)}.")
+    return part.with_notes(*notes, *(note for note in lone_note(part) if note not in catalog.notes))
+
+
+def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> LevelfieldError:
+    reasons = "\n".join(f"  {error}" for error in list(failures.values())[:FEW])
+    more = f"\n  ... and {len(failures) - FEW} more" if len(failures) > FEW else ""
+    text = (
+        f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:\n{reasons}{more}\n"
+        "Repair or remove them, or continue without them: --skip-unreadable"
+    )
+    only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
+    return MissingExtra(text) if only_extra else BadInput(text)
+
+
 class _Memory:
-    """Records of one catalog's files. As a context manager it saves regularly, and at the end even after an error."""
+    """Records of one catalog's files, saved regularly."""
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
         self._paths = [os.path.abspath(path) for path in catalog.paths]
@@ -194,15 +172,9 @@ class _Memory:
         if key is not None and key == _key(self._paths[position], before=self._settled):
             self._new += [key, bytes.fromhex(digest)]
         if time.monotonic() - self._saved > PAUSE:
-            self._save()
+            self.save()
 
-    def __enter__(self) -> _Memory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._save()
-
-    def _save(self) -> None:
+    def save(self) -> None:
         """Merge the new rows with those that other processes have saved."""
         if not self._new:
             return
@@ -216,18 +188,18 @@ class _Memory:
         self._new, self._saved = [], time.monotonic()
 
 
-def _each(paths: Sequence[Path], positions: Sequence[int]) -> Iterator[str | LevelfieldError]:
+def _outcomes(paths: Sequence[Path]) -> Iterator[str | LevelfieldError]:
     """The digest of each image, or the reason why it cannot be read."""
+
+    def outcome(path: Path) -> str | LevelfieldError:
+        try:
+            verify_image(path)
+            return file_digest(path)
+        except LevelfieldError as error:
+            return error
+
     with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(lambda position: _verified(paths[position]), positions)
-
-
-def _verified(path: Path) -> str | LevelfieldError:
-    try:
-        verify_image(path)
-        return file_digest(path)
-    except LevelfieldError as error:
-        return error
+        yield from readers.map(outcome, paths)
 
 
 def _key(path: str, *, before: int | None = None) -> bytes | None:
