@@ -32,19 +32,8 @@ LEAST = 200_000_000  # bytes that any archive may unpack to
 _BLOCK = 512  # minimum bytes counted per file: empty files fill a disk too
 _ENCRYPTED = 1  # bit of a zip member's flags
 _UNPACKERS: dict[bytes, Callable[[Any], Any]] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open, b"\xfd7": lzma.open}
-_DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    NotImplementedError,
-    ValueError,
-    OverflowError,
-    RuntimeError,
-    MemoryError,
-)
+_BAD_FORMAT = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_DAMAGED = (*_BAD_FORMAT, EOFError, ValueError, OverflowError, RuntimeError, MemoryError)
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 DEEPEST = 3  # archives inside archives; benchmarks have one level
 
@@ -117,13 +106,13 @@ def _unpack(archive: Path, target: Path) -> None:
 def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
-    size, free = size_of(archive), shutil.disk_usage(target).free
-    if size > allowance.left:
-        allowance.take(size)
-    if size > free:
-        raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
-    with damage_told(archive):
-        for path, content in files_of(archive, allowance):
+    with _one_message(archive):
+        size, free = _declared_size(archive), shutil.disk_usage(target).free
+        if size > allowance.left:
+            allowance.take(size)
+        if size > free:
+            raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
+        for path, content in _files_of(archive, allowance):
             try:
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 with (target / path).open("wb") as file:
@@ -135,8 +124,8 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
 def _first_folder(archive: Path) -> str | None:
     """The top folder of the first member."""
     allowance = Allowance.of_size(archive.stat().st_size, archive.name)
-    with damage_told(archive):
-        return next((path.parts[0] for path, _ in files_of(archive, allowance)), None)
+    with _one_message(archive):
+        return next((path.parts[0] for path, _ in _files_of(archive, allowance)), None)
 
 
 def _identity(archive: Path) -> str:
@@ -180,25 +169,8 @@ class Allowance:
             )
 
 
-def files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
-    """Each visible file with its path and its open content, which must be read before the next one is requested.
-
-    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder. Call
-    it inside `damage_told`.
-    """
-    return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
-
-
-def size_of(archive: Path) -> int:
-    """The declared size in bytes if it can be read at once; else 0."""
-    if not _is_zip(archive):
-        return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
-    with damage_told(archive), zipfile.ZipFile(archive) as opened:
-        return sum(info.file_size for info in opened.infolist())
-
-
 @contextmanager
-def damage_told(archive: Path) -> Iterator[None]:
+def _one_message(archive: Path) -> Iterator[None]:
     """Turn the exceptions of a damaged archive into one message."""
     try:
         yield
@@ -211,6 +183,22 @@ def damage_told(archive: Path) -> Iterator[None]:
 
 def _is_zip(archive: Path) -> bool:
     return archive.name.lower().endswith(".zip")
+
+
+def _declared_size(archive: Path) -> int:
+    """The unpacked size in bytes if it can be read at once; else 0."""
+    if not _is_zip(archive):
+        return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
+    with zipfile.ZipFile(archive) as opened:
+        return sum(info.file_size for info in opened.infolist())
+
+
+def _files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+    """Each visible file with its path and its open content, which must be read before the next one is requested.
+
+    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder.
+    """
+    return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
 
 
 def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:

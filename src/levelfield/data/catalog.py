@@ -55,36 +55,33 @@ class Catalog:
 
     def __post_init__(self) -> None:
         labels = np.array(self.labels, dtype=np.int64)
-        if len(labels) != len(self.paths):
-            raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(labels)} labels.")
-        if not np.array_equal(np.unique(labels), np.arange(len(self.class_names))):
+        images, classes = len(self.paths), len(self.class_names)
+        for what, values, expected, things in (
+            ("labels", labels, images, "images"),
+            ("roles", self.roles, images, "images"),
+            ("entries of its split", self.split, images, "images"),
+            ("class ids", self.class_ids, classes, "classes"),
+            ("groups", self.groups, classes, "classes"),
+        ):
+            if values is not None and len(values) != expected:
+                raise BadInput(
+                    f"The dataset '{self.name}' has {expected} {things} but {len(values)} {what}; each needs one."
+                )
+        if not np.array_equal(np.unique(labels), np.arange(classes)):
             raise BadInput(
-                f"The labels of '{self.name}' must be 0..{len(self.class_names) - 1}, one for each of its "
-                f"{len(self.class_names)} classes, and every class needs an image."
+                f"The labels of '{self.name}' must be 0..{classes - 1}, one for each of its {classes} classes, and "
+                "every class needs an image."
             )
-        for what, values in (("roles", self.roles), ("entries of its split", self.split)):
-            if values is not None and len(values) != len(self.paths):
-                raise BadInput(f"The dataset '{self.name}' has {len(self.paths)} images but {len(values)} {what}.")
-        if self.class_ids is not None and len(self.class_ids) != len(self.class_names):
+        if unknown := set(self.split or ()) - set(PARTS):
             raise BadInput(
-                f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(self.class_ids)} class ids."
+                f"The split of '{self.name}' must be one of {', '.join(PARTS)} for every image, not '{min(unknown)}'."
             )
-        if self.split is not None and not set(self.split) <= set(PARTS):
-            raise BadInput(
-                f"The split of '{self.name}' must be one of {', '.join(PARTS)} for every image, not "
-                f"'{min(set(self.split) - set(PARTS))}'."
-            )
-        labels.setflags(write=False)
         object.__setattr__(self, "labels", labels)
         if self.groups is not None:
-            groups = np.array(self.groups, dtype=np.int64)
-            if len(groups) != len(self.class_names):
-                raise BadInput(
-                    f"The dataset '{self.name}' has {len(self.class_names)} classes but {len(groups)} "
-                    "groups; each class needs one."
-                )
-            groups.setflags(write=False)
-            object.__setattr__(self, "groups", groups)
+            object.__setattr__(self, "groups", np.array(self.groups, dtype=np.int64))
+        for array in (self.labels, self.groups):
+            if array is not None:
+                array.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -122,10 +119,9 @@ class Catalog:
     def digest(self) -> str:
         """Identity of the catalog: classes, labels, groups, roles, split and file contents, but not file locations."""
         groups = None if self.groups is None else self.groups.tolist()
-        content: tuple[object, ...] = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
-        if self.split is not None:
-            content = (*content, self.split)
-        return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+        content = (self.class_names, self.labels.tolist(), groups, self.roles, self.digests)
+        text = repr(content if self.split is None else (*content, self.split))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def subset(self, indices: Sequence[int] | np.ndarray) -> Catalog:
         """The images at `indices`, in that order. Classes without an image are dropped; the others keep their order."""

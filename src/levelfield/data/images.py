@@ -17,27 +17,8 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra, Unreadabl
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-SUFFIXES = HEIC_SUFFIXES | frozenset(
-    {
-        ".jpg",
-        ".jpeg",
-        ".jpe",
-        ".jfif",
-        ".png",
-        ".bmp",
-        ".gif",
-        ".webp",
-        ".avif",
-        ".tif",
-        ".tiff",
-        ".ppm",
-        ".pgm",
-        ".pbm",
-        ".pnm",
-        ".tga",
-        ".jp2",
-    }
-)
+_USUAL = ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .avif .tif .tiff .ppm .pgm .pbm .pnm .tga .jp2"
+SUFFIXES = HEIC_SUFFIXES.union(_USUAL.split())
 # Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
@@ -56,19 +37,14 @@ _UPRIGHT = {
 _HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
 
 
-def is_image(path: Path) -> bool:
+def is_image(path: Path | str) -> bool:
     """Whether the file name is that of an image: a known suffix (any case), not a dot file, not in `__MACOSX`.
 
-    >>> is_image(Path("cat/IMG_1.JPG")), is_image(Path("cat/._IMG_1.JPG")), is_image(Path("cat/notes.txt"))
+    >>> is_image(Path("cat/IMG_1.JPG")), is_image("cat/._IMG_1.JPG"), is_image("cat/notes.txt")
     (True, False, False)
     """
-    return is_image_name(path.name) and "__MACOSX" not in path.parts
-
-
-def is_image_name(path: str) -> bool:
-    """Like `is_image`, for the last part of a path given as text."""
-    name = os.path.basename(path)
-    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+    folder, name = os.path.split(path)
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".") and "__MACOSX" not in folder
 
 
 def open_image(file: Path | IO[bytes]) -> Image.Image:
@@ -171,18 +147,19 @@ def _refuse_costly(image: Image.Image, content: bytes, most_pixels: int) -> None
 
 def _reason(size: int | None, error: Exception) -> str:
     """Why an image cannot be read. size: of an unidentified file, in bytes."""
-    if isinstance(error, LevelfieldError):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        return "the file does not exist"
-    if isinstance(error, IsADirectoryError):
-        return "it is a folder"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    if isinstance(error, Image.DecompressionBombError):
-        return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
-    if isinstance(error, UnidentifiedImageError):
-        return "the file is empty" if size == 0 else "its format is not a known image format"
+    match error:
+        case LevelfieldError():
+            return str(error)
+        case FileNotFoundError():
+            return "the file does not exist"
+        case IsADirectoryError():
+            return "it is a folder"
+        case PermissionError():
+            return "permission denied"
+        case Image.DecompressionBombError():
+            return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
+        case UnidentifiedImageError():
+            return "the file is empty" if size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
@@ -255,13 +232,11 @@ def opened(picture: Picture, *, decoded: int = 0) -> Image.Image:
     return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))
 
 
-def files_below(top: Path) -> Iterator[Path]:
-    """All files below `top`. Links are followed unless they point to one of their parent folders."""
-    return (Path(name) for name in names_below(top))
+def files_below(top: Path) -> Iterator[str]:
+    """All files below `top`, as text: for a million files, creating paths would cost more than the walk.
 
-
-def names_below(top: Path) -> Iterator[str]:
-    """Like `files_below`, as text: for a million files, creating paths would cost more than the walk."""
+    Links are followed unless they point to one of their parent folders.
+    """
     if leads_up(top):
         return
 
@@ -277,6 +252,11 @@ def names_below(top: Path) -> Iterator[str]:
         seen.add(real)
         folders[:] = [name for name in folders if not hidden(name) and not leads_up(Path(folder, name))]
         yield from (os.path.join(folder, name) for name in files)
+
+
+def images_below(top: Path) -> list[Path]:
+    """All image files below `top`, sorted."""
+    return sorted(Path(name) for name in files_below(top) if is_image(name))
 
 
 def leads_up(folder: Path) -> bool:

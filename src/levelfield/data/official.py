@@ -14,7 +14,7 @@ from levelfield.data._registry import DatasetFacts, describe, register
 from levelfield.data._registry import names as every
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.images import is_image_name, names_below
+from levelfield.data.images import files_below, is_image
 from levelfield.data.roots import DatasetFolder
 from levelfield.errors import BadInput, unknown
 from levelfield.wording import first_few, plural
@@ -96,7 +96,7 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
         raise unknown("benchmark", name, _READERS, see="levelfield datasets")
     dataset = DatasetFolder(name, facts or describe(name), root)
     listing = _READERS[name](dataset)
-    there = {file for folder in listing.folders for file in names_below(folder) if is_image_name(file)}
+    there = {file for folder in listing.folders for file in files_below(folder) if is_image(file)}
     listed = [str(row.file) for row in listing.rows]
     rows = [row for row, file in zip(listing.rows, listed, strict=True) if file in there]
     missing = [file for file in listed if file not in there]

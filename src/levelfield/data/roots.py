@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts, describe
@@ -53,7 +53,7 @@ class DatasetFolder:
     @property
     def source(self) -> str:
         """A sentence that says where to get the dataset."""
-        return _page(self.facts)
+        return _source(self.facts)
 
     def _all_folders(self) -> Iterator[Path]:
         yield from self._folders
@@ -68,11 +68,23 @@ class DatasetFolder:
         return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
 
     def _hint(self, names: tuple[str, ...]) -> str:
-        """Where these files are, or which other dataset is here."""
-        of_others = {
-            name: frozenset(facts.lines) for name in every() if name != self.name and (facts := describe(name))
-        }
-        return hint(self.root, names, self.facts.folders, of_others)
+        """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""
+        wanted = {Path(name).name for name in names}
+        for above in list(self.root.resolve().parents)[:HEIGHT]:
+            if any((above / name).exists() for name in wanted):
+                return f" It is in a folder above: give {above} as the root."
+        lists = {name: frozenset(facts.lines) for name in every() if name != self.name and (facts := describe(name))}
+        others: dict[str, str] = {}
+        for folder, entries in _below(self.root):
+            for name in sorted(wanted.intersection(entries)):
+                if folder.name in self.facts.folders:
+                    return f" It is in {folder}: give that folder as the root."
+                return f" Found {folder / name} instead: move it back."
+            for other, files in lists.items():
+                if other not in others and (there := files.intersection(entries)):
+                    others[other] = min(there)
+        matches = " and ".join(f"'{other}' (it has {name})" for other, name in others.items())
+        return f" This is the dataset {matches}: give the root of the other one." if others else ""
 
 
 def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
@@ -83,18 +95,18 @@ def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
     if not shelf:
         raise MissingData(
             f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root DIR, "
-            f"or set {VARIABLE} to the folder that contains {facts.folders[0]}. {_page(facts)}"
+            f"or set {VARIABLE} to the folder that contains {facts.folders[0]}. {_source(facts)}"
         )
     folder = expanded(shelf)
-    known = [folder / entry for entry in (*facts.folders, *facts.archives)]
-    match = next((candidate for candidate in known if candidate.exists()), None)
-    if match is None:
+    names = (*facts.folders, *facts.archives)
+    name_there = next((entry for entry in names if (folder / entry).exists()), None)
+    if name_there is None:
         raise MissingData(
-            f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for "
-            f"{', '.join(candidate.name for candidate in known)}. {_page(facts)}"
+            f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for {', '.join(names)}. "
+            f"{_source(facts)}"
         )
     # with several archives in one folder, use that folder
-    return folder if match.is_file() else match
+    return folder if (folder / name_there).is_file() else folder / name_there
 
 
 def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
@@ -102,40 +114,19 @@ def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
         return root
     if root.is_file():
         raise BadInput(
-            f"{root} is a file; the dataset '{name}' needs a folder or an archive (.zip, .tar, .tgz). {_page(facts)}"
+            f"{root} is a file; the dataset '{name}' needs a folder or an archive (.zip, .tar, .tgz). {_source(facts)}"
         )
     parent = root.parent
     close = nearest(root.name, [entry.name for entry in parent.iterdir()]) if parent.is_dir() else None
     suggestion = f" Did you mean {parent / close}?" if close else ""
     raise MissingData(
-        f"The root of '{name}' does not exist: {root}.{suggestion} It should contain {facts.folders[0]}. {_page(facts)}"
+        f"The root of '{name}' does not exist: {root}.{suggestion} It should contain {facts.folders[0]}. "
+        f"{_source(facts)}"
     )
 
 
-def _page(facts: DatasetFacts) -> str:
+def _source(facts: DatasetFacts) -> str:
     return f"Official page: {facts.page}"
-
-
-def hint(root: Path, wanted: tuple[str, ...], folders: tuple[str, ...], others: Mapping[str, frozenset[str]]) -> str:
-    """A sentence with a space before it, or nothing.
-
-    folders: the usual names of the dataset's folder. others: the files that tell other datasets, by their names.
-    """
-    names = {Path(name).name for name in wanted}
-    for above in list(root.resolve().parents)[:HEIGHT]:
-        if any((above / name).exists() for name in names):
-            return f" It is in a folder above: give {above} as the root."
-    held: dict[str, str] = {}
-    for folder, entries in _below(root):
-        for name in sorted(names.intersection(entries)):
-            if folder.name in folders:
-                return f" It is in {folder}: give that folder as the root."
-            return f" Found {folder / name} instead: move it back."
-        for other, files in others.items():
-            if other not in held and (there := files.intersection(entries)):
-                held[other] = min(there)
-    matches = " and ".join(f"'{other}' (it has {name})" for other, name in held.items())
-    return f" This is the dataset {matches}: give the root of the other one." if held else ""
 
 
 def _below(root: Path) -> Iterator[tuple[Path, list[str]]]:

@@ -30,7 +30,7 @@ def folder(path: Path | str) -> Catalog:
     there = _sub_folders(root)
     upwards = [name for name in there if leads_up(root / name)]
     for name in sorted(set(there) - set(upwards), key=natural):
-        files = list(files_below(root / name))
+        files = [Path(file) for file in files_below(root / name)]
         images = sorted((file for file in files if is_image(file)), key=lambda file: natural(file.as_posix()))
         strange += sum(not is_image(file) and not file.name.startswith(".") for file in files)
         if images:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.images import files_below, is_image
+from levelfield.data.images import images_below, is_image
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
 from levelfield.data.sources._tables import matlab, text_rows, whole
@@ -59,7 +59,7 @@ def _by_folder(top: Path) -> list[tuple[str, Path]]:
     folders = sorted(entry for entry in top.iterdir() if entry.is_dir() and _SYNSET.fullmatch(entry.name))
     if not folders:
         raise BadInput(f"{top} has no folders named by synset, such as n01440764.")
-    return [(folder.name, file) for folder in folders for file in sorted(files_below(folder)) if is_image(file)]
+    return [(folder.name, file) for folder in folders for file in images_below(folder)]
 
 
 def _synsets(meta: Path) -> dict[int, str]:

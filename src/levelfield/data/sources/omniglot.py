@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.images import files_below, hidden, is_image
+from levelfield.data.images import hidden, images_below
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
 from levelfield.errors import BadInput
@@ -35,7 +35,7 @@ def omniglot(dataset: DatasetFolder) -> Listing:
     for top in folders:
         for alphabet in _folders(top):
             for character in _folders(alphabet):
-                files = sorted(file for file in files_below(character) if is_image(file))
+                files = images_below(character)
                 if files:
                     number, name = _number(character, files), f"{alphabet.name}/{character.name}"
                     if number in names:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
 from levelfield.data.checks.readable import check_names
-from levelfield.data.images import is_image_name, names_below
+from levelfield.data.images import images_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
@@ -206,7 +206,7 @@ def photos_of(folders: Sequence[Path | str]) -> list[Path]:
         if not folder.is_dir():
             what = "is a file, not a folder of photos" if folder.exists() else "does not exist"
             raise BadInput(f"{folder} {what}.")
-        images = sorted(Path(name) for name in names_below(folder) if is_image_name(name))
+        images = images_below(folder)
         if not images:
             raise BadInput(f"No images found under {folder}.")
         paths |= dict.fromkeys(images)
