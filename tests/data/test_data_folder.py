@@ -76,9 +76,9 @@ def test_oddities_are_noted(pets, picture):
     (pets / "lone").mkdir()
     picture(2).save(pets / "lone" / "a.png")
     notes = " ".join(data.create(pets).notes)
-    assert "1 image is directly" in notes
-    assert "1 sub-folder without images ignored: empty" in notes
-    assert "1 file that is not an image ignored" in notes
+    assert "Ignored 1 image directly" in notes
+    assert "Ignored 1 sub-folder without images: empty" in notes
+    assert "Ignored 1 file of other kinds" in notes
     assert "1 class has only one image and cannot be a query: lone" in notes
     assert "lone" in data.create(pets).class_names
 
@@ -198,7 +198,7 @@ def test_a_link_to_a_folder_above_is_no_class_and_is_not_entered(pets):
     found = data.create(pets)
     assert found.class_names == plain.class_names
     assert found.digest == plain.digest
-    assert "2 links to one of their parent folders ignored: " in " ".join(found.notes)
+    assert "Ignored 2 links to a parent folder: " in " ".join(found.notes)
 
 
 @pytest.mark.parametrize("place", ["cat/caf\udce9.png", "zo\udce9/1.png"])

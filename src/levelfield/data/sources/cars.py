@@ -52,8 +52,8 @@ def _devkit(dataset: DatasetFolder) -> Listing:
     testing = dataset.find(_LABELLED, f"devkit/{_LABELLED}")
     if testing is None:
         raise BadInput(
-            f"{dataset.root} has no {_LABELLED} (beside the devkit or in it). cars_test_annos.mat has no "
-            f"classes, so the split by classes cannot be made without it. {dataset.source}"
+            f"{dataset.root} has no {_LABELLED} (beside the devkit or in it), and cars_test_annos.mat has no classes. "
+            f"{dataset.source}"
         )
     names = _names(meta)
     rows, lines, folders = [], {meta.name: len(names)}, []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
 from levelfield.data.sources._tables import text_rows, whole
 from levelfield.errors import BadInput
+from levelfield.wording import plural
 
 _LAST_TRAINING_CLASS = 100
 _IMAGES_OF_2010 = 6_033
@@ -35,7 +34,8 @@ FACTS = DatasetFacts(
 @official("cub", FACTS)
 def cub(dataset: DatasetFolder) -> Listing:
     """Images in the order of `images.txt`, which is not alphabetical within a class."""
-    _refuse_2010(dataset)
+    if dataset.find("images.txt") is None and dataset.find("lists/files.txt", "annotations-mat") is not None:
+        raise _of_2010(dataset)
     listed, labelled = dataset.need("images.txt"), dataset.need("image_class_labels.txt")
     named, images = dataset.need("classes.txt"), dataset.need("images")
     files = {whole(listed, number): path for number, path in text_rows(listed, 2, last_takes_rest=True)}
@@ -49,32 +49,20 @@ def cub(dataset: DatasetFolder) -> Listing:
             f"{listed} has {len(files):,} images and {labelled} {len(labels):,}: the image {odd} is in only "
             f"one of them. {dataset.source}"
         )
-    _compare_with_folders(labelled, files, labels, names)
+    # a folder `NNN.Name` holds the images of class NNN; otherwise two copies were mixed up
+    wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
+    if wrong:
+        first, label = wrong[0], labels[wrong[0]]
+        raise BadInput(
+            f"{labelled} disagrees with the folders for {plural(len(wrong), 'image', 'images')}: the image {first} has "
+            f"the label {label} ({names.get(label, 'no such class')}) and is in {files[first].partition('/')[0]}."
+        )
     rows = [
         Row(images / path, labels[number], "train" if labels[number] <= _LAST_TRAINING_CLASS else "test")
         for number, path in files.items()
     ]
     lines = {listed.name: len(files), labelled.name: len(labels), named.name: len(names)}
     return Listing(rows, dict(sorted(names.items())), (images,), (listed, labelled, named), lines)
-
-
-def _compare_with_folders(
-    source: Path, files: dict[int, str], labels: dict[int, int], names: dict[ClassId, str]
-) -> None:
-    """Check that a folder `NNN.Name` holds the images of class NNN; otherwise two copies were mixed up."""
-    wrong = [number for number, path in files.items() if path.partition("/")[0] != names.get(labels[number])]
-    if wrong:
-        first, images = wrong[0], "1 image" if len(wrong) == 1 else f"{len(wrong):,} images"
-        raise BadInput(
-            f"{source} disagrees with the folders for {images}: the image {first} has the "
-            f"label {labels[first]} ({names.get(labels[first], 'no such class')}) and is in "
-            f"{files[first].partition('/')[0]}."
-        )
-
-
-def _refuse_2010(dataset: DatasetFolder) -> None:
-    if dataset.find("images.txt") is None and dataset.find("lists/files.txt", "annotations-mat") is not None:
-        raise _of_2010(dataset)
 
 
 def _of_2010(dataset: DatasetFolder) -> BadInput:

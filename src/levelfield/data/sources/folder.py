@@ -15,7 +15,7 @@ from levelfield.data.images import files_below, hidden, is_image, leads_up
 from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput, nearest
 from levelfield.files.writing import expanded
-from levelfield.wording import plural
+from levelfield.wording import first_few, plural
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})
@@ -26,10 +26,11 @@ def folder(path: Path | str) -> Catalog:
     """Class = name of the top sub-folder, including images in deeper folders, in natural order; links are followed."""
     root = existing_folder(_unpacked(expanded(path)))
     by_class: dict[str, list[Path]] = {}
-    empty, strange = [], 0
-    there = _sub_folders(root)
-    upwards = [name for name in there if leads_up(root / name)]
-    for name in sorted(set(there) - set(upwards), key=natural):
+    empty, upwards, strange = [], [], 0
+    for name in sorted(_sub_folders(root), key=natural):
+        if leads_up(root / name):
+            upwards.append(name)
+            continue
         files = [Path(file) for file in files_below(root / name)]
         images = sorted((file for file in files if is_image(file)), key=lambda file: natural(file.as_posix()))
         strange += sum(not is_image(file) and not file.name.startswith(".") for file in files)
@@ -49,15 +50,13 @@ def folder(path: Path | str) -> Catalog:
     )
     notes = []
     if loose:
-        notes.append(f"{plural(loose, 'image is', 'images are')} directly in {root}, without a class: ignored.")
+        notes.append(f"Ignored {plural(loose, 'image', 'images')} directly in {root}, without a class.")
     if upwards:
-        named = plural(len(upwards), "link to one of its parent folders", "links to one of their parent folders")
-        notes.append(f"{named} ignored: {', '.join(upwards[:5])}.")
+        notes.append(f"Ignored {plural(len(upwards), 'link', 'links')} to a parent folder: {first_few(upwards)}.")
     if empty:
-        named = plural(len(empty), "sub-folder", "sub-folders")
-        notes.append(f"{named} without images ignored: {', '.join(empty[:5])}.")
+        notes.append(f"Ignored {plural(len(empty), 'sub-folder', 'sub-folders')} without images: {first_few(empty)}.")
     if strange:
-        notes.append(f"{plural(strange, 'file that is not an image', 'files that are not images')} ignored.")
+        notes.append(f"Ignored {plural(strange, 'file', 'files')} of other kinds.")
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 
@@ -84,15 +83,13 @@ def existing_folder(path: Path) -> Path:
 
 
 def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[str], loose: int) -> None:
-    if not by_class and loose:
-        raise BadInput(f"{root} has {loose:,} images but no sub-folders with images. {_LAYOUT}")
-    if not by_class and empty:
-        raise BadInput(
-            f"{root} has {len(empty):,} sub-folders ({', '.join(empty[:5])}) but none contains an image. " + _LAYOUT
-        )
     if not by_class:
-        others = [entry.name for entry in root.iterdir() if not hidden(entry.name)]
-        content = f"contains no image and no sub-folder, only {', '.join(sorted(others)[:5])}" if others else "is empty"
+        others = sorted(entry.name for entry in root.iterdir() if not hidden(entry.name))
+        content = f"contains no image and no sub-folder, only {first_few(others)}" if others else "is empty"
+        if empty:
+            content = f"has {len(empty):,} sub-folders ({first_few(empty)}) but none contains an image"
+        if loose:
+            content = f"has {loose:,} images but no sub-folders with images"
         raise BadInput(f"{root} {content}. {_LAYOUT}")
     if len(by_class) == 1:
         [(name, images)] = by_class.items()

@@ -32,7 +32,13 @@ FACTS = DatasetFacts(
 def inshop(dataset: DatasetFolder) -> Listing:
     """The class is the column `item_id`, in the order of its number; the path is not used."""
     source = dataset.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
-    entries = _entries(source)
+    head = text_lines(source)[:2]
+    if len(head) < 2 or head[1].split() != _HEADER:
+        raise BadInput(f"{source} needs a line with the number of images and a second with '{' '.join(_HEADER)}'.")
+    entries = text_rows(source, 3, skip=2)  # columns are padded with spaces
+    if whole(source, head[0].strip()) != len(entries):
+        count = f"declares {head[0].strip()} images in its first line but lists {len(entries):,}"
+        raise BadInput(f"{source} {count}. Is the download complete?")
     images, notes = _images(dataset)
     rows = []
     for number, (path, item, part) in enumerate(entries, start=3):
@@ -42,22 +48,6 @@ def inshop(dataset: DatasetFolder) -> Listing:
         rows.append(Row(images / path.removeprefix("img/"), item, part))
     names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
     return Listing(rows, names, (images,), (source,), {source.name: len(entries)}, notes=notes)
-
-
-def _entries(source: Path) -> list[list[str]]:
-    """The rows below the count and the header; columns are padded with spaces."""
-    head = text_lines(source)[:2]
-    if len(head) < 2 or head[1].split() != _HEADER:
-        raise BadInput(
-            f"{source} needs a first line with the number of images and a second with '{' '.join(_HEADER)}'."
-        )
-    entries = text_rows(source, 3, skip=2)
-    if whole(source, head[0].strip()) != len(entries):
-        raise BadInput(
-            f"{source} declares {head[0].strip()} images in its first line but lists {len(entries):,}. Is the "
-            "download complete?"
-        )
-    return entries
 
 
 def _images(dataset: DatasetFolder) -> tuple[Path, tuple[str, ...]]:

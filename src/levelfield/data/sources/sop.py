@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
@@ -34,26 +32,17 @@ def sop(dataset: DatasetFolder) -> Listing:
     names: dict[ClassId, str] = {}
     for part in ("train", "test"):
         source = dataset.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
-        base = _image_folder(source)
-        entries = _entries(source)
-        for class_id, path in entries:
+        base = source.parent.parent if source.parent.name == "Info_Files" else source.parent
+        base = base / "images" if (base / "images").is_dir() else base
+        first = next(iter(text_lines(source)), "nothing")
+        if first.split() != _HEADER:
+            raise BadInput(f"{source} starts with {first!r} instead of the header '{' '.join(_HEADER)}'.")
+        entries = text_rows(source, 4, skip=1)
+        for _, number, _, path in entries:
+            class_id = whole(source, number)
             names.setdefault(class_id, path.rpartition("_")[0].replace("_final/", " "))
             rows.append(Row(base / path, class_id, part))
         lists.append(source)
         lines[source.name] = len(entries)
     folders = tuple(sorted(folder for folder in {row.file.parent for row in rows} if folder.is_dir()))
     return Listing(rows, dict(sorted(names.items())), folders, tuple(lists), lines)
-
-
-def _image_folder(source: Path) -> Path:
-    root = source.parent.parent if source.parent.name == "Info_Files" else source.parent
-    return root / "images" if (root / "images").is_dir() else root
-
-
-def _entries(source: Path) -> list[tuple[int, str]]:
-    first = text_lines(source)[:1]
-    if not first or first[0].split() != _HEADER:
-        raise BadInput(
-            f"{source} starts with {first[0] if first else 'nothing'!r} instead of the header '{' '.join(_HEADER)}'."
-        )
-    return [(whole(source, class_id), path) for _, class_id, _, path in text_rows(source, 4, skip=1)]
