@@ -81,7 +81,7 @@ def test_repeated_line_is_noted_and_a_contradiction_refused(pets):
     catalog = data.create(write(pets, *ROWS, ROWS[0]))
     assert len(catalog) == 5
     assert "1 lines repeat an image and were ignored." in catalog.notes
-    with pytest.raises(BadInput, match="line 6: .* has the label 'siam' here and 'tabby' in line 1"):
+    with pytest.raises(BadInput, match=r"line 6: .* has the label 'siam' here and 'tabby' in line 1"):
         data.create(write(pets, *ROWS, "cat/0.png,siam"))
 
 
