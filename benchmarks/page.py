@@ -32,7 +32,8 @@ def made_page(images: int, folder: Path) -> Path:
     """Make the page of a synthetic test set in this process, and return its path."""
     from levelfield.reports.evaluation.page import images_of
     from levelfield.reports.page.content import Page
-    from levelfield.reports.page.looking import Method, look
+    from levelfield.reports.page.looking import look
+    from levelfield.reports.page.neighbour_lists import Method
     from levelfield.reports.page.write import write_page
 
     random = np.random.default_rng(0)

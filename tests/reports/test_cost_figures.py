@@ -10,8 +10,8 @@ from made_runs import Figures, class_means, planned, write_run
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.friedman import Ranking, rank
+from levelfield.reports.dataset_ranks import draw_critical_difference
 from levelfield.reports.figures import draw_figures
-from levelfield.reports.figures.critical_difference import draw_critical_difference
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.spec import PlannedRun
 

@@ -26,7 +26,7 @@ from PIL import Image
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.reports.figures import check_figures, draw_figures, figures_of, names, why_not
 from levelfield.reports.figures._rows import drawn
-from levelfield.reports.figures.class_distributions import draw
+from levelfield.reports.figures.learned import draw
 from levelfield.reports.figures.rho import correlation
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell
@@ -146,7 +146,7 @@ def test_a_preset_with_the_switch_belongs_to_the_one_without(tmp_path: Path, sho
     switched["label"] = "R-row"
     runs = planned([plain, switched], seeds=1)
     first, second = sorted(drawn(trained_board(runs, tmp_path), runs, tmp_path), key=lambda row: row.label)
-    assert (first.label, first.regularised, second.regularised) == ("R-row", True, False)
+    assert (first.label, first.style.hollow, second.style.hollow) == ("R-row", True, False)
     assert first.pair == second.pair
     assert first.style.colour == second.style.colour
 

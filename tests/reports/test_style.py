@@ -11,7 +11,7 @@ from made_runs import Figures, planned, trained_board
 from matplotlib.colors import to_hex
 
 from levelfield.reports.figures import draw_figures
-from levelfield.reports.figures._style import COLOURS, GREY, styles
+from levelfield.reports.figures._rows import COLOURS, GREY, styles
 
 LABELS = ("lda", "margin", "R-margin", "triplet", "contrastive")
 STUDY = [

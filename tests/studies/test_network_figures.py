@@ -10,7 +10,7 @@ from PIL import Image
 from small_world import board_of, carry_out, small_study
 
 from levelfield.reports.figures import draw_figures, why_not
-from levelfield.reports.figures.attention import scores_of
+from levelfield.reports.figures.learned import scores_of
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.method_file import load_method
 

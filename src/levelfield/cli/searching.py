@@ -26,7 +26,7 @@ def search_study(
     from levelfield.cli.tuning_bars import TuningBars
     from levelfield.embedder.devices import capacity, usable
     from levelfield.reports.pipeline import check_output
-    from levelfield.reports.search_results import tuning_table, write_tuning
+    from levelfield.reports.search_results import tuning_table
     from levelfield.studies.runs.training import Options
     from levelfield.tuning import tune
 
@@ -38,7 +38,7 @@ def search_study(
     options = Options(device=device, cache_folder=environment.cache, workers=environment.workers)
     with executor_on(parallel, jobs=jobs, threads=threads) as executor, TuningBars() as progress:
         tuned = tune(study, folder, how, jobs=jobs, options=options, progress=progress, executor=executor)
-    return replace(tuned, paths=(*tuned.paths, *write_tuning(tuning_table(tuned.record), folder)))
+    return replace(tuned, paths=(*tuned.paths, *tuning_table(tuned.record).write(folder)))
 
 
 def print_outline(study: Study, search: Search, environment: Environment, parallel: Parallel) -> None:

@@ -51,9 +51,9 @@ def tune(
         compare_study(tuned.study, None, environment, parallel, output)
         return
 
-    from levelfield.reports.search_results import show_tuning, tuning_table
+    from levelfield.reports.search_results import tuning_table
 
-    show_tuning(tuning_table(tuned.record), console)
+    tuning_table(tuned.record).show(console)
     console.print(f"\nWritten: {', '.join(map(str, tuned.paths))}", soft_wrap=True)
     elsewhere = "" if environment.out == Path("runs") else f" --out {quoted(environment.out)}"
     console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{elsewhere}", soft_wrap=True)

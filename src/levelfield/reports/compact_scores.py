@@ -14,16 +14,12 @@ from levelfield.table import Column, Table
 
 NAME = "compact"  # of the files, and among what could not be made
 _SHORT = {"whitened": "white"}  # so that the eleven forms of 128 numbers fit 80 columns
-_NOTES = (
-    "Means over seeds. int8, bits and whitened are fitted on training classes.",
-    "Intervals: 95 %, over test classes, of the mean over seeds; retraining is not included.",
-)
+_MEANS = "Means over seeds. int8, bits and whitened are fitted on training classes."
+_INTERVALS = "Intervals: 95 %, over test classes, of the mean over seeds; retraining is not included."
 
 
-def write_compact(scores: CompactTable | None, folder: Path) -> list[Path]:
+def write_compact(scores: CompactTable, folder: Path) -> list[Path]:
     """Write compact.json, .csv and .md; returns the paths."""
-    if scores is None:
-        return []
     write_json(folder / f"{NAME}.json", asdict(scores))
     write_text(folder / f"{NAME}.csv", compact_csv(scores))
     write_text(folder / f"{NAME}.md", compact_markdown(scores))
@@ -47,17 +43,14 @@ def compact_markdown(scores: CompactTable) -> str:
     return "\n\n".join([f"# {_title(scores)}", *parts, "\n".join(compact_notes(scores))]) + "\n"
 
 
-def show_compact(scores: CompactTable | None, console: Console) -> None:
-    """Print the scores without intervals, which are in the files, if there is a table."""
-    if scores is None:
-        return
-    console.print()
-    console.print(f"{_title(scores)}, by form and bytes per image", style="italic", highlight=False)
+def show_compact(scores: CompactTable, console: Console) -> None:
+    """Print the scores without intervals, which are in the files."""
+    console.print(f"\n{_title(scores)}, by form and bytes per image", style="italic", highlight=False)
     for table in compact_tables(scores, intervals=False).values():
         table.show(console)
+    _, *left_out = compact_notes(scores)
     short = "".join(f"{brief}: {word}. " for word, brief in _SHORT.items())
-    note = f"{short}{_NOTES[0]} Intervals and differences from float32: {NAME}.csv."
-    for line in [note, *_left_out(scores)]:
+    for line in [f"{short}{_MEANS} Intervals and differences from float32: {NAME}.csv.", *left_out]:
         console.print(line, highlight=False)
 
 
@@ -78,11 +71,7 @@ def compact_tables(scores: CompactTable, *, intervals: bool = True) -> dict[int,
 
 
 def compact_notes(scores: CompactTable) -> list[str]:
-    return [*_NOTES, *_left_out(scores)]
-
-
-def _left_out(scores: CompactTable) -> list[str]:
-    return [f"Left out: {text}" for text in scores.left_out]
+    return [f"{_MEANS} {_INTERVALS}", *(f"Left out: {text}" for text in scores.left_out)]
 
 
 def _title(scores: CompactTable) -> str:

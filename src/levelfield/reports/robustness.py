@@ -51,6 +51,45 @@ class Robustness:
     rows: list[RobustRow]
     missing: list[str]
 
+    def write(self, folder: Path) -> list[Path]:
+        """Write robustness.json, .csv and .md; returns the paths."""
+        write_json(folder / "robustness.json", asdict(self))
+        write_text(folder / "robustness.csv", self.csv())
+        write_text(folder / "robustness.md", self.table().markdown() + "\n")
+        return [folder / f"robustness.{suffix}" for suffix in ("json", "csv", "md")]
+
+    def show(self, console: Console) -> None:
+        console.print()
+        self.table(legend=True).show(console)
+
+    def csv(self) -> str:
+        names = [f"drop {name}" for name in self.corruptions]
+        columns = ["method", f"{self.metric} clean", *names, "mean drop", "sd over seeds", "runs"]
+        rows = [[row.label, row.clean, *row.drops.values(), row.mean_drop, row.spread, row.runs] for row in self.rows]
+        return Table(columns, rows).csv()
+
+    def table(self, *, legend: bool = False) -> Table:
+        """Score and drops in percentage points. legend: explain the short names of corruptions."""
+        heads = [Column(f"{self.metric} clean", right=True, short="clean", group="clean")]
+        heads += [
+            Column(name.replace("_", " "), right=True, short=_SHORT.get(name, short_name(name)), group=name)
+            for name in self.corruptions
+        ]
+        heads += [Column("mean", right=True, group="mean")]
+        rows = [
+            [row.label, *(f"{100 * value:.1f}" for value in (row.clean, *row.drops.values(), row.mean_drop))]
+            for row in self.rows
+        ]
+        title = f"Corrupted test images: drop in {self.metric}, in percentage points"
+        return Table([Column("method", width=12), *heads], rows, title, self._notes(legend=legend))
+
+    def _notes(self, *, legend: bool) -> list[str]:
+        names = [f"{_SHORT[name]}: {name}" for name in self.corruptions if name in _SHORT] if legend else []
+        lines = ["One draw per image, the same for every run." + (f" {'; '.join(names)}." if names else "")]
+        spreads = [f"{row.label} {100 * row.spread:.1f}" for row in self.rows if row.spread is not None]
+        lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
+        return lines + [f"Missing: {text}." for text in self.missing]
+
 
 def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> Robustness | None:
     """Stored drops in the leaderboard's first metric; None if the study has no corruptions."""
@@ -85,48 +124,3 @@ def _row(label: str, names: Sequence[str], clean: np.ndarray, kept: np.ndarray) 
     spread = float(each.std(ddof=1)) if len(each) > 1 else None
     means = dict(zip(names, drops.mean(axis=0).tolist(), strict=True))
     return RobustRow(label, float(clean.mean()), means, float(each.mean()), spread, len(each))
-
-
-def write_robustness(drops: Robustness | None, folder: Path) -> list[Path]:
-    """Write robustness.json, .csv and .md; returns the paths."""
-    if drops is None:
-        return []
-    write_json(folder / "robustness.json", asdict(drops))
-    write_text(folder / "robustness.csv", robustness_csv(drops))
-    write_text(folder / "robustness.md", robustness_table(drops).markdown() + "\n")
-    return [folder / f"robustness.{suffix}" for suffix in ("json", "csv", "md")]
-
-
-def show_robustness(drops: Robustness | None, console: Console) -> None:
-    """Print the table, if there is one."""
-    if drops is not None:
-        console.print()
-        robustness_table(drops, legend=True).show(console)
-
-
-def robustness_csv(drops: Robustness) -> str:
-    names = [f"drop {name}" for name in drops.corruptions]
-    columns = ["method", f"{drops.metric} clean", *names, "mean drop", "sd over seeds", "runs"]
-    rows = [[row.label, row.clean, *row.drops.values(), row.mean_drop, row.spread, row.runs] for row in drops.rows]
-    return Table(columns, rows).csv()
-
-
-def robustness_table(drops: Robustness, *, legend: bool = False) -> Table:
-    """Score and drops in percentage points. legend: explain the short names of corruptions."""
-    short = {name: _SHORT.get(name, short_name(name)) for name in drops.corruptions}
-    headings = {f"{drops.metric} clean": "clean", **{name.replace("_", " "): short[name] for name in short}, "mean": ""}
-    columns = [Column(name, right=True, short=brief, group=name) for name, brief in headings.items()]
-    rows = [
-        [row.label, *(f"{100 * value:.1f}" for value in (row.clean, *row.drops.values(), row.mean_drop))]
-        for row in drops.rows
-    ]
-    title = f"Corrupted test images: drop in {drops.metric}, in percentage points"
-    return Table([Column("method", width=12), *columns], rows, title, _notes(drops, legend=legend))
-
-
-def _notes(drops: Robustness, *, legend: bool) -> list[str]:
-    names = [f"{_SHORT[name]}: {name}" for name in drops.corruptions if name in _SHORT] if legend else []
-    lines = ["One draw per image, the same for every run." + (f" {'; '.join(names)}." if names else "")]
-    spreads = [f"{row.label} {100 * row.spread:.1f}" for row in drops.rows if row.spread is not None]
-    lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
-    return lines + [f"Missing: {text}." for text in drops.missing]

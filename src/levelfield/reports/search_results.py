@@ -14,7 +14,7 @@ from levelfield.files.writing import write_text
 from levelfield.ranges import Range
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, legend_beside, panels, plainly, save, shortened
-from levelfield.reports.figures._style import COLOURS, LINES
+from levelfield.reports.figures._rows import COLOURS, LINES
 from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
 from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
@@ -26,165 +26,135 @@ _ENOUGH = 0.95  # share of searches that a method must win to be named best
 
 @dataclass(frozen=True)
 class TuningRow:
-    """Cost and result of the search for one method. default, best: validation scores; None if unknown."""
+    """The search for one method. default, best: validation scores; None if unknown."""
 
     label: str
-    trials: int
-    failed: int
-    pruned: int
-    seconds: float
+    search: TunedMethod
     default: float | None
     best: float | None
-    chosen_trial: int | None
     expected: dict[int, BestOf]
-    importance: dict[str, float] | None
-
-    @property
-    def gain(self) -> float | None:
-        """The gain of the best settings over the study's own."""
-        return None if self.best is None or self.default is None else self.best - self.default
 
 
 @dataclass(frozen=True)
 class TuningTable:
-    """All rows, best validation score first, and which method wins with how many trials."""
+    """All rows, best validation score first, and the numbers of trials at which they are compared."""
 
     record: TuningRecord
     rows: list[TuningRow]
     budgets: list[int]
-    wins: dict[int, dict[str, float]]
+
+    def table(self) -> Table:
+        """Scores by number of trials, cost of the search, the winners, and the chosen settings with their ranges."""
+        record = self.record
+        title = f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}, evaluated on {record.judged_by}"
+        heads = numbers("default", *(f"of {n}" for n in self.budgets), "best", "trials", "sec")
+        rows = []
+        for row in self.rows:
+            expected = (row.expected[n].expected if n in row.expected else None for n in self.budgets)
+            scores = [None if value is None else f"{value:.3f}" for value in (row.default, *expected, row.best)]
+            rows.append([row.label, *scores, len(row.search.values), f"{row.search.seconds:.0f}"])
+        return Table([Column("method", width=12), *heads], rows, title, [*_notes(self), *_settings_lines(record)])
+
+    def show(self, console: Console) -> None:
+        console.print()
+        self.table().show(console)
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write tuning.md, tuning.csv and tuning.png; returns the paths."""
+        table = self.table()
+        notes = [f"- {note}" for note in table.notes]
+        write_text(folder / "tuning.md", replace(table, notes=notes).markdown() + "\n")
+        write_text(folder / "tuning.csv", _csv(self))
+        paths = [folder / "tuning.md", folder / "tuning.csv"]
+        drawable = any(len(row.expected) > 1 for row in self.rows)
+        return [*paths, draw_tuning(self, folder / "tuning.png")] if drawable else paths
 
 
 def tuning_table(record: TuningRecord) -> TuningTable:
     """The table of a search."""
-    searched = {label: one for label, one in record.methods.items() if one.ranges}
-    least = min((len(one.complete) for one in searched.values()), default=0)
-    budgets = [n for n in BUDGETS if n < least]  # the best of all trials is known
-    rows = [_row(label, one, budgets) for label, one in record.methods.items()]
+    counts = [len(search.complete) for search in record.methods.values() if search.ranges]
+    budgets = [n for n in BUDGETS if n < min(counts, default=0)]  # the best of all trials is known
+    rows = [_row(label, search, budgets) for label, search in record.methods.items()]
     rows.sort(key=lambda row: -(row.best if row.best is not None else -1.0))
-    complete = {label: one.complete for label, one in searched.items()}
-    wins = {n: winning(complete, n) for n in budgets} if len(complete) > 1 else {}
-    return TuningTable(record, rows, budgets, wins)
+    return TuningTable(record, rows, budgets)
 
 
-def _row(label: str, one: TunedMethod, budgets: list[int]) -> TuningRow:
-    complete = one.complete
-    default = one.values[0] if one.values and 0 not in one.pruned else None
-    if not one.ranges:  # the same settings with several seeds: the score is their mean
+def _row(label: str, search: TunedMethod, budgets: list[int]) -> TuningRow:
+    complete = search.complete
+    if not search.ranges:  # the same settings with several seeds: the score is their mean
         mean = sum(complete) / len(complete) if complete else None
-        best, default = mean, mean
-    else:
-        best = max(complete, default=None)
-    return TuningRow(
-        label,
-        len(one.values),
-        sum(value is None for value in one.values),
-        len(one.pruned),
-        one.seconds,
-        default,
-        best,
-        one.trial,
-        {n: best_of(complete, n) for n in budgets if n <= len(complete)} if one.ranges else {},
-        _importance(one),
-    )
-
-
-def _importance(one: TunedMethod) -> dict[str, float] | None:
-    ranges = {key: Range.parse(key, written) for key, written in one.ranges.items()}
-    full = [k for k, v in enumerate(one.values) if v is not None and k not in one.pruned]
-    known = [k for k in full if ranges and set(ranges) <= set(one.settings[k])]
-    if not known:
-        return None
-    points = {key: [span.share(one.settings[k][key]) for k in known] for key, span in ranges.items()}
-    return importances(points, [float(one.values[k] or 0.0) for k in known])
-
-
-def result_table(tuning: TuningTable) -> Table:
-    """Scores by number of trials, what the search cost, the winners, and the chosen settings with their ranges."""
-
-    def fields(row: TuningRow) -> list[str | None]:
-        expected = (row.expected[n].expected if n in row.expected else None for n in tuning.budgets)
-        scores = [None if value is None else f"{value:.3f}" for value in (row.default, *expected, row.best)]
-        return [row.label, *scores, str(row.trials), f"{row.seconds:.0f}"]
-
-    record = tuning.record
-    title = f"Tuning: {record.budget}, sampler {record.sampler}, {record.metric}, evaluated on {record.judged_by}"
-    heads = numbers("default", *(f"of {n}" for n in tuning.budgets), "best", "trials", "sec")
-    rows = [fields(row) for row in tuning.rows]
-    return Table([Column("method", width=12), *heads], rows, title, [*_notes(tuning), *_settings_lines(record)])
-
-
-def show_tuning(tuning: TuningTable | None, console: Console) -> None:
-    """Print the table."""
-    if tuning is not None:
-        console.print()
-        result_table(tuning).show(console)
-
-
-def write_tuning(tuning: TuningTable | None, folder: Path) -> list[Path]:
-    """Write tuning.md, tuning.csv and tuning.png; returns the paths."""
-    if tuning is None:
-        return []
-    table = result_table(tuning)
-    notes = [f"- {note}" for note in table.notes]
-    write_text(folder / "tuning.md", replace(table, notes=notes).markdown() + "\n")
-    write_text(folder / "tuning.csv", _csv(tuning))
-    paths = [folder / "tuning.md", folder / "tuning.csv"]
-    drawable = any(len(row.expected) > 1 for row in tuning.rows)
-    return [*paths, draw_tuning(tuning, folder / "tuning.png")] if drawable else paths
+        return TuningRow(label, search, mean, mean, {})
+    default = search.values[0] if search.values and 0 not in search.pruned else None
+    expected = {n: best_of(complete, n) for n in budgets}
+    return TuningRow(label, search, default, max(complete, default=None), expected)
 
 
 @plainly
 def draw_tuning(tuning: TuningTable, path: Path) -> Path:
     """Draw the expected best validation score against the number of trials; the band holds 95 % of searches."""
     figure, axes = panels(1, 1, width=6.4, height=3.6)
-    axis, handles, labels, every = axes[0, 0], [], [], []
+    axis, every = axes[0, 0], []
     rows = [row for row in tuning.rows if row.expected]
     for number, row in enumerate(rows):
-        complete = tuning.record.methods[row.label].complete
+        complete = row.search.complete
         curve = [best_of(complete, n) for n in range(1, len(complete) + 1)]
-        colour = COLOURS[number % len(COLOURS)]
-        across = [one.trials for one in curve]
-        line = LINES[number // len(COLOURS) % len(LINES)][0]
-        handles += axis.plot(across, [one.expected for one in curve], color=colour, linestyle=line)
-        axis.fill_between(
-            across, [o.low for o in curve], [o.high for o in curve], color=colour, alpha=0.12, linewidth=0
-        )
-        labels.append(row.label)
-        every += [one.expected for one in curve]
+        colour, line = COLOURS[number % len(COLOURS)], LINES[number // len(COLOURS) % len(LINES)][0]
+        trials, means = [one.trials for one in curve], [one.expected for one in curve]
+        band = {"color": colour, "alpha": 0.12, "linewidth": 0}
+        axis.plot(trials, means, color=colour, linestyle=line)
+        axis.fill_between(trials, [one.low for one in curve], [one.high for one in curve], **band)
+        every += means
     axis.set_xscale("log")
     ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500) if n <= axis.get_xlim()[1]]
     axis.set_xticks(ticks, [str(n) for n in ticks])
     axis.set_xticks([], minor=True)
-    axis.set_xlabel("trials")
-    axis.set_ylabel(f"expected best {tuning.record.metric}, validation classes")
-    axis.set_ylim(limits(every))
+    axis.set(xlabel="trials", ylabel=f"expected best {tuning.record.metric}, validation classes", ylim=limits(every))
     axis.grid(axis="y", color=GRID)
-    legend_beside(figure, handles, shortened(labels))
+    legend_beside(figure, axis.get_lines(), shortened([row.label for row in rows]))
     return save(figure, path)
 
 
 def _notes(tuning: TuningTable) -> list[str]:
-    lines = [_wins(n, shares) for n, shares in tuning.wins.items()]
+    complete = {row.label: row.search.complete for row in tuning.rows if row.search.ranges}
+    lines = [_wins(n, winning(complete, n)) for n in tuning.budgets if len(complete) > 1]
     for row in tuning.rows:
-        if row.importance:
-            key, share = max(row.importance.items(), key=lambda item: item[1])
-            gain = "" if row.gain is None else f"; best {row.gain:+.3f} against the default"
+        if importance := _importance(row.search):
+            key, share = max(importance.items(), key=lambda item: item[1])
+            known = row.best is not None and row.default is not None
+            gain = f"; best {row.best - row.default:+.3f} against the default" if known else ""  # type: ignore[operator]
             lines.append(f"{row.label}: {key} matters most ({share:.0%} of the importance){gain}.")
-    nothing = [label for label, one in tuning.record.methods.items() if not one.ranges]
+    nothing = [row.label for row in tuning.rows if not row.search.ranges]
     if nothing:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
     for row in tuning.rows:
-        if row.failed or row.pruned:
-            counts = [f"{plural(row.failed, 'trial', 'trials')} failed"] if row.failed else []
-            counts += [f"{row.pruned} stopped early"] if row.pruned else []
-            lines.append(f"{row.label}: {' and '.join(counts)}.")
+        failed, pruned = _failed(row.search), len(row.search.pruned)
+        counts = [f"{plural(failed, 'trial', 'trials')} failed"] if failed else []
+        counts += [f"{pruned} stopped early"] if pruned else []
+        lines += [f"{row.label}: {' and '.join(counts)}."] if counts else []
     lines.append(
         "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
         + (", optimistic for few trials: the sampler learns." if tuning.record.sampler in ADAPTIVE else ".")
         + " All scores are on validation classes; the test classes chose nothing."
     )
     return lines
+
+
+def _importance(search: TunedMethod) -> dict[str, float] | None:
+    """The importance of each setting, from trials that were not stopped early."""
+    ranges = {key: Range.parse(key, written) for key, written in search.ranges.items()}
+    trials = [
+        (settings, value)
+        for number, (settings, value) in enumerate(zip(search.settings, search.values, strict=False))
+        if value is not None and number not in search.pruned and set(ranges) <= set(settings)
+    ]
+    if not ranges or not trials:
+        return None
+    points = {key: [span.share(settings[key]) for settings, _ in trials] for key, span in ranges.items()}
+    return importances(points, [value for _, value in trials])
+
+
+def _failed(search: TunedMethod) -> int:
+    return sum(value is None for value in search.values)
 
 
 def _wins(n: int, shares: Mapping[str, float]) -> str:
@@ -204,23 +174,25 @@ def _wins(n: int, shares: Mapping[str, float]) -> str:
 def _settings_lines(record: TuningRecord) -> list[str]:
     """The chosen settings with their ranges, one line per method."""
     lines = []
-    for label, one in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
-        if not one.ranges:
+    for label, search in {**record.methods, **({"common conditions": record.common} if record.common else {})}.items():
+        if not search.ranges:
             continue
-        if one.trial is None:
+        if search.trial is None:
             lines.append(f"{label}: no trial succeeded; the study's own settings are kept.")
-        elif one.trial == 0:
-            lines.append(f"{label}: the study's own settings (trial 0); searched: {_searched(one)}.")
+        elif search.trial == 0:
+            lines.append(f"{label}: the study's own settings (trial 0); searched: {_searched(search)}.")
         else:
-            lines.append(f"{label}: trial {one.trial}: {_searched(one, one.chosen)}.")
+            lines.append(f"{label}: trial {search.trial}: {_searched(search, search.chosen)}.")
     return lines
 
 
-def _searched(one: TunedMethod, chosen: Mapping[str, Any] | None = None) -> str:
-    """The ranges of a method's settings, each with the chosen value."""
-    ranges = {key: Range.parse(key, written).text for key, written in one.ranges.items()}
-    named = {key: key if chosen is None else f"{key} {chosen.get(key)}" for key in ranges}
-    return ", ".join(f"{named[key]} ({text})" for key, text in ranges.items()) or "nothing"
+def _searched(search: TunedMethod, values: Mapping[str, Any] | None = None) -> str:
+    """The ranges of a method's settings, each with its value if `values` are given."""
+    parts = [
+        f"{key if values is None else f'{key} {values.get(key)}'} ({Range.parse(key, written).text})"
+        for key, written in search.ranges.items()
+    ]
+    return ", ".join(parts) or "nothing"
 
 
 def _csv(tuning: TuningTable) -> str:
@@ -228,9 +200,9 @@ def _csv(tuning: TuningTable) -> str:
     heads = ["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds", "searched"]
     rows = []
     for row in tuning.rows:
+        search = row.search
         best = [row.expected.get(n) for n in tuning.budgets]
         ends = [value for one in best for value in ((one.expected, one.low, one.high) if one else (None,) * 3)]
-        scores = [row.label, row.default, row.best, row.chosen_trial, *ends]
-        counts = [row.trials, row.failed, row.pruned, row.seconds]
-        rows.append([*scores, *counts, _searched(tuning.record.methods[row.label])])
+        counts = [len(search.values), _failed(search), len(search.pruned), search.seconds]
+        rows.append([row.label, row.default, row.best, search.trial, *ends, *counts, _searched(search)])
     return Table(heads, rows).csv(digits=None)

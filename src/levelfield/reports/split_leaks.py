@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +19,10 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
-from levelfield.studies.specification.choices import EMBEDDED, Data
+from levelfield.studies.specification.choices import EMBEDDED
 from levelfield.trust import trusting
 
 FILE = "leaks.json"
-_FORMAT = 1
-_PICTURE = r"^leaks(-[0-9]{1,6})?\.png$"  # allowed names of sheets in leaks.json
 _SIZE = 50 * MEGABYTE  # maximum bytes of leaks.json
 _SIDE, _GAP, _TEXT = 128, 8, 16  # pixels of a sheet: an image, the space around it, a line of text
 _ACROSS = 4  # pairs in a line
@@ -34,13 +31,18 @@ _LETTERS = 44  # characters that fit under a pair
 
 @dataclass(frozen=True)
 class Crossing:
-    """Leaks across the split of one test set. reason: why they are unknown. picture: the sheet of pairs, if drawn."""
+    """Leaks across the split of one test set. reason: why they are unknown. new: searched now, not read from a file."""
 
     test_set: str
     division: dict[str, Any]
     leaks: Leaks | None
     reason: str = ""
-    picture: str | None = None
+    sheet: str = "leaks.png"  # name of the drawing of its pairs, which exists if near-duplicates were searched for
+    new: bool = True
+
+    @property
+    def has_sheet(self) -> bool:
+        return self.leaks is not None and self.leaks.near is not None and bool(self.leaks.pairs)
 
 
 def crossings(
@@ -59,40 +61,31 @@ def crossings(
     specs = {run.row: run.spec for run in reversed(runs)}
     of_set = {row.test_set: specs[row.label] for row in reversed(board.rows)}
     stored = {} if near else _stored(folder)
-    crossed = []
+    found = []
     for number, test_set in enumerate(board.signatures, 1):
         spec = of_set[test_set]
         if spec.data.name == EMBEDDED and not near:
             continue
-        known = stored.get(test_set)
-        if known is not None and known.division == _division(spec):
-            drawn = known.picture is not None and (folder / known.picture).is_file()
-            crossed.append(known if drawn else replace(known, picture=None))
-            continue
-        one = _look(test_set, spec, folder, near, progress)
-        if near and one.leaks is not None and one.leaks.pairs:
-            one = replace(one, picture="leaks.png" if len(board.signatures) == 1 else f"leaks-{number}.png")
-        crossed.append(one)
-    return crossed
+        one = stored.get(test_set)
+        if one is None or one.division != _division(spec):
+            one = _search(test_set, spec, folder, near, progress)
+        found.append(one if len(board.signatures) == 1 else replace(one, sheet=f"leaks-{number}.png"))
+    return found
 
 
 def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:
-    """Write leaks.json and the sheets that are not drawn yet; returns the paths."""
-    before, paths = _stored(folder), []
-    for stale in {path.name for path in folder.glob("leaks*.png")} - {one.picture for one in crossings}:
-        if re.search(_PICTURE, stale):
-            (folder / stale).unlink()
-    sets = []
+    """Write leaks.json and the sheets of a new search, and delete sheets of an earlier one; returns the paths."""
+    paths, sets = [], []
     for one in crossings:
-        if one.leaks is None:
-            continue
-        if one.picture and not (one == before.get(one.test_set) and (folder / one.picture).is_file()):
-            pair_sheet(one.leaks.pairs, folder / one.picture)
-            paths.append(folder / one.picture)
-        own = {"test_set": one.test_set, "division": one.division, "picture": one.picture}
-        sets.append({**own, **one.leaks.as_data()})
+        if one.new and one.leaks is not None and one.has_sheet:
+            pair_sheet(one.leaks.pairs, folder / one.sheet)
+            paths.append(folder / one.sheet)
+        elif not one.has_sheet:
+            (folder / one.sheet).unlink(missing_ok=True)
+        if one.leaks is not None:
+            sets.append({"test_set": one.test_set, "division": one.division, **one.leaks.as_data()})
     if sets:
-        write_json(folder / FILE, {"format": _FORMAT, "test_sets": sets})
+        write_json(folder / FILE, {"test_sets": sets})
         paths.append(folder / FILE)
     return paths
 
@@ -124,12 +117,12 @@ def leak_links(board: Leaderboard) -> list[str]:
 
 
 @trusting()
-def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
-    try:
-        from levelfield.studies.runs.inputs import inputs_for
+def _search(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
+    from levelfield.studies.runs.inputs import inputs_for
 
-        located = spec.model_copy(update={"data": _where_it_is(spec, folder)})
-        inputs = inputs_for(located, None, "cpu")
+    run_folder = next((file.parent for file in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
+    try:
+        inputs = inputs_for(spec_at_its_place(run_folder, spec), None, "cpu")
         leaks = find_leaks(inputs.catalog, inputs.fold, radius=RADIUS if near else -1, progress=progress)
     except LevelfieldError as error:
         if near:  # explicitly requested
@@ -138,18 +131,12 @@ def _look(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Prog
     return Crossing(test_set, _division(spec), leaks)
 
 
-def _where_it_is(spec: RunSpec, folder: Path) -> Data:
-    """The data of a study's run, at its current location."""
-    run_folder = next((file.parent for file in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
-    return spec_at_its_place(run_folder, spec).data
-
-
 def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
-    if one.leaks is None:
-        return {"test_set": one.test_set, "text": f"Leaks across the split are unknown. {one.reason}"}
     leaks = one.leaks
-    drawn = one.picture is not None and (folder / one.picture).is_file()
-    picture = Path(os.path.relpath(folder / str(one.picture), tables)).as_posix() if drawn else None
+    if leaks is None:
+        return {"test_set": one.test_set, "text": f"Leaks across the split are unknown. {one.reason}"}
+    sheet = folder / one.sheet
+    picture = Path(os.path.relpath(sheet, tables)).as_posix() if one.has_sheet and sheet.is_file() else None
     return {
         "test_set": one.test_set,
         "closed": leaks.closed,
@@ -169,39 +156,33 @@ def _division(spec: RunSpec) -> dict[str, Any]:
 
 
 def _stored(folder: Path) -> dict[str, Crossing]:
-    """The content of leaks.json by test set; empty if it is damaged or has another format."""
+    """The content of leaks.json by test set; empty if it is missing or damaged."""
     try:
-        content = read_json(folder / FILE, most=_SIZE)
-        sets = [
-            Crossing(one["test_set"], one["division"], Leaks.from_data(one), picture=one["picture"])
-            for one in content["test_sets"]
-            if content["format"] == _FORMAT
-        ]
+        sets = read_json(folder / FILE, most=_SIZE)["test_sets"]
+        return {
+            one["test_set"]: Crossing(one["test_set"], one["division"], Leaks.from_data(one), new=False) for one in sets
+        }
     except (Damaged, KeyError, TypeError, ValueError):
         return {}
-    # a sheet is in this folder, and removed with it
-    return {one.test_set: one for one in sets if one.picture is None or re.search(_PICTURE, str(one.picture))}
 
 
 def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
     """Write the first `most` pairs as a PNG, training image left, test image right. Returns their number."""
-    shown = list(pairs[:most])
-    if not shown:
+    if not pairs:
         raise BadInput("No pairs to draw.")
     if path.suffix.lower() != ".png":
         raise BadInput(f"Cannot write the sheet to '{path.name}': the file name must end with .png.")
+    shown = list(pairs[:most])
     wide, high = 2 * _SIDE + 3 * _GAP, _SIDE + _TEXT * 2 + _GAP
     across = min(_ACROSS, len(shown))
     sheet = Image.new("RGB", (across * wide, -(-len(shown) // across) * high), "white")
     draw = ImageDraw.Draw(sheet)
     for number, pair in enumerate(shown):
         left, top = number % across * wide + _GAP, number // across * high + _GAP
-        for column, image in enumerate((pair.train, pair.test)):
-            small = read_image(image)
-            small.thumbnail((_SIDE, _SIDE))
-            sheet.paste(
-                small, (left + column * (_SIDE + _GAP) + (_SIDE - small.width) // 2, top + (_SIDE - small.height) // 2)
-            )
+        for column, path_of_image in enumerate((pair.train, pair.test)):
+            image = read_image(path_of_image)
+            image.thumbnail((_SIDE, _SIDE))
+            sheet.paste(image, (left + column * (_SIDE + _GAP) + (_SIDE - image.width) // 2, top))
         for line, text in enumerate(pair.caption.split("; ", 1)):
             short = text if len(text) <= _LETTERS else f"{text[: _LETTERS - 3]}..."
             draw.text((left, top + _SIDE + line * (_TEXT - 3)), short, fill="black")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from torch import Tensor, nn
 from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, load, save_model
 from levelfield.embedder.trunk.pooling import pool, side_by_side
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import search
-from levelfield.reports.page.regions import QUERIES, Linear, Subject, cells_of, enlarged, why
+from levelfield.reports.page.neighbour_lists import Method, SearchResult, search
+from levelfield.reports.page.regions import QUERIES, Linear, cells_of, enlarged, why
 from levelfield.studies.runs.folder.files import write_training
 
 LABELS = np.repeat(np.arange(5), 4)
@@ -87,35 +88,36 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> ImageSet:
     return ImageSet(paths, [f"class {number}" for number in range(5)], LABELS)
 
 
-def subject(folder: Path, images: ImageSet, number: int, *, refined: str = "", **settings: object) -> Subject:
+def method(
+    folder: Path, images: ImageSet, *, refined: str = "", pooling: str = "grid", codes: str = "float32", **settings: Any
+) -> tuple[Method, SearchResult]:
     """A method whose run has a model with random weights, and what it finds."""
-    pooling = str(settings.pop("pooling", "grid"))
-    codes = str(settings.pop("codes", "float32"))
-    plain = bool(settings.pop("plain", False))
+    plain = settings.pop("plain", False)
     trunk = Trunk(backbones.create("test_resnet", weights="random"), cut="frozen", pooling=pooling, image=32)
-    head = nn.Identity() if plain else Head(trunk.width, 4, **settings)  # type: ignore[arg-type]
+    head = nn.Identity() if plain else Head(trunk.width, 4, **settings)
     save_model(folder, Embedder(trunk, head, codes=codes), VIEW)
     summary = {"step": 5, "seconds": 2.5, "collapsed": False, "idle_batches": 0}
     write_training(folder, {"summary": summary, "deviations": [], "measured": {"dim": 4, "refined": refined}})
     model = load(folder)
     assert isinstance(model, Model)
-    found = search(model.embed(images.paths), images)
+    rows = model.embed(images.paths)
+    found = search(rows, images)
     assert found is not None
-    return Subject(number, f"method {number}", folder, not plain, found)
+    return Method(0, folder.name, rows, not plain, folder), found
 
 
 def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp_path: Path, images: ImageSet) -> None:
     methods = [
-        subject(tmp_path / "grid", images, 0),
-        subject(tmp_path / "average", images, 1, pooling="average"),
-        subject(tmp_path / "features", images, 2, plain=True),
+        method(tmp_path / "grid", images),
+        method(tmp_path / "average", images, pooling="average"),
+        method(tmp_path / "features", images, plain=True),
     ]
     made = why(methods, images, lost=[])
     assert made is not None
     assert len(made["queries"]) == QUERIES
     assert len(made["maps"]) == 3 * QUERIES
     for one in made["maps"]:
-        found = methods[one["method"]].result
+        found = methods[one["method"]][1]
         assert one["exact"]
         assert found.neighbours[one["image"], 0] == one["neighbour"]
         assert one["cosine"] == pytest.approx(found.similarity[one["image"], 0], abs=1e-4)
@@ -131,9 +133,9 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
 
 def test_approximations_and_what_cannot_be_explained_are_named(tmp_path: Path, images: ImageSet) -> None:
     methods = [
-        subject(tmp_path / "normed", images, 0, layer_norm="plain"),
-        subject(tmp_path / "refined", images, 1, refined="reciprocal"),
-        subject(tmp_path / "bits", images, 2, codes="binary"),
+        method(tmp_path / "normed", images, layer_norm="plain"),
+        method(tmp_path / "refined", images, refined="reciprocal"),
+        method(tmp_path / "bits", images, codes="binary"),
     ]
     made = why(methods, images, lost=[])
     assert made is not None
@@ -141,4 +143,4 @@ def test_approximations_and_what_cannot_be_explained_are_named(tmp_path: Path, i
     texts = {one["method"]: one["text"] for one in made["maps"]}
     assert texts[0] == "An approximation: the head's layer norm is treated as a constant."
     assert "refinement at test time (reciprocal)" in texts[1]
-    assert made["notes"] == ["method 2: its embeddings are bits, which are no sum over cells."]
+    assert made["notes"] == ["bits: its embeddings are bits, which are no sum over cells."]

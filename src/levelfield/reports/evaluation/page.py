@@ -14,7 +14,8 @@ from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
 from levelfield.reports.page.content import Array, Page, Row, score
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.looking import Method, look
+from levelfield.reports.page.looking import look
+from levelfield.reports.page.neighbour_lists import Method
 from levelfield.reports.page.standings import metrics_of
 from levelfield.table import Table
 from levelfield.wording import plural

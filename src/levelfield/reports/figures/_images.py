@@ -49,32 +49,18 @@ class Pictured:
 
 def pictured(rows: Sequence[Drawn], metric: str, figure: str) -> Pictured:
     """The first three rows and the best one that trains nothing, of those with the first row's test images."""
-    from levelfield.reports.page.image_set import image_set  # here: reports without these figures load no network
-    from levelfield.studies.runs.finished import stored_test
+    from levelfield.reports.page.image_set import image_set, stored_sets  # other figures load no network
 
-    with_runs = [row for row in rows if row.results]
-    stored, reasons = {}, []
-    for row in with_runs:
-        try:
-            stored[row.row.label] = stored_test(row.results[0].folder)
-        except LevelfieldError as error:  # trained on every class, or damaged: the others are shown
-            reasons.append(str(error))
-    if not stored:
+    finished = [row for row in rows if row.results]
+    sets, reasons = stored_sets([row.row for row in finished])
+    if not sets:  # trained on every class, or damaged
         raise BadInput(f"The figure '{figure}' needs a finished run with test embeddings. {' '.join(reasons[:1])}")
-    first = next(row for row in with_runs if row.row.label in stored)
-    items = stored[first.row.label][1]
-    same = [
-        row
-        for row in with_runs
-        if row.row.label in stored
-        and stored[row.row.label][1].paths == items.paths
-        and row.row.test_set == first.row.test_set
-    ]
-    images = image_set(items, first.results[0].folder)
+    images, embeddings = image_set(sets[0]), sets[0].rows
     if len(images.gallery) < 2 or not len(images.queries):
         raise BadInput(f"The figure '{figure}' needs at least two test images, a query and another one.")
-    distance = first.results[0].signatures[metric]["definition"]["distance"]
-    chosen = {row.row.label: stored[row.row.label][0] for row in _chosen(same)}
+    same = [row for row in finished if row.row.label in embeddings]
+    distance = same[0].results[0].signatures[metric]["definition"]["distance"]
+    chosen = {row.row.label: embeddings[row.row.label] for row in _chosen(same)}
     return Pictured(images, chosen, distance if isinstance(distance, str) else "cosine")
 
 

@@ -18,11 +18,6 @@ registry: Registry[Path] = Registry("figure", "figures", home="levelfield.report
 names = registry.names
 
 
-def always(study: Study) -> str | None:
-    """No reason against drawing."""
-    return None
-
-
 @dataclass(frozen=True)
 class FigureFacts:
     """Facts about a figure. why_not: why it cannot be drawn for a study, and what to change; None if it can.
@@ -31,12 +26,15 @@ class FigureFacts:
     """
 
     what: str
-    why_not: Callable[[Study], str | None] = always
+    why_not: Callable[[Study], str | None] = lambda study: None
 
 
-def register(name: str, what: str, *, why_not: Callable[[Study], str | None] = always) -> Callable[[Draw], Draw]:
-    """Decorator: register a drawing function under `name`, with a sentence on what it shows. Its text is literal."""
-    return lambda draw: registry.register(name, FigureFacts(what, why_not))(plainly(draw))
+def register(name: str, what: str, **facts: Callable[[Study], str | None]) -> Callable[[Draw], Draw]:
+    """Decorator: register a drawing function with a sentence on what it shows, and `why_not` if it needs one.
+
+    Its text is literal.
+    """
+    return lambda draw: registry.register(name, FigureFacts(what, **facts))(plainly(draw))
 
 
 def create(name: str) -> Draw:
@@ -65,11 +63,7 @@ def why_not(name: str, study: Study) -> str | None:
 
 
 def nothing_trains(study: Study) -> str | None:
-    """The reason for figures that need a trained method.
-
-    >>> nothing_trains(Study.model_validate({"data": "emoji", "methods": ["lda"]}))
-    'no method of the study trains anything: add one that does, such as margin'
-    """
+    """The reason for figures that need a trained method."""
     if any(methods.trains(method.name) for method in study.methods):
         return None
     return "no method of the study trains anything: add one that does, such as margin"

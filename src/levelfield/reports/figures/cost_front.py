@@ -33,104 +33,73 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     The front is a staircase. Rows that train nothing have no cost here: the front starts at the level of the best of
     them. Rows of one method share a style; if there are several, all rows are numbered.
     """
-    sets = by_test_set(rows)
-    paid = {cost: [getattr(row.row, cost) for row in rows if _known(row, cost)] for cost in COSTS}
-    costs = [cost for cost, values in paid.items() if values and (cost == "seconds" or len(set(values)) > 1)]
+    sets, paid = by_test_set(rows), {cost: {_paid(row, cost) for row in rows} - {None} for cost in COSTS}
+    costs = [cost for cost, values in paid.items() if len(values) > (cost != "seconds")]
     if not costs:
         raise BadInput("The figure 'cost' needs a row that was trained; this study has none.")
     figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
-    named: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
+    drawn: list[tuple[Any, list[Drawn], str]] = []
     for line, (test_set, own) in zip(axes, sets.items(), strict=True):
         for axis, cost in zip(line, costs, strict=True):
-            named = _draw_panel(axis, own, cost, metric) | named
-            axis.set_xlabel(AXES[cost][0])
-            axis.set_ylim(limits(value for row in own for value in ends(row.cell(metric))))
+            known = [row for row in own if _paid(row, cost) is not None]
+            if known:
+                handles = _draw_panel(axis, known, cost, metric) | _draw_front(axis, own, cost, metric) | handles
+                drawn.append((axis, known, cost))
+            axis.set(xlabel=AXES[cost][0], ylim=limits(value for row in own for value in ends(row.cell(metric))))
+            axis.grid(axis="y", color=GRID)
         line[0].set_ylabel(metric)
         line[0].set_title(test_set if len(sets) > 1 else "", loc="left")
     numbers = _numbers(rows)
-    order = [*dict.fromkeys(_name(row) for row in rows), *named]  # in leaderboard order
-    entries = [name for name in dict.fromkeys(order) if name in named]
-    short = [
-        f"{numbers[name]}  {text}" if name in numbers else text
-        for name, text in zip(entries, shortened(entries), strict=True)
-    ]
-    legend_beside(figure, [named[name] for name in entries], short)
+    names = [name for name in dict.fromkeys([*map(_name, rows), *handles]) if name in handles]  # in leaderboard order
+    texts = [f"{numbers.get(name, '')}  {text}".strip() for name, text in zip(names, shortened(names), strict=True)]
+    legend_beside(figure, [handles[name] for name in names], texts)
     if numbers:
-        number_points(
-            [
-                _points(axis, own, cost, metric, numbers)
-                for line, own in zip(axes, sets.values(), strict=True)
-                for axis, cost in zip(line, costs, strict=True)
-            ]
-        )
+        number_points([_points(axis, own, cost, metric, numbers) for axis, own, cost in drawn])
     return save(figure, path)
 
 
 def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
-    """Draw one panel; returns the legend entries by name."""
-    axis.grid(axis="y", color=GRID)
-    points = {row.row.label: row for row in rows if _known(row, cost)}
-    if not points:
-        return {}
-    paid = {label: _paid(row, cost) for label, row in points.items()}
-    named: dict[str, Any] = {}
-    for label, row in points.items():
-        cell = row.cell(metric)
-        named[_name(row)] = axis.errorbar(
-            paid[label],
-            cell.mean,
-            yerr=errors(cell),
-            linestyle="none",
-            capsize=2,
-            elinewidth=0.8,
-            ecolor=(row.style.colour, 0.45),
-            label=_name(row),
-            **row.style.points,
-        )
-    span_costs(axis, list(paid.values()))
-    return named | _draw_front(axis, rows, paid, cost, metric)
+    """Draw points with intervals; returns the legend entries by name."""
+    handles = {}
+    for row in rows:
+        cell, name = row.cell(metric), _name(row)
+        bars = {"yerr": errors(cell), "capsize": 2, "elinewidth": 0.8, "ecolor": (row.style.colour, 0.45)}
+        look = {**bars, **row.style.points, "linestyle": "none", "label": name}
+        handles[name] = axis.errorbar(_paid(row, cost), cell.mean, **look)
+    span_costs(axis, [_paid(row, cost) or 0.0 for row in rows])
+    return handles
 
 
-def _draw_front(axis: Any, rows: list[Drawn], paid: dict[str, float], cost: str, metric: str) -> dict[str, Any]:
+def _draw_front(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
     """Draw the front as steps: up where a costlier row is better, flat in between and to the edge."""
-    best = front([row.row for row in rows], cost, metric)
     shown = {row.row.label: row for row in rows}
-    means = {label: row.cell(metric).mean for label, row in shown.items()}
-    steps = [label for label in best if label in paid]
-    free = [label for label in best if label not in paid]
-    named: dict[str, Any] = {}
-    if free:
-        row = shown[free[0]]
-        name = f"{_name(row)} (trains nothing)"
-        named[name] = axis.axhline(
-            means[free[0]], color=row.style.colour, linewidth=1, linestyle=row.style.line, zorder=0, label=name
-        )
+    best = [shown[label] for label in front([row.row for row in rows], cost, metric)]
+    steps = [row for row in best if _paid(row, cost) is not None]
+    free = [row for row in best if row not in steps]
+    handles: dict[str, Any] = {}
+    for row in free[:1]:
+        name, look = f"{_name(row)} (trains nothing)", {"color": row.style.colour, "linestyle": row.style.line}
+        handles[name] = axis.axhline(row.cell(metric).mean, linewidth=1, zorder=0, label=name, **look)
     if steps:
-        across, heights = [paid[label] for label in steps], [means[label] for label in steps]
-        start = means[free[0]] if free else heights[0]
-        (named["front"],) = axis.step(
-            [across[0], *across, axis.get_xlim()[1]],
-            [start, *heights, heights[-1]],
-            where="post",
-            color="#555555",
-            linewidth=1,
-            zorder=0,
-            label="front",
-        )
-    return named
+        across, heights = [_paid(row, cost) for row in steps], [row.cell(metric).mean for row in steps]
+        across = [across[0], *across, axis.get_xlim()[1]]
+        heights = [(free or steps)[0].cell(metric).mean, *heights, heights[-1]]
+        look = {"color": "#555555", "linewidth": 1, "zorder": 0, "label": "front"}
+        (handles["front"],) = axis.step(across, heights, where="post", **look)
+    return handles
 
 
 def _numbers(rows: list[Drawn]) -> dict[str, int]:
     """Row numbers by name, in leaderboard order, if some rows share a style."""
-    names = list(dict.fromkeys(_name(row) for row in rows))
+    names = list(dict.fromkeys(map(_name, rows)))
     looks = Counter(row.style for row in {_name(row): row for row in rows if row.row.trained}.values())
     return {name: number for number, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
 
 
 def _points(axis: Any, rows: list[Drawn], cost: str, metric: str, numbers: dict[str, int]) -> Points:
-    own = [row for row in rows if _known(row, cost)]
-    at = [(_paid(row, cost), row.cell(metric).mean) for row in own]
-    return Points(axis, at, [str(numbers[_name(row)]) for row in own], [row.style.colour for row in own])
+    at = [(_paid(row, cost) or 0.0, row.cell(metric).mean) for row in rows]
+    return Points(axis, at, [str(numbers[_name(row)]) for row in rows], [row.style.colour for row in rows])
 
 
 def _name(row: Drawn) -> str:
@@ -138,9 +107,7 @@ def _name(row: Drawn) -> str:
     return row.row.label.replace(f" [data={row.row.variation.get('data')}]", "")
 
 
-def _known(row: Drawn, cost: str) -> bool:
-    return (row.row.trained or cost in OF_USE) and getattr(row.row, cost) is not None
-
-
-def _paid(row: Drawn, cost: str) -> float:
-    return float(AXES[cost][1] * getattr(row.row, cost))
+def _paid(row: Drawn, cost: str) -> float | None:
+    """The cost of a row in the unit of its axis; None if it is unknown, or the row trains nothing."""
+    value = getattr(row.row, cost) if row.row.trained or cost in OF_USE else None
+    return None if value is None else float(AXES[cost][1] * value)

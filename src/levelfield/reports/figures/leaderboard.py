@@ -64,8 +64,8 @@ def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
         handles["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
     if any(not row.row.trained for row in rows):
         handles["trains nothing"] = next(_sample(row) for row in rows if not row.row.trained)
-    if any(row.regularised for row in rows):
-        handles["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.regularised)
+    if any(row.style.hollow for row in rows):
+        handles["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.style.hollow)
     if handles:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
 

@@ -11,7 +11,7 @@ import numpy as np
 from levelfield.evaluation import spectrum
 from levelfield.papers.toy import Outcome, Setting
 from levelfield.reports.figures._drawing import panels, plainly, save
-from levelfield.reports.figures._style import COLOURS, GREY
+from levelfield.reports.figures._rows import COLOURS, GREY
 
 TEST_RADIUS = 1.25  # test rows are drawn on a wider circle, so that they do not hide the training rows
 

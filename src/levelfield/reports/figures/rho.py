@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.reports.figures._axes import limits, write_plainly
 from levelfield.reports.figures._drawing import legend_beside, panels, save, shortened, write_values
-from levelfield.reports.figures._placing import Points, name_points
+from levelfield.reports.figures._placing import Points, name_points, number_points
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
 from levelfield.reports.figures.leaderboard import draw_rows
@@ -24,36 +25,50 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
 
     Every test set has a panel.
     """
-    sets = by_test_set([row for row in rows if row.rho is not None and np.isfinite(row.rho)])
-    if not sets:
+    shown = [row for row in rows if row.rho is not None and np.isfinite(row.rho)]
+    if not shown:
         raise BadInput("The figure 'recall-rho' needs a row that was trained; this study has none.")
+    sets = by_test_set(shown)
     figure, axes = panels(1, len(sets), width=6.4 * len(sets), height=4.4)
+    points: list[Points] = []
+    lines: dict[str, Any] = {}
     for axis, (test_set, own) in zip(axes[0], sets.items(), strict=True):
-        _draw_points(axis, own, metric)
+        lines |= _draw_points(axis, own, metric)
+        at = [(row.rho or 0.0, row.cell(metric).mean) for row in own]
+        labels, colours = [row.row.label for row in own], [row.style.colour for row in own]
+        points.append(Points(axis, at, shortened(labels), colours))
         axis.set_title("; ".join(filter(None, [test_set if len(sets) > 1 else "", _title(own, metric)])))
+    if not name_points(points):  # numbers, and the names in a legend
+        legend_beside(
+            figure, list(lines.values()), [f"{k}  {name}" for k, name in enumerate(shortened(list(lines)), 1)]
+        )
+        numbers = {label: str(number) for number, label in enumerate(lines, 1)}
+        named = zip(points, sets.values(), strict=True)
+        number_points([replace(part, names=[numbers[row.row.label] for row in own]) for part, own in named])
     return save(figure, path)
 
 
-def _draw_points(axis: Any, shown: list[Drawn], metric: str) -> None:
+def _draw_points(axis: Any, shown: list[Drawn], metric: str) -> dict[str, Any]:
+    """Draw points, intervals and arrows; returns the point of each row by its label."""
+    lines = {}
     for row in shown:
         cell, rho = row.cell(metric), row.rho_cell
         assert rho is not None
         bars = {"xerr": errors(rho), "yerr": errors(cell)}
         axis.errorbar(rho.mean, cell.mean, **bars, fmt="none", ecolor=row.style.colour, alpha=0.35, capsize=2)
-        axis.plot(rho.mean, cell.mean, linestyle="none", label=row.row.label, **row.style.points)
-    for row in shown:
-        plain = [other for other in shown if other.pair == row.pair and not other.regularised]
-        if row.regularised and plain:
+        (lines[row.row.label],) = axis.plot(
+            rho.mean, cell.mean, linestyle="none", label=row.row.label, **row.style.points
+        )
+        plain = [other for other in shown if other.pair == row.pair and not other.style.hollow]
+        if row.style.hollow and plain:
             start = (plain[0].rho, plain[0].cell(metric).mean)
             arrow = {"arrowstyle": "->", "color": "#888888", "shrinkA": 4, "shrinkB": 4}
-            axis.annotate("", (row.rho, row.cell(metric).mean), xytext=start, arrowprops=arrow)
+            axis.annotate("", (row.rho, cell.mean), xytext=start, arrowprops=arrow)
     axis.set(xlabel="rho of the training embeddings (larger: more compressed)", ylabel=metric)
     low, high = limits(value for row in shown if row.rho_cell for value in ends(row.rho_cell))
     axis.set_xlim(low - 0.06 * (high - low), high + 0.12 * (high - low))  # room for names
     axis.set_ylim(limits(value for row in shown for value in ends(row.cell(metric))))
-    at = [(row.rho or 0.0, row.cell(metric).mean) for row in shown]
-    names = shortened([row.row.label for row in shown])
-    name_points(Points(axis, at, names, [row.style.colour for row in shown]))
+    return lines
 
 
 def correlation(shown: list[Drawn], metric: str) -> float | None:
@@ -64,7 +79,7 @@ def correlation(shown: list[Drawn], metric: str) -> float | None:
 
 def _title(shown: list[Drawn], metric: str) -> str:
     related = correlation(shown, metric)
-    parts = ["hollow: with a regulariser"] if any(row.regularised for row in shown) else []
+    parts = ["hollow: with a regulariser"] if any(row.style.hollow for row in shown) else []
     parts += [] if related is None else [f"correlation over {len(shown)} rows: {related:z.2f}"]
     return "; ".join(parts)
 
@@ -115,11 +130,11 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
     if not shown:
         raise BadInput("The figure 'spectra' needs a row that was trained; this study has none.")
     pairs = list(dict.fromkeys(row.pair for row in shown))
-    shown.sort(key=lambda row: (pairs.index(row.pair), row.regularised))
+    shown.sort(key=lambda row: (pairs.index(row.pair), row.style.hollow))
     names = shortened([row.row.label for row in shown])
     figure, axes = panels(1, 3, width=11, height=max(3.4, 0.8 + 0.2 * len(shown)), ratios=(1, 1, 1))
     draw_rows(axes[0, 0], shown, names, metric)
-    hollow = " (hollow: with a regulariser)" if any(row.regularised for row in shown) else ""
+    hollow = " (hollow: with a regulariser)" if any(row.style.hollow for row in shown) else ""
     axes[0, 0].set_title(metric + hollow)
     for axis, kind in zip(axes[0, 1:], _TITLES, strict=True):
         for row in shown:

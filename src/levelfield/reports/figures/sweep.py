@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from levelfield.studies.specification.study import Study, owner
 
 Measure = Callable[[Drawn], float | None]
 CROWDED = 26  # characters of all tick labels that fit side by side in one panel
+ACROSS = 3  # heat maps side by side
+_BATCH = re.compile(r"\d+x\d+")
+_OF_A_BATCH = ("classes in a batch", "images of a class")
 BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all methods
 
 
@@ -59,46 +63,44 @@ def draw_sweep(rows: list[Drawn], metric: str, path: Path) -> Path:
 def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
     """The metric and, if something was trained, rho of the training embeddings; one line of panels per key and test
     set."""
-    known = any(row.rho is not None for row in rows if row.row.variation)
+    varied = [row for row in rows if row.row.variation]
     measures: dict[str, Measure] = {metric: lambda row: row.cell(metric).mean}
-    measures |= {"rho of the training embeddings": lambda row: row.rho} if known else {}
-    keys = list(dict.fromkeys((_test_set(row), _key(row)) for row in rows if row.row.variation))
-    values = {key: ordered([_value(row) for row in rows if (_test_set(row), _key(row)) == key]) for key in keys}
-    width = max(4.4, 0.18 * max(map(len, values.values())))
-    figure, axes = panels(len(keys), len(measures), width=width * len(measures), height=3.4 * len(keys))
-    several = len({test_set for test_set, _ in keys}) > 1
+    if any(row.rho is not None for row in varied):
+        measures["rho of the training embeddings"] = lambda row: row.rho
+    values: dict[tuple[str, str], list[Any]] = {}
+    for row in varied:
+        values.setdefault((_test_set(row), _key(row)), []).append(_value(row))
+    width = max(4.4, 0.18 * max(len(ordered(one)) for one in values.values()))
+    figure, axes = panels(len(values), len(measures), width=width * len(measures), height=3.4 * len(values))
+    several = len({test_set for test_set, _ in values}) > 1
     handles: dict[str, Any] = {}
-    for line, (test_set, key) in zip(axes, keys, strict=True):
+    for line, ((test_set, key), ticks) in zip(axes, values.items(), strict=True):
         there = [row for row in rows if _key(row) in (key, "") and test_set in (_test_set(row), "")]
         for axis, (name, measure) in zip(line, measures.items(), strict=True):
-            own = [row for row in there if measure(row) is not None]
-            positions = _set_ticks(axis, values[test_set, key])
-            for label in dict.fromkeys(row.label for row in rows):
-                drawn = _line(axis, [row for row in own if row.label == label], measure, positions)
-                if drawn is not None:
-                    handles.setdefault(label, drawn)
+            known = [row for row in there if measure(row) is not None]
+            positions = _set_ticks(axis, ordered(ticks))
+            for label in dict.fromkeys(row.label for row in known):
+                own = [row for row in known if row.label == label]
+                handles.setdefault(label, _draw_line(axis, own, measure, positions))
             if name == metric:
-                _draw_intervals(axis, own, metric, positions)
-            shown = [value for row in own for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
-            axis.set_ylim(limits(shown))
-            axis.set(xlabel=key, ylabel=name, title=test_set if several else "")
+                _draw_intervals(axis, known, metric, positions)
+            shown = [value for row in known for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
+            axis.set(ylim=limits(shown), xlabel=key, ylabel=name, title=test_set if several else "")
             axis.grid(axis="y", color=GRID)
-    legend_beside(figure, list(handles.values()), shortened(list(handles)))
+    labels = [label for label in dict.fromkeys(row.label for row in rows) if label in handles]
+    legend_beside(figure, [handles[label] for label in labels], shortened(labels))
     return save(figure, path)
 
 
-def _line(axis: Any, own: list[Drawn], measure: Measure, positions: dict[str, float]) -> Any:
-    """A method's values; a horizontal line if nothing varies for it. None if there is nothing to draw."""
-    if not own:
-        return None
-    style = replace(own[0].style, hollow=all(row.regularised for row in own))
-    if not own[0].row.variation:
-        level = style.line if not own[0].row.trained else ":"
-        return axis.axhline(measure(own[0]), color=style.colour, linestyle=level, label=own[0].label)
-    points = sorted((positions[str(_value(row))], measure(row)) for row in own)
-    at, value = zip(*points, strict=True)
-    (drawn,) = axis.plot(at, value, linestyle=style.line, label=own[0].label, **style.points)
-    return drawn
+def _draw_line(axis: Any, rows: list[Drawn], measure: Measure, positions: dict[str, float]) -> Any:
+    """Draw a method's values; a horizontal line if nothing varies for it."""
+    first, style = rows[0], replace(rows[0].style, hollow=all(row.style.hollow for row in rows))
+    if not first.row.variation:
+        level = style.line if first.row.trained else ":"
+        return axis.axhline(measure(first), color=style.colour, linestyle=level, label=first.label)
+    points = sorted((positions[str(_value(row))], measure(row)) for row in rows)
+    (line,) = axis.plot(*zip(*points, strict=True), linestyle=style.line, label=first.label, **style.points)
+    return line
 
 
 def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, positions: dict[str, float]) -> None:
@@ -111,9 +113,8 @@ def _draw_intervals(axis: Any, rows: list[Drawn], metric: str, positions: dict[s
         aside = (labels.index(row.label) - (len(labels) - 1) / 2) * min(BESIDE, WIDEST / len(labels)) / 72
         moved = axis.transData + ScaledTranslation(aside, 0, axis.figure.dpi_scale_trans)
         at, cell = positions[str(_value(row))], row.cell(metric)
-        axis.plot(
-            [at, at], [cell.low, cell.high], color=row.style.colour, linewidth=1.2, alpha=0.5, zorder=1, transform=moved
-        )
+        look = {"color": row.style.colour, "linewidth": 1.2, "alpha": 0.5, "zorder": 1}
+        axis.plot([at, at], [cell.low, cell.high], transform=moved, **look)
 
 
 def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
@@ -121,19 +122,19 @@ def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
     scale = spacing(values)
     positions = [float(index) if scale == "even" else float(value) for index, value in enumerate(values)]
     texts = shortened([f"{value:,g}" if is_number(value) else str(value) for value in values], 24)
-    if scale == "log":
-        axis.set_xscale("log")
-    crowded = sum(len(text) + 1 for text in texts) > CROWDED
-    turned = {"rotation": 90 if len(texts) > 12 else 35, "ha": "center" if len(texts) > 12 else "right"}
-    axis.set_xticks(positions, texts, fontsize=8, **(turned if crowded else {}))
-    axis.set_xticks([], minor=True)
+    turned: dict[str, Any] = {}
+    if sum(len(text) + 1 for text in texts) > CROWDED:
+        turned = {"rotation": 90, "ha": "center"} if len(texts) > 12 else {"rotation": 35, "ha": "right"}
     low, high = min(positions), max(positions)
     if scale == "log":
+        axis.set_xscale("log")
         beyond = (high / low) ** 0.05
         axis.set_xlim(low / beyond, high * beyond)
     else:
         beyond = 0.05 * (high - low) or 0.5
         axis.set_xlim(low - beyond, high + beyond)
+    axis.set_xticks(positions, texts, fontsize=8, **turned)
+    axis.set_xticks([], minor=True)
     return {str(value): position for value, position in zip(values, positions, strict=True)}
 
 
@@ -151,72 +152,50 @@ def _value(row: Drawn) -> Any:
     return next(iter(row.row.variation.values()))
 
 
-ACROSS = 3
-_BATCH = re.compile(r"\d+x\d+")
-_OF_A_BATCH = ("classes in a batch", "images of a class")
-
-
-class _Table(NamedTuple):
-    """Values [down, across] of one method; nan where a run is missing."""
-
-    keys: tuple[str, str]
-    down: list[Any]
-    across: list[Any]
-    values: np.ndarray
-
-
 def _batch_grid(rows: list[Drawn]) -> list[Drawn]:
     """The rows; if one key varies, batches such as 6x9 that form a grid, its two numbers vary in its place."""
     texts = {str(value) for row in rows for value in row.row.variation.values()}
     parts = {text: tuple(map(int, text.split("x"))) for text in texts if _BATCH.fullmatch(text)}
-    down, across = ({pair[side] for pair in parts.values()} for side in (0, 1))
+    sides = [len(set(numbers)) for numbers in zip(*parts.values(), strict=True)]
     single = all(len(row.row.variation) == 1 for row in rows)
-    if (
-        not single
-        or len(parts) < len(texts)
-        or len(parts) != len(down) * len(across)
-        or min(len(down), len(across)) < 2
-    ):
+    if not single or len(parts) < len(texts) or len(parts) != math.prod(sides) or min(sides) < 2:
         return rows
-    numbers = [parts[str(value)] for row in rows for value in row.row.variation.values()]
-    return [
-        replace(row, row=replace(row.row, variation=dict(zip(_OF_A_BATCH, pair, strict=True))))
-        for row, pair in zip(rows, numbers, strict=True)
-    ]
+    pairs = [dict(zip(_OF_A_BATCH, parts[str(_value(row))], strict=True)) for row in rows]
+    return [replace(row, row=replace(row.row, variation=pair)) for row, pair in zip(rows, pairs, strict=True)]
 
 
 def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
     """One panel for each method that both keys apply to; all panels share one colour scale."""
     varied = [row for row in rows if len(row.row.variation) == 2]
-    labels = list(dict.fromkeys(row.label for row in varied))
-    tables = [_table([row for row in varied if row.label == label], metric) for label in labels]
-    width = max(3.4, 0.5 * max(len(one.across) for one in tables) + 1.2)
-    height = max(2.6, 0.24 * max(len(one.down) for one in tables) + 1.2)
-    figure, axes = panel_grid(len(labels), across=ACROSS, width=width, height=height, beside=0.8)
-    low, high = limits(np.concatenate([one.values.ravel() for one in tables]))
+    methods = {label: [row for row in varied if row.label == label] for label in dict.fromkeys(r.label for r in varied)}
+    ticks = {label: _two_axes(own) for label, own in methods.items()}
+    width = max(3.4, 0.5 * max(len(across) for _, across in ticks.values()) + 1.2)
+    height = max(2.6, 0.24 * max(len(down) for down, _ in ticks.values()) + 1.2)
+    figure, axes = panel_grid(len(methods), across=ACROSS, width=width, height=height, beside=0.8)
+    low, high = limits(row.cell(metric).mean for row in varied)
     image: Any = None
-    for axis, table, label, name in zip(axes, tables, labels, shortened(labels, 36), strict=True):
-        image = axis.imshow(table.values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
-        write_values(axis, table.values, ".3f", dark=table.values <= (low + high) / 2)
-        axis.set_xticks(range(len(table.across)), shortened([str(value) for value in table.across], 16))
-        axis.set_yticks(range(len(table.down)), shortened([str(value) for value in table.down], 16))
-        axis.set_xlabel(_short(table.keys[1], label))
-        axis.set_ylabel(_short(table.keys[0], label))
-        axis.set_title(name)
-        if max(len(str(value)) for value in table.across) > 6:
+    for axis, (label, own), name in zip(axes, methods.items(), shortened(list(methods), 36), strict=True):
+        keys, (down, across) = list(own[0].row.variation), ticks[label]
+        values = np.full((len(down), len(across)), np.nan)  # nan where a run is missing
+        for row in own:
+            values[down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])] = row.cell(
+                metric
+            ).mean
+        image = axis.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
+        write_values(axis, values, ".3f", dark=values <= (low + high) / 2)
+        axis.set_xticks(range(len(across)), shortened([str(value) for value in across], 16))
+        axis.set_yticks(range(len(down)), shortened([str(value) for value in down], 16))
+        axis.set(xlabel=_short(keys[1], label), ylabel=_short(keys[0], label), title=name)
+        if max(len(str(value)) for value in across) > 6:
             axis.tick_params(axis="x", rotation=35)
     figure.colorbar(image, ax=axes, shrink=0.8, label=metric)
     return save(figure, path)
 
 
-def _table(own: list[Drawn], metric: str) -> _Table:
-    first, second = own[0].row.variation
-    down, across = (ordered([row.row.variation[key] for row in own]) for key in (first, second))
-    values = np.full((len(down), len(across)), np.nan)
-    for row in own:
-        index = down.index(row.row.variation[first]), across.index(row.row.variation[second])
-        values[index] = row.cell(metric).mean
-    return _Table((first, second), down, across, values)
+def _two_axes(rows: list[Drawn]) -> tuple[list[Any], list[Any]]:
+    """The values of the two keys that vary for a method."""
+    first, second = (ordered([row.row.variation[key] for row in rows]) for key in rows[0].row.variation)
+    return first, second
 
 
 def _short(key: str, label: str) -> str:

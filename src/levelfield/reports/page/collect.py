@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import levelfield
-from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
+from levelfield.reports.finish import Report
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
-from levelfield.reports.page.content import Array, Page, Row, TestSet
-from levelfield.reports.page.image_set import image_set
-from levelfield.reports.page.looking import Method, look
+from levelfield.reports.page.content import Page, Row, TestSet
+from levelfield.reports.page.image_set import Stored, image_set, stored_sets
+from levelfield.reports.page.looking import look
+from levelfield.reports.page.neighbour_lists import Method
 from levelfield.reports.page.same_or_not import validation_threshold
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
-from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row as BoardRow
-from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import FINISHED
-from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.wording import plural
@@ -79,14 +77,14 @@ def collect(
 ) -> Page:
     """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
     board = report.leaderboard
-    sets, notes = stored_sets(board)
+    sets, notes = stored_sets(board.rows)
     test_of = {row.label: _test_index(row, sets) for row in board.rows}
     rows = standings.rows_of(board, runs, folder, test_of)
     leaks = {one.test_set: one.leaks for one in crossings}
     tests = [
         look(
             stored.test_set,
-            image_set(stored.items, next(iter(stored.folders.values()))),
+            image_set(stored),
             _methods(stored, rows, board),
             leaks=leaks.get(stored.test_set),
             notes=notes,
@@ -115,42 +113,9 @@ def collect(
     )
 
 
-@dataclass(eq=False)
-class Stored:
-    """The test images of some rows, and each row's first run with its embeddings."""
-
-    test_set: str
-    items: Items
-    folders: dict[str, Path]
-    rows: dict[str, Array]
-
-    def holds(self, row: BoardRow, items: Items) -> bool:
-        same = self.items.paths == items.paths and np.array_equal(self.items.classes, items.classes)
-        return row.test_set == self.test_set and same and np.array_equal(self.items.queries, items.queries)
-
-
-def stored_sets(board: Leaderboard) -> tuple[list[Stored], list[str]]:
-    """The rows of the leaderboard by the test images of their first run, and notes on rows without embeddings."""
-    sets: list[Stored] = []
-    notes: list[str] = []
-    for row in board.rows:
-        folder = Path(row.first_run)
-        try:
-            rows, items = stored_test(folder)
-        except LevelfieldError as error:
-            notes.append(f"{row.label} is not shown here: {error}")
-            continue
-        stored = next((stored for stored in sets if stored.holds(row, items)), None)
-        if stored is None:
-            stored = Stored(row.test_set, items, {}, {})
-            sets.append(stored)
-        stored.folders[row.label], stored.rows[row.label] = folder, rows
-    return sets, notes
-
-
 def _test_index(row: BoardRow, sets: Sequence[Stored]) -> int:
     """The test set of a row; of a row without embeddings, that of other rows with the same data."""
-    own = [number for number, stored in enumerate(sets) if row.label in stored.rows]
+    own = [number for number, stored in enumerate(sets) if row.label in stored.folders]
     alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
     return [*own, *alike, 0][0]
 
@@ -159,11 +124,10 @@ def _methods(stored: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Me
     distance = board.signatures[stored.test_set][board.metrics[0]]["distance"]
     methods = []
     for number, row in enumerate(rows):
-        if row.label in stored.rows:
+        if row.label in stored.folders:
             folder = stored.folders[row.label]
             threshold = validation_threshold(folder) if distance == "cosine" else None
-            embeddings = stored.rows[row.label]
-            methods.append(Method(number, row.label, embeddings, row.trained, folder, distance, threshold))
+            methods.append(Method(number, row.label, stored.rows[row.label], row.trained, folder, distance, threshold))
     return methods
 
 

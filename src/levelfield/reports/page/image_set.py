@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import numpy as np
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.reports.page.content import Array
+from levelfield.studies.leaderboard.rows import Row
+from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
@@ -18,6 +21,39 @@ from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
 
 _LONGEST = 80  # characters of a file's name
+
+
+@dataclass(eq=False)
+class Stored:
+    """The test images of some rows, and by label each row's first run and its embeddings (images, dim)."""
+
+    test_set: str
+    items: Items
+    folders: dict[str, Path]
+    rows: dict[str, Array]
+
+    def holds(self, row: Row, items: Items) -> bool:
+        same = self.items.paths == items.paths and np.array_equal(self.items.classes, items.classes)
+        return row.test_set == self.test_set and same and np.array_equal(self.items.queries, items.queries)
+
+
+def stored_sets(rows: Sequence[Row]) -> tuple[list[Stored], list[str]]:
+    """Leaderboard rows by the test images of their first run, and notes on rows without test embeddings."""
+    sets: list[Stored] = []
+    notes: list[str] = []
+    for row in rows:
+        folder = Path(row.first_run)
+        try:
+            embeddings, items = stored_test(folder)
+        except LevelfieldError as error:
+            notes.append(f"{row.label} is not shown here: {error}")
+            continue
+        stored = next((stored for stored in sets if stored.holds(row, items)), None)
+        if stored is None:
+            stored = Stored(row.test_set, items, {}, {})
+            sets.append(stored)
+        stored.folders[row.label], stored.rows[row.label] = folder, embeddings
+    return sets, notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,30 +103,30 @@ class ImageSet:
 
 
 @trusting()
-def image_set(items: Items, folder: Path) -> ImageSet:
-    """The test images of the run in `folder`, at their current place, with their groups where the data has them.
+def image_set(stored: Stored) -> ImageSet:
+    """The test images at their current place, with their groups where the data has them.
 
     If the study's data is gone or has changed, the paths are those of the run.
     """
+    items, folder = stored.items, next(iter(stored.folders.values()))
     classes, codes = np.unique(items.classes, return_inverse=True)
     names = [str(name) for name in classes]
-    asked = None if items.roles is None else items.queries
-    stored = ImageSet([Path(path) for path in items.paths], names, codes, asked)
+    images = ImageSet(
+        [Path(path) for path in items.paths], names, codes, None if items.roles is None else items.queries
+    )
     try:
-        spec = spec_at_its_place(folder, spec_of(folder, trained=False))
-        inputs = inputs_for(spec, None, "cpu")
+        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
         catalog, test = inputs.catalog, inputs.fold.test
     except LevelfieldError:  # moved, deleted or not trusted: missing files are counted
-        return stored
+        return images
     paths = [catalog.paths[i] for i in test]
-    same = [path.name for path in paths] == [path.name for path in stored.paths]
+    same = [path.name for path in paths] == [path.name for path in images.paths]
     if not same or [catalog.class_names[catalog.labels[i]] for i in test] != [names[code] for code in codes]:
-        return stored
+        return images
     if catalog.groups is None:
-        return replace(stored, paths=paths)
-    groups = catalog.groups[catalog.labels[test]]
-    _, first, group_of = np.unique(groups, return_index=True, return_inverse=True)
-    return replace(stored, paths=paths, groups=[f"group of {names[codes[k]]}" for k in first], group_of=group_of)
+        return replace(images, paths=paths)
+    _, first, group_of = np.unique(catalog.groups[catalog.labels[test]], return_index=True, return_inverse=True)
+    return replace(images, paths=paths, groups=[f"group of {names[codes[k]]}" for k in first], group_of=group_of)
 
 
 def _short(name: str) -> str:

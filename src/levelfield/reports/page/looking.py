@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,25 +19,24 @@ from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page.content import Array, Data, Embedded, TestSet, smallest
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
-from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, SearchResult, search
-from levelfield.reports.page.regions import Subject, why
+from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
+from levelfield.reports.page.regions import why
 from levelfield.reports.page.same_or_not import threshold_of
 from levelfield.reports.page.thumbnails import MOST, thumbnails_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
+_ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
+_FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
+_MANY = 6_000  # images of a test set with a list for every query
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
-    """A row with test embeddings: its index on the leaderboard, and the threshold that validation classes chose."""
+class _Searched:
+    """A method, its search result, and the error rates of its thresholds."""
 
-    row: int
-    label: str
-    rows: Array
-    trained: bool = True
-    folder: Path | None = None
-    distance: str = "cosine"
-    threshold: float | None = None
+    method: Method
+    result: SearchResult
+    threshold: Data | None
 
 
 @all_cores()
@@ -52,15 +50,14 @@ def look(
     progress: Progress = SILENT,
 ) -> TestSet:
     """Everything that the page shows about one test set."""
-    results, thresholds, left_out = _searched(methods, images, progress)
-    searched = list(results.values())
-    kept = _chosen_queries(searched, images)
-    wrong_labels = label_errors(searched, images)
-    leaked = leaks_of(leaks, images)
+    searched, left_out = _search_all(methods, images, progress)
+    results = [one.result for one in searched]
+    lists = _chosen_queries(results, images)
+    wrong_labels, leaked = label_errors(results, images), leaks_of(leaks, images)
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
-    pictures = _chosen_thumbnails(searched, kept, images, wanted, MOST)
-    seen_images = thumbnails_of(images.paths, pictures, progress=progress)
-    maps, regions = _maps_and_regions(methods, images, results, seen_images.lost, progress)
+    pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
+    seen = thumbnails_of(images.paths, pictures, progress=progress)
+    maps, regions = _maps_and_regions(searched, images, seen.lost, progress)
     return TestSet(
         name=name,
         count=len(images),
@@ -71,24 +68,18 @@ def look(
         group_of=None if images.group_of is None else smallest(images.group_of),
         query=None if images.asked is None else images.asked.astype(np.uint8),
         gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
-        lost=seen_images.lost,
-        thumbnails=seen_images.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, kept, pictures, len(results))],
-        methods=[
-            _embedded(methods[index], images, result, kept, maps[index], thresholds[index])
-            for index, result in results.items()
-        ],
-        mistakes={"labels": wrong_labels, "duplicates": duplicates(seen_images, images), "leaks": leaked},
+        lost=seen.lost,
+        thumbnails=seen.thumbnails,
+        notes=[*notes, *left_out, *_notes(images, lists, pictures, len(results))],
+        methods=[_embedded(one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
+        mistakes={"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
         why=regions,
     )
 
 
-def _searched(
-    methods: Sequence[Method], images: ImageSet, progress: Progress
-) -> tuple[dict[int, SearchResult], dict[int, Data | None], list[str]]:
-    """Search results and thresholds of methods by their index, and notes on methods that cannot be searched."""
-    results: dict[int, SearchResult] = {}
-    thresholds: dict[int, Data | None] = {}
+def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[_Searched], list[str]]:
+    """The methods that can be searched, in their order, and notes on the others."""
+    searched: dict[int, _Searched] = {}
     reasons: dict[int, str] = {}
 
     def search_one(index: int) -> None:
@@ -99,59 +90,49 @@ def _searched(
             reasons[index] = f"{method.label} is not shown here: {error}"
             return
         if result is not None:
-            thresholds[index] = threshold_of(result, method.rows, images, method.threshold)
-            results[index] = result
+            threshold = threshold_of(result, method.rows, images, method.threshold)
+            searched[index] = _Searched(method, result, threshold)
 
     stage = progress.stage("searching", len(methods))
     # a thread for each core, with a method each, scales better than torch's own threads within one product
     for _ in share(range(len(methods)), search_one, min(torch.get_num_threads(), max(1, len(methods)))):
         stage.advance()
-    return dict(sorted(results.items())), thresholds, [reasons[index] for index in sorted(reasons)]
+    return [searched[index] for index in sorted(searched)], [reasons[index] for index in sorted(reasons)]
 
 
 def _maps_and_regions(
-    methods: Sequence[Method],
-    images: ImageSet,
-    results: dict[int, SearchResult],
-    lost: Sequence[int],
-    progress: Progress,
-) -> tuple[dict[int, Array], Data | None]:
+    searched: Sequence[_Searched], images: ImageSet, lost: Sequence[int], progress: Progress
+) -> tuple[list[Array], Data | None]:
     """The map of each method as 16-bit numbers, and beside them the explained queries: models take long to load, with
     one thread."""
     threads = torch.get_num_threads()
-    subjects = [
-        Subject(number, methods[index].label, folder, methods[index].trained, results[index])
-        for number, index in enumerate(results)
-        if (folder := methods[index].folder) is not None
-    ]
-    rows = {str(index): methods[index].rows for index in results}
-    near = {str(index): result.mapped for index, result in results.items() if result.mapped is not None}
-    cosine = all(methods[index].distance == "cosine" for index in results)
+    rows = {str(number): one.method.rows for number, one in enumerate(searched)}
+    near = {str(number): one.result.mapped for number, one in enumerate(searched) if one.result.mapped is not None}
+    cosine = all(one.method.distance == "cosine" for one in searched)
+    found = [(one.method, one.result) for one in searched]
     with one_thread(), ThreadPoolExecutor(1) as beside:
-        regions = beside.submit(copy_context().run, why, subjects, images, lost)
+        regions = beside.submit(copy_context().run, why, found, images, lost)
         if threads == 1:
             wait([regions])
         stage = progress.stage("drawing maps", len(rows))
         maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
-        packed = {int(index): np.rint(points * 65535).astype(np.uint16) for index, points in maps.items()}
-        return packed, regions.result()
+        return [np.rint(points * 65535).astype(np.uint16) for points in maps.values()], regions.result()
 
 
-def _embedded(
-    method: Method, images: ImageSet, result: SearchResult, kept: Array | None, points: Array, threshold: Data | None
-) -> Embedded:
+def _embedded(searched: _Searched, images: ImageSet, lists: Array | None, points: Array) -> Embedded:
+    method, result = searched.method, searched.result
     first_right = np.zeros(len(images), np.int64)
     first_right[result.queries] = result.first_right
     right = np.full(len(images), NOT_A_QUERY, np.uint8)
     right[images.queries] = NOT_SEARCHED
     right[result.queries] = np.where(result.first_right > 0, result.first_right == 1, NOT_A_QUERY)
-    shown = slice(None) if kept is None else np.searchsorted(result.queries, kept)
+    shown = slice(None) if lists is None else np.searchsorted(result.queries, lists)
     similarity = result.similarity[shown].astype(np.float32)
     if method.distance == "cosine":
         similarity = np.rint((result.similarity[shown] + 1) / 2 * 65535).astype(np.uint16)
     return Embedded(
         row=method.row,
-        queries=None if kept is None else smallest(kept),
+        queries=None if lists is None else smallest(lists),
         k=result.neighbours.shape[1],
         neighbours=smallest(result.neighbours[shown]),
         similarity=similarity,
@@ -160,18 +141,18 @@ def _embedded(
         map=points,
         found_by=smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
         classes=by_class(result, images),
-        threshold=threshold,
+        threshold=searched.threshold,
         distance=method.distance,
     )
 
 
-def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods: int) -> list[str]:
+def _notes(images: ImageSet, lists: Array | None, pictures: Array | None, methods: int) -> list[str]:
     notes, size = [], f"this test set has {len(images):,} images"
     if len(images.queries) > MOST_SEARCHED:
         notes.append(f"{MOST_SEARCHED:,} queries drawn at random were searched: {size}.")
-    if kept is not None:
+    if lists is not None:
         order = "those that every method gets wrong first, then those where methods disagree"
-        notes.append(f"Neighbours of {len(kept):,} chosen queries only ({order}): {size}, and {methods} methods.")
+        notes.append(f"Neighbours of {len(lists):,} chosen queries only ({order}): {size}, and {methods} methods.")
     if pictures is not None:
         notes.append(f"Thumbnails of {len(pictures):,} images only: {size}.")
     if methods and (note := landmark_note(len(images))):
@@ -179,13 +160,8 @@ def _notes(images: ImageSet, kept: Array | None, pictures: Array | None, methods
     return notes
 
 
-_ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
-_FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
-_MANY = 6_000  # images of a test set with a list for every query
-
-
 def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array | None:
-    """The queries whose neighbours are kept, ascending; None: all of them.
+    """The queries whose neighbours the page lists, ascending; None: all of them.
 
     Of a large set, or with many methods: queries that no method gets right first, then those where methods disagree,
     then others at random.
@@ -200,19 +176,19 @@ def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array 
 
 
 def _chosen_thumbnails(
-    results: Sequence[SearchResult], chosen: Array | None, images: ImageSet, wanted: Sequence[int], most: int
+    results: Sequence[SearchResult], lists: Array | None, images: ImageSet, wanted: Sequence[int], most: int
 ) -> Array | None:
-    """The images that get a thumbnail: those `wanted`, the chosen queries, then their neighbours, nearest first.
+    """The images that get a thumbnail: those `wanted`, the queries with lists, then their neighbours, nearest first.
 
     None: all images.
     """
     if len(images) <= most:
         return None
-    queries = images.queries if chosen is None else chosen
+    queries = images.queries if lists is None else lists
     picked = dict.fromkeys([*wanted, *queries.tolist()])
     for rank in range(max((result.neighbours.shape[1] for result in results), default=0)):
         for result in results:
             if len(picked) < most and rank < result.neighbours.shape[1]:
-                kept = np.isin(result.queries, queries)
-                picked |= dict.fromkeys(result.neighbours[kept, rank].tolist())
+                shown = np.isin(result.queries, queries)
+                picked |= dict.fromkeys(result.neighbours[shown, rank].tolist())
     return np.sort(np.array(list(picked)[:most], np.int64))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ from levelfield.randomness import numpy_stream
 from levelfield.reports.figures.activation_maps import top_maps
 from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.page.neighbour_lists import SearchResult
+from levelfield.reports.page.neighbour_lists import Method, SearchResult
 from levelfield.studies.runs.finished import how_refined
 
 QUERIES, METHODS = 12, 4
@@ -36,34 +35,24 @@ _CHANNELS = 3  # strongest channels whose mean is the activation map
 EXACT = "Exact: the cells of either image sum to the cosine; the bias of the head is spread evenly."
 
 
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """A method of the test set: its index, label, folder of its first run, whether it trained, its search result."""
-
-    method: int
-    label: str
-    folder: Path
-    trained: bool
-    result: SearchResult
-
-
-def why(subjects: Sequence[Subject], images: ImageSet, lost: Sequence[int]) -> Data | None:
+def why(searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost: Sequence[int]) -> Data | None:
     """The explained queries, and notes on methods that cannot be explained; None if there is nothing to explain."""
-    idle = [one for one in subjects if not one.trained][:1]  # the best row that trains nothing is among them
-    best = [one for one in subjects if one not in idle][: METHODS - len(idle)]
-    picked = sorted(best + idle, key=lambda one: one.method)
-    queries = _queries([one.result for one in picked], lost) if picked else np.zeros(0, np.int64)
+    numbered = [(number, *one) for number, one in enumerate(searched) if one[0].folder is not None]
+    idle = [one for one in numbered if not one[1].trained][:1]  # the best row that trains nothing is among them
+    best = [one for one in numbered if one not in idle][: METHODS - len(idle)]
+    picked = sorted(best + idle, key=lambda one: one[0])
+    queries = _queries([result for _, _, result in picked], lost) if picked else np.zeros(0, np.int64)
     if not len(queries):
         return None
     maps: list[Data] = []
     notes: list[str] = []
-    for one in picked:
-        nearest = one.result.neighbours[np.searchsorted(one.result.queries, queries), 0]
+    for number, method, result in picked:
+        nearest = result.neighbours[np.searchsorted(result.queries, queries), 0]
         pairs = [pair for pair in zip(queries.tolist(), nearest.tolist(), strict=True) if pair[1] not in lost]
         try:
-            maps += _explained(one, images, pairs)
+            maps += [{"method": number, **shown} for shown in _explained(Path(method.folder or ""), images, pairs)]
         except LevelfieldError as error:  # the page shows the other methods, and says why this one is missing
-            notes.append(f"{one.label}: {error}")
+            notes.append(f"{method.label}: {error}")
     return {"queries": queries.tolist(), "maps": maps, "notes": notes} if maps or notes else None
 
 
@@ -80,16 +69,16 @@ def _queries(results: Sequence[SearchResult], lost: Sequence[int]) -> Array:
     return np.sort(queries[chosen])
 
 
-def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Data]:
+def _explained(folder: Path, images: ImageSet, pairs: list[tuple[int, int]]) -> list[Data]:
     """For each image and its neighbour, the contribution of each cell of either image to their cosine."""
-    model = networks.load(one.folder, device=requested())
+    model = networks.load(folder, device=requested())
     how = _linear(model)
     assert isinstance(model, networks.Model)
     numbers = list(dict.fromkeys(image for pair in pairs for image in pair))
     loader = Loader([images.paths[image] for image in numbers], model.view, device=model.device)
     seen = torch.cat([part for (part,) in loader])
     maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
-    refined = how_refined(one.folder)
+    refined = how_refined(folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
     text = f"An approximation: {'; '.join(caveats)}." if caveats else EXACT
     rows = model.embedder.head(model.embedder.features(seen)).detach().cpu().double().numpy()
@@ -99,7 +88,6 @@ def _explained(one: Subject, images: ImageSet, pairs: list[tuple[int, int]]) -> 
         there = cells_of([tap[first] for tap in maps[:-1]], how, rows[second])
         back = cells_of([tap[second] for tap in maps[:-1]], how, rows[first])
         shown = {
-            "method": one.method,
             "image": image,
             "neighbour": neighbour,
             "cosine": float(there.sum()),

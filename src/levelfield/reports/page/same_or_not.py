@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -57,9 +58,9 @@ def threshold_of(
     return {
         "value": value,
         "source": TEST if chosen_on_validation is None else VALIDATION,
-        "grid": _rounded(result.edges),
-        "false_accept": _rounded(accept),
-        "false_reject": _rounded(reject),
+        "grid": _short(result.edges),
+        "false_accept": _short(accept),
+        "false_reject": _short(reject),
         "intervals": intervals if intervals and all(intervals.values()) else None,
         "above": above,
         "below": below,
@@ -80,10 +81,9 @@ def _crossing(edges: Array, accept: Array, reject: Array) -> float:
     return float(edges[past - 1] + share * (edges[past] - edges[past - 1]))
 
 
-def _ends(intervals: list[Interval | None]) -> list[tuple[float, float]]:
+def _ends(intervals: list[Interval | None]) -> list[list[float]]:
     """The ends of intervals; none if too few classes have pairs for one of them."""
-    known = [interval for interval in intervals if interval is not None]
-    return [(_round(one.low), _round(one.high)) for one in known] if len(known) == len(intervals) else []
+    return [] if None in intervals else [_short([one.low, one.high]) for one in intervals if one is not None]
 
 
 def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list[Pair]]:
@@ -99,8 +99,10 @@ def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list
             far = np.where(others & side & kind, np.abs(cosines - value), np.inf).ravel()
             nearest = np.argpartition(far, min(_NEEDED, far.size - 1))[:_NEEDED]
             lines, columns = np.divmod(nearest[np.isfinite(far[nearest])], len(gallery))
-            known = zip(queries[lines].tolist(), gallery[columns].tolist(), cosines[lines, columns], strict=True)
-            pairs += _first([(first, second, _round(float(cosine))) for first, second, cosine in known], value)
+            known = zip(
+                queries[lines].tolist(), gallery[columns].tolist(), _short(cosines[lines, columns]), strict=True
+            )
+            pairs += _first(list(known), value)
         sides.append(sorted(pairs, key=lambda pair: (-pair[2], pair)))
     return sides[0], sides[1]
 
@@ -118,12 +120,9 @@ def _first(pairs: list[Pair], value: float) -> list[Pair]:
     return sorted(once.values(), key=lambda pair: (abs(pair[2] - value), pair))[:_SHOWN]
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.4g}") if abs(value) < 0.1 else round(value, 5)
-
-
-def _rounded(values: Array) -> list[float]:
-    return [_round(float(value)) for value in values]
+def _short(values: Iterable[float]) -> list[float]:
+    """Five significant digits: the page is a text."""
+    return [float(f"{value:.5g}") for value in values]
 
 
 @trusting()

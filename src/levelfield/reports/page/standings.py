@@ -9,7 +9,7 @@ from typing import Any
 
 from levelfield.evaluation import describe, parse
 from levelfield.evaluation.statistics import Comparison
-from levelfield.reports.figures._style import COLOURS, styles
+from levelfield.reports.figures._rows import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
 from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
 from levelfield.reports.page.content import Data, Row, score

@@ -11,12 +11,10 @@ from typing import Any
 
 from levelfield.files.reading import read_bytes
 from levelfield.reports.compact_scores import compact_notes, compact_tables
+from levelfield.reports.finish import Report
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
-from levelfield.reports.report import Report
-from levelfield.reports.robustness import robustness_table
-from levelfield.reports.search_results import result_table
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.runs.folder.store import read_result
@@ -43,11 +41,11 @@ def tables_of(report: Report, study: Study, runs: Sequence[PlannedRun]) -> list[
         _ledger(board),
         _costs(board),
         _signatures(board),
-        *([robustness_table(report.robustness)] if report.robustness else []),
+        *([report.robustness.table()] if report.robustness else []),
         *(_compact(report.compact) if report.compact else []),
         _claims(board),
         published_table(board),
-        *([result_table(report.tuning)] if report.tuning else []),
+        *([report.tuning.table()] if report.tuning else []),
     ]
     return [table for table in tables if table and table.rows]
 

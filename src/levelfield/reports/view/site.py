@@ -20,11 +20,10 @@ from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.finish import gathered, tuning_of
-from levelfield.reports.page.collect import Stored, collect, made_of, stored_sets
-from levelfield.reports.page.image_set import ImageSet, image_set
+from levelfield.reports.finish import Report, gathered, tuning_of
+from levelfield.reports.page.collect import collect, made_of
+from levelfield.reports.page.image_set import ImageSet, Stored, image_set, stored_sets
 from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
-from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness
 from levelfield.reports.split_leaks import crossings, with_leaks
 from levelfield.studies.runs.finished import how_refined, stored_test
@@ -185,7 +184,7 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
     """
     runs, study = read_plan(folder), read_study(folder / "study.yaml")
     board = gathered(study, runs, folder)
-    sets, notes = stored_sets(board)
+    sets, notes = stored_sets(board.rows)
     if not sets:
         raise BadInput(f"No run of {folder} has test embeddings, so there is nothing to search. {notes[0]}")
     crossing = crossings(board, runs, folder, progress=progress)
@@ -213,4 +212,4 @@ def _test_images(test: Mapping[str, Any], stored: Stored, labels: Sequence[str])
     for method in test["methods"]:
         threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
         methods.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
-    return TestImages(image_set(stored.items, next(iter(stored.folders.values()))), methods)
+    return TestImages(image_set(stored), methods)

@@ -1,0 +1,157 @@
+"""What a loss learns beside embeddings: attention between images, and distributions of classes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.methods import learns_distributions
+from levelfield.randomness import numpy_stream
+from levelfield.reports.figures._axes import limits
+from levelfield.reports.figures._drawing import panels, plainly, save, shortened
+from levelfield.reports.figures._registry import nothing_trains, register
+from levelfield.reports.figures._rows import COLOURS, Drawn
+
+if TYPE_CHECKING:
+    from levelfield.studies.runs.distributions import Distributions
+    from levelfield.studies.specification.study import Study
+
+METHOD = "message_passing"
+MOST = 300  # classes in a matrix, evenly chosen; more would exceed the resolution
+
+
+def _no_messages(study: Study) -> str | None:
+    passes = any(method.name == METHOD for method in study.methods)
+    return None if passes else f"it needs the method `{METHOD}`, which the study does not have"
+
+
+@register(
+    "attention", "attention scores between the images of a batch, for each `message_passing` row", why_not=_no_messages
+)
+def draw_attention(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """seidenschwarz2021, figure 2 (right): the first seed of each row that passes messages, one panel per step.
+
+    The batch has test images, as many of a class as in training.
+    """
+    attention = {}
+    for row in (row for row in rows if row.method == METHOD and row.results):
+        try:
+            attention[row.row.label] = scores_of(row.results[0].folder)
+        except LevelfieldError:  # refined rows are not what messages started from, and joined runs have no network
+            continue
+    if not attention:
+        raise BadInput(
+            f"The figure 'attention' needs a finished run of `{METHOD}` without `refine` and with test embeddings."
+        )
+    steps = max(len(scores) for scores, _ in attention.values())
+    figure, axes = panels(len(attention), steps, width=4.6 * steps + 1.4, height=4.4 * len(attention))
+    for line, (scores, classes), name in zip(axes, attention.values(), shortened(list(attention), 36), strict=True):
+        for axis in line[len(scores) :]:
+            axis.set_visible(False)
+        for number, (axis, table) in enumerate(zip(line, scores, strict=False), 1):
+            _draw_scores(axis, table, np.array(classes), f"{name}, step {number}" if len(scores) > 1 else name)
+    return save(figure, path)
+
+
+def scores_of(folder: Path) -> tuple[np.ndarray, list[str]]:
+    """Attention (steps, n, n), the mean over heads, in a batch of test images, and the class of each image."""
+    import torch
+
+    from levelfield.objectives.message_passing import MessagePassing
+    from levelfield.studies.runs.finished import refiner, stored_test
+    from levelfield.studies.runs.folder.store import read_spec
+
+    method = refiner(folder)
+    assert isinstance(method.objective, MessagePassing)
+    layout = method.layout or read_spec(folder).conditions.layout
+    rows, items = stored_test(folder)
+    each = max(1, layout.per_class)
+    batch = chosen_batch(items.classes, layout.batch_size // each, each)
+    weights = method.objective.attention(torch.from_numpy(rows[batch]))
+    return weights.mean(dim=1).numpy(), items.classes[batch].tolist()
+
+
+def chosen_batch(classes: np.ndarray, count: int, each: int) -> np.ndarray:
+    """Positions of `each` images of `count` classes, drawn by a named stream; fewer where there are fewer.
+
+    >>> chosen_batch(np.array(["a", "b", "b", "a", "c"]), 2, 2).tolist()
+    [4, 1, 2]
+    """
+    stream = numpy_stream(0, "attention", "batch")
+    names = stream.permutation(np.unique(classes))[:count]
+    return np.concatenate([np.sort(stream.permutation(np.flatnonzero(classes == name))[:each]) for name in names])
+
+
+def _draw_scores(axis: Any, table: np.ndarray, names: np.ndarray, title: str) -> None:
+    image = axis.imshow(table, cmap="viridis", vmin=0.0)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="attention, mean over heads")
+    starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+    for start in starts[1:]:
+        axis.axhline(start - 0.5, color="white", linewidth=0.5)
+        axis.axvline(start - 0.5, color="white", linewidth=0.5)
+    middles = (starts + np.r_[starts[1:], len(names)] - 1) / 2
+    axis.set_yticks(middles, shortened(names[starts].tolist(), 24), fontsize=7 if len(starts) < 15 else 4)
+    axis.set(xticks=[], xlabel="sender", ylabel="receiver")
+    same = names[:, None] == names
+    axis.set_title(f"{title}: {table[same].sum() / table.sum():.0%} from the own class, {same.mean():.0%} if equal")
+
+
+def _no_hist(study: Study) -> str | None:
+    if any(learns_distributions(method.name) for method in study.methods):
+        return None
+    return nothing_trains(study) or "it needs the method `hist`, which the study does not have"
+
+
+@register(
+    "distributions",
+    "what `hist` learned of its classes: similarities of their means, and their spreads",
+    why_not=_no_hist,
+)
+def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
+    """lim2022, figure 2, for the first seed of every HIST row: similarities of means, and a scatter plot of spreads."""
+    from levelfield.studies.runs.distributions import distributions_of
+
+    shown = [row for row in rows if row.results and learns_distributions(row.method)]
+    learned = {row.row.label: distributions_of(row.results[0].folder) for row in shown}
+    distributions = {label: one for label, one in learned.items() if one is not None}
+    if not distributions:
+        raise BadInput(
+            "The figure 'distributions' shows the class distributions learned by `hist`, and this study has no "
+            "finished run of `hist` that learns means and variances."
+        )
+    return draw(distributions, path, {row.row.label: row.style.colour for row in rows})
+
+
+@plainly
+def draw(distributions: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
+    """Draw learned means and covariances against the classes' own, one row of panels per entry."""
+    figure, axes = panels(len(distributions), 2, width=9.2, height=3.9 * len(distributions), ratios=(1.15, 1))
+    for line, (label, one), name in zip(axes, distributions.items(), shortened(list(distributions), 28), strict=True):
+        _draw_means(line[0], one, name)
+        _draw_spreads(line[1], one, (colours or {}).get(label, COLOURS[0]))
+    return save(figure, path)
+
+
+def _draw_means(axis: Any, one: Distributions, label: str) -> None:
+    count = len(one.learned_means)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
+    table = one.learned_means[chosen] @ one.found_means[chosen].T
+    image = axis.imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
+    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="cosine")
+    part = "" if len(chosen) == count else f" ({len(chosen)} of {count} classes)"
+    axis.set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
+    own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
+    others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count) / max(1, count**2 - count)
+    axis.set_title(f"{label}: own class {own:z.2f}, others {others:z.2f}")
+
+
+def _draw_spreads(axis: Any, one: Distributions, colour: str) -> None:
+    axis.plot(one.found_spreads, one.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
+    axis.set(xlim=limits(one.found_spreads), ylim=limits(one.learned_spreads))
+    axis.set(xlabel="mean squared distance to the class's mean", ylabel="Frobenius norm of the learned covariance")
+    if len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std():
+        correlation = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
+        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {correlation:z.2f}")
