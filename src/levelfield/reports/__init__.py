@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from levelfield.reports.finish import Report, finish
+from levelfield.reports.finish import finish
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all
 from levelfield.reports.published_comparison import with_published
+from levelfield.reports.report import Report
 
 if TYPE_CHECKING:
     from levelfield.reports.pipeline import compare

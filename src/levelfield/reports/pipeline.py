@@ -12,7 +12,8 @@ from levelfield.embedder.devices import AUTO, computing_on, usable
 from levelfield.errors import LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.figures import check_figures, figures_of
-from levelfield.reports.finish import Report, finish
+from levelfield.reports.finish import finish
+from levelfield.reports.report import Report
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
 from levelfield.studies.execution.study import execute_study, keep_earlier

@@ -11,7 +11,6 @@ import numpy as np
 
 import levelfield
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.finish import Report
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
 from levelfield.reports.page.content import Page, Row, TestSet
@@ -21,6 +20,7 @@ from levelfield.reports.page.neighbour_lists import Method
 from levelfield.reports.page.same_or_not import validation_threshold
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
+from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row as BoardRow

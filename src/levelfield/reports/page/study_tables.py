@@ -11,10 +11,10 @@ from typing import Any
 
 from levelfield.files.reading import read_bytes
 from levelfield.reports.compact_scores import compact_notes, compact_tables
-from levelfield.reports.finish import Report
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
+from levelfield.reports.report import Report
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.runs.folder.store import read_result
