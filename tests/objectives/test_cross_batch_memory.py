@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield import objectives
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives import CrossBatchMemory
+from levelfield.objectives import CrossBatchMemory, LossInputs
 from levelfield.randomness import stream
 
 DIM, SIZE = 5, 14
@@ -109,8 +109,8 @@ def test_gradients_reach_the_batch_and_are_derivatives_with_partners_held(name: 
     assert rows.grad.isfinite().all()
     assert rows.grad.abs().sum() > 0
     assert torch.equal(memory.rows, held)  # in evaluation mode nothing is remembered
-    inputs = memory._against_queue(memory._inputs(rows, second[1], None, None, None, stream(0, "x")), 6)
-    tuples = memory.objective.chosen(inputs.geometry(normalize=memory.normalize), inputs)
+    inputs = memory._against_queue(LossInputs(rows, second[1], None, None, None, stream(0, "x")), 6)
+    tuples = memory.objective.tuples_of(inputs.geometry(normalize=memory.normalize), inputs)
 
     def loss(anchors: Tensor) -> Tensor:
         return memory.objective.loss_of(inputs._replace(embeddings=anchors, tuples=tuples))

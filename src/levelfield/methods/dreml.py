@@ -75,7 +75,7 @@ def static_loss(outputs: Tensor, meta_labels: Tensor) -> Tensor:
     >>> static_loss(torch.zeros(3, 4), torch.tensor([0, 1, 3]))
     tensor(1.3863)
     """
-    check_classes(meta_labels, outputs.shape[1], "dreml")
+    check_classes(meta_labels, outputs.shape[1], "Objective 'dreml'")
     return mean_entropy(outputs, meta_labels, None)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, full_precision
+from levelfield.geometry import Geometry, full_precision, working
 from levelfield.miners import Miner, MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
@@ -31,10 +32,9 @@ class Facts:
     formula: str
     equation: str = ""  # source of the formula
     use: str = ""  # when to use it, in one sentence
-    tuples: str = "pairs"  # kind of `tuples`: "pairs", "triplets", "none"
-    needs: tuple[str, ...] = ()  # "num_classes", "dim", "miner"
-    batch: str = "2 per class"
+    tuples: str = "none"  # kind of `tuples` that a call takes: "pairs", "triplets", "none"
     least: tuple[int, int] = (2, 2)  # minimum number of classes in a batch, and of images of one class
+    batch: str = ""  # the same and more in words; default: from `least`
     roles: tuple[str, ...] = ()  # supported keys of `roles`
     miners: tuple[str, ...] = ()  # suitable miners, the default first
     sources: Mapping[str, str] = field(default_factory=dict)  # setting -> source of its default
@@ -46,7 +46,8 @@ class Facts:
     weights: bool = True  # takes a weight per anchor
     tags: Mapping[str, str] = field(default_factory=dict)  # law that does not apply -> reason, in one sentence
     name: str = ""  # set on registration
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # read from the constructor on registration
+    needs: tuple[str, ...] = ()  # "num_classes", "dim"; read from the constructor on registration
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # likewise
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "roth2020/cars" -> settings
 
 
@@ -56,7 +57,7 @@ class Objective(nn.Module):
     Without a `generator` the objective uses its own, created from seed 0 and saved in `state_dict`.
     """
 
-    facts: ClassVar[Facts] = Facts(paper="", formula="")
+    facts: ClassVar[Facts] = Facts(paper="", formula="", tuples="pairs")
     active: Tensor | int | None = None  # number of non-zero tuples or terms in the last call
     dim: int | None = None  # required row length; None: any
     num_classes: int | None = None  # labels must be 0 to num_classes - 1; None: any labels
@@ -71,8 +72,8 @@ class Objective(nn.Module):
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
-        chosen = None if miner is None else resolve(miner, switch=switch, **hints)
-        self.miner: Miner | None = None if isinstance(chosen, All) else chosen  # None: all tuples, without listing them
+        resolved = None if miner is None else resolve(miner, switch=switch, **hints)
+        self.miner: Miner | None = None if isinstance(resolved, All) else resolved  # None: all tuples, not listed
         self.shown: dict[str, Tensor] = {}
         """The terms of the last call by name, without gradients, for the log; empty if the loss has one term."""
         self._own_generator = stream(0, "objective")
@@ -81,9 +82,9 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, inputs).")
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        """The same loss in closed form (see `_parts.closed`); None if only the definition applies.
+        """The same loss in closed form (`_parts.closed`); None if only the definition applies.
 
-        If `parts` has several terms, it sums its own terms with `total`.
+        Called for batches with rows and without weights or memory.
         """
         return None
 
@@ -124,7 +125,8 @@ class Objective(nn.Module):
         Returns:
             The loss, a tensor of shape () with gradients.
         """
-        return self.loss_of(self._inputs(embeddings, labels, tuples, weights, roles, generator))
+        inputs = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
+        return self.loss_of(checked(inputs, self))
 
     if TYPE_CHECKING:  # torch declares `Callable[..., Any]` for every module
         __call__ = forward
@@ -132,7 +134,8 @@ class Objective(nn.Module):
     def loss_of(self, inputs: LossInputs) -> Tensor:
         """The loss of validated input, in closed form if there is one."""
         with full_precision(inputs.embeddings.device.type):
-            value = self.quick(inputs) if inputs.columns is None else None
+            plain = inputs.columns is None and inputs.weights is None and len(inputs.labels)
+            value = self.quick(inputs) if plain else None
             return self.total(self.parts(inputs)) if value is None else value
 
     def terms(
@@ -146,9 +149,9 @@ class Objective(nn.Module):
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
         """The named terms of the loss, each differentiable; a plain call stores their values in `shown`."""
-        inputs = self._inputs(embeddings, labels, tuples, weights, roles, generator)
+        inputs = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         with full_precision(embeddings.device.type):
-            return self.parts(inputs)
+            return self.parts(checked(inputs, self))
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
         """Class logits (b, C) of raw rows, whose softmax is trained (without margin); None if it is not a classifier.
@@ -196,7 +199,7 @@ class Objective(nn.Module):
 
     @property
     def learned_buffers(self) -> int:
-        """Number of buffer values changed by calls so far, for the ledger."""
+        """Number of buffer values that calls have changed, for the ledger."""
         return 0
 
     @property
@@ -211,24 +214,22 @@ class Objective(nn.Module):
         """Whether the whole batch is used: no tuples given and no miner."""
         return inputs.tuples is None and self.miner is None
 
-    def chosen(self, geometry: Geometry, inputs: LossInputs) -> Tuples | None:
-        """The given tuples, else the mined ones; None means the whole batch."""
-        if inputs.tuples is not None:
+    def tuples_of(self, geometry: Geometry, inputs: LossInputs) -> Tuples | None:
+        """The tuples of the call, else the mined ones; None means the whole batch."""
+        if inputs.tuples is not None or self.miner is None:
             return inputs.tuples
-        if self.miner is None:
-            return None
         tuples = self.miner(geometry.detached(), inputs.labels, generator=inputs.generator)
         if isinstance(self.miner, Switched) and isinstance(tuples, Tensor):
             self.switched = switched_share(tuples)
         return tuples
 
-    def chosen_triplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
-        """Like `chosen`, for objectives that only support triplets (t, 3)."""
-        triplets = self.chosen(geometry, inputs)
+    def triplets_of(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
+        """Like `tuples_of`, for objectives that only support triplets (t, 3)."""
+        triplets = self.tuples_of(geometry, inputs)
         if triplets is None or (isinstance(triplets, Tensor) and triplets.dim() == 2 and triplets.shape[1] == 3):
             return triplets
         got = f"a tensor of shape {tuple(triplets.shape)}" if isinstance(triplets, Tensor) else "pairs"
-        raise BadInput(f"Objective '{self._label}' needs triplets, a tensor of shape (t, 3), but got {got}.")
+        raise BadInput(f"{self.who} needs triplets, a tensor of shape (t, 3), but got {got}.")
 
     def get_extra_state(self) -> Tensor:
         return self._own_generator.get_state()
@@ -236,23 +237,15 @@ class Objective(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         self._own_generator.set_state(state.cpu())
 
-    @property
-    def _label(self) -> str:
-        return self.facts.name or type(self).__name__
+    def working(self, rows: Tensor) -> Tensor:
+        """Rows in the higher precision of themselves and the parameters, at least float32."""
+        own = next((parameter.dtype for parameter in self.parameters()), rows.dtype)
+        return working(rows.to(torch.promote_types(rows.dtype, own)))
 
-    def _inputs(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        tuples: Tuples | None,
-        weights: Tensor | None,
-        roles: Any,
-        generator: torch.Generator | None,
-    ) -> LossInputs:
-        raw = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
-        takes = self.facts.tuples != "none"
-        sizes = {"dim": self.dim, "num_classes": self.num_classes}
-        return checked(raw, self._label, **sizes, takes_tuples=takes, takes_weights=self.takes_weights)
+    @property
+    def who(self) -> str:
+        """The objective in messages."""
+        return f"Objective '{self.facts.name or type(self).__name__}'"
 
 
 class _Definition(nn.Module):
@@ -277,10 +270,13 @@ def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
     """Decorator: register an objective class under `name` with its facts."""
 
     def enter(entry: _Entry) -> _Entry:
-        known = replace(facts, name=name, defaults=accepted(entry) or {})
+        takes = accepted(entry) or {}
+        needs = tuple(key for key in ("num_classes", "dim") if takes.get(key) is Parameter.empty)
+        batch = facts.batch or ("any" if facts.least == (1, 1) else "2 per class")
+        complete = replace(facts, name=name, needs=needs, batch=batch, defaults=takes)
         if issubclass(entry, Objective):
-            entry.facts = known
-        registry.register(name, known)(entry)
+            entry.facts = complete
+        registry.register(name, complete)(entry)
         return entry
 
     return enter

@@ -1,22 +1,26 @@
-"""Create objectives by name: registered ones, or any `nn.Module` from a file."""
+"""Create objectives by name: registered ones, any `nn.Module` from a file, and losses of pytorch-metric-learning."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import Parameter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
+from levelfield.miners._pml import as_pml_indices, make_pml, pml_settings
 from levelfield.objectives._contract import Facts, LossInputs, Objective, registry
-from levelfield.objectives._pml import pml_facts, pml_objective
 from levelfield.papers.presets import preset_settings, presets
-from levelfield.registry import is_pml_reference
+from levelfield.randomness import drawn_from, stream
+from levelfield.registry import is_pml_reference, load_from_pml
 from levelfield.settings import accepted, check_settings
+
+_PML_DIM = ("embedding_size", "descriptors_dim")  # pytorch-metric-learning's names of the embedding size
 
 
 def names() -> list[str]:
@@ -34,7 +38,7 @@ def describe(name: str) -> Facts:
     0.5409
     """
     if is_pml_reference(name):
-        return pml_facts(name)
+        return _pml_facts(name)
     facts: Facts | None = registry.facts(name)
     if facts is None:
         raise BadInput(f"'{name}' is registered without facts: see `levelfield.objectives.register`.")
@@ -59,7 +63,7 @@ def create(
         dim: embedding size.
         miner: a name, one name with settings (`{"semihard": {"mode": "closest"}}`) or a miner; default: the
             objective's own.
-            generator: random numbers for the initialisation, e.g. of proxies.
+        generator: random numbers for the initialisation, e.g. of proxies.
         preset: a paper's settings: "roth2020", "roth2020/cars", "mlrc/cub" (all: `describe(name).presets`). Other
             arguments override it; the defaults without a preset are the normative form.
         **hyperparameters: the objective's own (`describe(name).defaults`).
@@ -73,14 +77,14 @@ def create(
     >>> create("margin", num_classes=4, preset="roth2020/cub/beta06").beta.data
     tensor([0.6000, 0.6000, 0.6000, 0.6000])
     """
+    offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     if is_pml_reference(name):
         if preset is not None:
-            preset_settings(name, preset)
-        return pml_objective(name, hyperparameters, num_classes=num_classes, dim=dim, miner=miner, generator=generator)
+            preset_settings(name, preset)  # raises: there are none
+        return _pml_objective(name, hyperparameters, offered, miner)
     entry = registry.get(name)
     check_settings(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
-    offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     settings: dict[str, Any] = {key: value for key, value in offered.items() if key in takes and value is not None}
     if preset is not None:
         settings |= preset_settings(name, preset)
@@ -89,7 +93,7 @@ def create(
             raise BadSpecification(f"The objective '{name}' takes no miner: it uses the whole batch.")
         settings["miner"] = miner
     settings |= hyperparameters
-    missing = [key for key, default in takes.items() if default is inspect.Parameter.empty and key not in settings]
+    missing = [key for key, default in takes.items() if default is Parameter.empty and key not in settings]
     if missing:
         raise BadSpecification(f"The objective '{name}' needs {' and '.join(missing)}.")
     return as_objective(entry(**settings))
@@ -132,21 +136,21 @@ class Plain(Objective):
         return loss if isinstance(loss, dict) else {"loss": loss}
 
     def lr_multipliers(self) -> dict[str, float]:
-        own: dict[str, float] = getattr(self.module, "lr_multipliers", dict)()
-        return {f"module.{name}": value for name, value in own.items()}
+        return self._declared("lr_multipliers")
 
     def optimisers(self) -> dict[str, str]:
-        own: dict[str, str] = getattr(self.module, "optimisers", dict)()
-        return {f"module.{name}": value for name, value in own.items()}
+        return self._declared("optimisers")
+
+    def _declared(self, method: str) -> dict[str, Any]:
+        declared: dict[str, Any] = getattr(self.module, method, dict)()
+        return {f"module.{name}": value for name, value in declared.items()}
 
     def part_of(self, parameter: str) -> str:
         return ".".join(parameter.split(".")[:2])
 
     @property
     def class_vectors(self) -> nn.Parameter | None:
-        """The module's parameter `proxies`, if it has one."""
-        proxies = getattr(self.module, "proxies", None)
-        return proxies if isinstance(proxies, nn.Parameter) else None
+        return _proxies_of(self.module)
 
     @property
     def learned_buffers(self) -> int:
@@ -162,8 +166,54 @@ class Plain(Objective):
         return self._takes is not None and "weights" in self._takes
 
     @property
-    def _label(self) -> str:
-        return type(self.module).__name__
+    def who(self) -> str:
+        return f"Objective '{type(self.module).__name__}'"
+
+
+class PMLLoss(Objective):
+    """A loss of pytorch-metric-learning, with our tuples and miners; its random numbers come from the generator."""
+
+    facts = Facts(paper="pytorch-metric-learning", formula="see its documentation", tuples="pairs", weights=False)
+
+    def __init__(self, loss: nn.Module, *, miner: MinerChoice | None = None) -> None:
+        super().__init__(miner=miner)
+        self.loss = loss
+
+    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        tuples = self.tuples_of(Geometry(inputs.embeddings.detach(), normalize=True), inputs)
+        with drawn_from(inputs.generator):
+            return {"loss": self.loss(inputs.embeddings, inputs.labels, as_pml_indices(tuples))}
+
+    @property
+    def class_vectors(self) -> nn.Parameter | None:
+        return _proxies_of(self.loss)
+
+    @property
+    def who(self) -> str:
+        return f"Objective 'pml:{type(self.loss).__name__}'"
+
+
+def _proxies_of(module: nn.Module) -> nn.Parameter | None:
+    proxies = getattr(module, "proxies", None)
+    return proxies if isinstance(proxies, nn.Parameter) else None
+
+
+def _pml_objective(
+    reference: str, settings: Mapping[str, Any], offered: Mapping[str, Any], miner: MinerChoice | None
+) -> PMLLoss:
+    """The loss `reference`; class vectors are initialised from the offered generator."""
+    takes = pml_settings(load_from_pml(reference, "losses"))
+    sizes = {"num_classes": offered["num_classes"], **dict.fromkeys(_PML_DIM, offered["dim"])}
+    needed = {name: size for name, size in sizes.items() if takes.get(name) is Parameter.empty and size is not None}
+    with drawn_from(offered["generator"] or stream(0, "proxies")):
+        return PMLLoss(make_pml(reference, "losses", {**needed, **settings}), miner=miner)
+
+
+def _pml_facts(reference: str) -> Facts:
+    takes = pml_settings(load_from_pml(reference, "losses"))
+    needs = tuple(name for name in ("num_classes", "dim") if {name, *(_PML_DIM if name == "dim" else ())} & set(takes))
+    defaults = {name: value for name, value in takes.items() if value is not Parameter.empty}
+    return replace(PMLLoss.facts, needs=needs, name=reference, defaults=defaults, batch="2 per class")
 
 
 def buffers_of(module: nn.Module) -> dict[str, Tensor]:
@@ -180,9 +230,8 @@ def changed(before: Mapping[str, Tensor], module: nn.Module) -> int:
     >>> changed(before, norm)
     7
     """
-    now = dict(module.named_buffers())
-    return sum(b.numel() for name, b in now.items() if name not in before or not _same(before[name], b))
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    return torch.equal(one.to(other.device), other)
+    return sum(
+        buffer.numel()
+        for name, buffer in module.named_buffers()
+        if name not in before or not torch.equal(before[name].to(buffer.device), buffer)
+    )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from levelfield.errors import BadInput
-from levelfield.geometry import Geometry, working
+from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, labels_of_call, on_host
 from levelfield.miners import Tuples
 from levelfield.miners._contract import check_batch, kind_of
+
+if TYPE_CHECKING:
+    from levelfield.objectives._contract import Objective
 
 
 class LossInputs(NamedTuple):
@@ -38,95 +42,103 @@ class LossInputs(NamedTuple):
         """Masks of positives and negatives, in the shape of the geometry's matrices."""
         return class_masks(self.labels, len(self.embeddings))
 
+    def weighted(self, terms: Tensor) -> Tensor:
+        """Terms (b, ...) of the anchors times their weights."""
+        if self.weights is None:
+            return terms
+        return terms * self.weights.view(-1, *(1,) * (terms.dim() - 1))
 
-def checked(
-    inputs: LossInputs,
-    objective: str,
-    *,
-    dim: int | None,
-    num_classes: int | None,
-    takes_tuples: bool,
-    takes_weights: bool,
-) -> LossInputs:
-    """Validate and convert the inputs of the named objective. `dim`, `num_classes`: those it expects, None: any."""
-    rows, labels, tuples, weights, roles, generator, _ = inputs
-    _check_batch(rows, labels, objective, dim)
+    def weights_of(self, anchors: Tensor) -> Tensor | None:
+        """Weights of the anchors of tuples, in the shape of `anchors`; None without weights."""
+        return None if self.weights is None else self.weights[anchors]
+
+    def rows_of_roles(self, who: str, names: Sequence[str], optional: str = "") -> dict[str, Tensor]:
+        """Rows of the batch by role, on the host; the values of the `optional` role are not rows."""
+        roles = self.roles
+        if not isinstance(roles, Mapping) or set(roles) - {optional} != set(names):
+            got = sorted(roles) if isinstance(roles, Mapping) else kind_of(roles)
+            needed = ", ".join(f'"{name}": rows' for name in names)
+            also = f' and optionally "{optional}", one number per row' if optional else ""
+            raise BadInput(f"{who} got roles {got}; it needs {{{needed}}}{also}.")
+        rows = {name: torch.as_tensor(value).cpu().long() for name, value in roles.items()}
+        for name in names:
+            check_rows(rows[name], len(self.labels), who, name)
+        return rows
+
+
+def checked(inputs: LossInputs, objective: Objective) -> LossInputs:
+    """Validate the inputs of a call of `objective`, and convert them."""
+    rows, labels, tuples, weights, _, generator, _ = inputs
+    who = objective.who
+    check_batch(rows, labels, who)
+    if objective.dim is not None and rows.shape[1] != objective.dim:
+        raise BadInput(
+            f"{who} was created with dim={objective.dim} but got embeddings with {rows.shape[1]} dimensions."
+        )
     if not isinstance(generator, torch.Generator):
-        raise BadInput(f"Objective '{objective}' got {kind_of(generator)} as generator; expected a torch.Generator.")
-    rows, labels = working(rows), labels_of_call(labels)
-    if num_classes is not None:
-        check_classes(labels, num_classes, objective)
+        raise BadInput(f"{who} got {kind_of(generator)} as generator; expected a torch.Generator.")
+    rows, labels = objective.working(rows), labels_of_call(labels)
+    if objective.num_classes is not None:
+        check_classes(labels, objective.num_classes, who)
     if tuples is not None:
-        if not takes_tuples:
-            raise BadInput(f"Objective '{objective}' takes no tuples: it uses the whole batch.")
-        tuples = _indices(tuples, len(labels), objective)
+        if objective.facts.tuples == "none":
+            raise BadInput(f"{who} takes no tuples: it uses the whole batch.")
+        tuples = _checked_tuples(tuples, len(labels), who)
     if weights is not None:
-        if not takes_weights:
-            raise BadInput(f"Objective '{objective}' takes no weights per anchor.")
+        if not objective.takes_weights:
+            raise BadInput(f"{who} takes no weights per anchor.")
         if not isinstance(weights, Tensor) or weights.shape != labels.shape:
             raise BadInput(
-                f"Objective '{objective}' got {kind_of(weights)} as weights for {len(labels)} embeddings; expected "
-                "a tensor with one weight per embedding."
+                f"{who} got {kind_of(weights)} as weights for {len(labels)} embeddings; expected a tensor with one "
+                "weight per embedding."
             )
         weights = weights.to(rows.dtype)
-    return LossInputs(rows, labels, tuples, weights, roles, generator)
+    return inputs._replace(embeddings=rows, labels=labels, tuples=tuples, weights=weights)
 
 
-def check_classes(labels: Tensor, num_classes: int, objective: str) -> None:
+def check_classes(labels: Tensor, num_classes: int, who: str) -> None:
     """Refuse labels out of range. Waits for the device unless the labels have a copy on the host (`on_device`)."""
     if labels.numel():
         low, high = (int(bound) for bound in torch.aminmax(on_host(labels)))
         if low < 0 or high >= num_classes:
             raise BadInput(
-                f"Objective '{objective}' has {num_classes} classes but got the label {low if low < 0 else high}: "
+                f"{who} has {num_classes} classes but got the label {low if low < 0 else high}: "
                 f"labels must be 0 to {num_classes - 1}."
             )
 
 
-def check_rows(rows: Tensor, batch: int, objective: str, what: str, *, least: int = 0) -> None:
+def check_rows(rows: Tensor, batch: int, who: str, what: str, *, least: int = 0) -> None:
     """Refuse rows out of range. On other devices torch's own check applies, to avoid synchronisation."""
     if rows.device.type == "cpu" and rows.numel():
         low, high = (int(bound) for bound in torch.aminmax(rows))
         if low < least or high >= batch:
             wrong = low if low < least else high
-            raise BadInput(
-                f"Objective '{objective}' got row {wrong} in the {what}; the batch has rows 0 to {batch - 1}."
-            )
+            raise BadInput(f"{who} got row {wrong} in the {what}; the batch has rows 0 to {batch - 1}.")
 
 
-def _check_batch(rows: Tensor, labels: Tensor, objective: str, dim: int | None) -> None:
-    check_batch(rows, labels, f"Objective '{objective}'")
-    if dim is not None and rows.shape[1] != dim:
-        raise BadInput(
-            f"Objective '{objective}' was created with dim={dim} but got embeddings with {rows.shape[1]} dimensions."
-        )
-
-
-def _indices(tuples: Tuples, batch: int, objective: str) -> Tuples:
+def _checked_tuples(tuples: Tuples, batch: int, who: str) -> Tuples:
     """The tuples as int64: one tensor (t, columns), or two tensors of positive and negative pairs."""
     if isinstance(tuples, Tensor):
-        return _rows(tuples, batch, objective)
+        return _checked_indices(tuples, batch, who)
     if not (isinstance(tuples, tuple | list) and [isinstance(pairs, Tensor) for pairs in tuples] == [True, True]):
         raise BadInput(
-            f"Objective '{objective}' got {kind_of(tuples)} as tuples; expected one tensor, such as triplets (t, 3), "
-            "or two tensors of pairs, positive (p, 2) and negative (q, 2). To join columns: torch.stack((a, p, n), 1)."
+            f"{who} got {kind_of(tuples)} as tuples; expected one tensor, such as triplets (t, 3), or two tensors of "
+            "pairs, positive (p, 2) and negative (q, 2). To join columns: torch.stack((a, p, n), 1)."
         )
-    first, second = (_rows(pairs.reshape(-1, 2) if not pairs.numel() else pairs, batch, objective) for pairs in tuples)
+    first, second = (_checked_indices(pairs if pairs.numel() else pairs.view(-1, 2), batch, who) for pairs in tuples)
     for pairs in (first, second):
         if pairs.dim() != 2 or pairs.shape[1] != 2:
             raise BadInput(
-                f"Objective '{objective}' got pairs of shape {tuple(pairs.shape)}; expected positive (p, 2) and "
-                "negative "
-                "(q, 2)."
+                f"{who} got pairs of shape {tuple(pairs.shape)}; expected positive (p, 2) and negative (q, 2)."
             )
     return first, second
 
 
-def _rows(tuples: Tensor, batch: int, objective: str) -> Tensor:
+def _checked_indices(tuples: Tensor, batch: int, who: str) -> Tensor:
     """Convert to int64; an empty list may be float, the dtype of `torch.tensor([])`."""
     if tuples.is_floating_point() and tuples.numel():
         raise BadInput(f"'tuples' must be integer indices into the batch, not {tuples.dtype}.")
     tuples = tuples.long()
-    fourth = tuples.dim() == 2 and tuples.shape[1] == 4  # quadruplets: -1 means no fourth sample
-    check_rows(tuples, batch, objective, "tuples", least=-1 if fourth else 0)
+    quadruplets = tuples.dim() == 2 and tuples.shape[1] == 4  # in which -1 means no fourth sample
+    check_rows(tuples, batch, who, "tuples", least=-1 if quadruplets else 0)
     return tuples

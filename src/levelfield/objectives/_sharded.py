@@ -61,8 +61,6 @@ class ShardedClasses(Objective):
     facts = Facts(
         paper="An et al. 2021 (partial FC)",
         formula="that of the undivided objective",
-        tuples="none",
-        needs=("num_classes", "dim"),
         least=(1, 1),
         weights=False,
     )

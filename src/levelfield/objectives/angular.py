@@ -10,14 +10,21 @@ from annotated_types import Gt, Le
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import class_masks, class_table, positive_pairs
+from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, to_device
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.angles import of_pairs, once_each
-from levelfield.objectives._parts.closed import back_to_rows, closed
-from levelfield.objectives._parts.pairs import Form, chosen_pairs
-from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, norms, norms_slope, sum_over_blocks
-from levelfield.objectives.n_pair import n_pair_loss, norm_term, quick_n_pair
+from levelfield.objectives._parts.closed import LOG2_E, back_to_rows, closed
+from levelfield.objectives._parts.sums import (
+    add_norms_slope_,
+    exponential_sums_,
+    log_one_plus_exp,
+    log_sum_exp,
+    norms,
+    sum_over_blocks,
+)
+from levelfield.objectives.n_pair import Form, n_pair_loss, norm_term, pairs_of, quick_n_pair
+
+_BLOCK = 2**18  # values at a time, to fit in the cache
 
 
 def angular_terms(to_negatives: Tensor, to_positive: Tensor, negative: Tensor, *, alpha: float) -> Tensor:
@@ -100,7 +107,7 @@ class Angular(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         raw = Geometry(inputs.embeddings, normalize=False)
-        pairs = chosen_pairs(self, raw, inputs, self.form)
+        pairs = pairs_of(self, raw, inputs, self.form)
         angular, self.active = self._angular(Geometry(inputs.embeddings, normalize=self.normalize), pairs, inputs)
         parts = {}
         if self.npair_weight:
@@ -113,26 +120,26 @@ class Angular(Objective):
         return parts
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, inputs: LossInputs) -> tuple[Tensor, Tensor]:
-        weights = (
-            torch.ones_like(inputs.labels, dtype=geometry.rows.dtype) if inputs.weights is None else inputs.weights
-        )
+        """Mean over the pairs, and the number of terms above 0."""
+        weights = inputs.weights
+        if weights is None:
+            weights = torch.ones_like(inputs.labels, dtype=geometry.rows.dtype)
         _, negative = class_masks(inputs.labels)
         listed = positive_pairs(inputs.labels) if pairs is None else pairs
         divisor = max(1, len(listed))
         if self.form == "pairs":
             loss, active = self._of_pair_batch(geometry.rows[listed], inputs.labels[listed[:, 0]], weights[listed])
             return loss / divisor, active
-        active = torch.zeros_like(listed[:, 0], dtype=torch.bool)
+        active = torch.zeros((), dtype=torch.int64, device=listed.device)
 
-        def block_sum(similarity: Tensor, numbers: Tensor) -> Tensor:
-            anchor, other = listed[numbers].T
+        def block_sum(similarity: Tensor, block: Tensor) -> Tensor:
+            anchor, other = block.T
             to_both = similarity[anchor] + similarity[other]
             terms = angular_terms(to_both, similarity[anchor, other], negative[anchor], alpha=self.alpha)
-            active[numbers] = terms.detach() > 0
+            active.add_((terms.detach() > 0).sum())
             return (terms * weights[anchor]).sum()
 
-        numbers = torch.arange(len(listed), device=listed.device)
-        return sum_over_blocks(block_sum, geometry.similarity, numbers) / divisor, active.sum()
+        return sum_over_blocks(block_sum, geometry.similarity, listed) / divisor, active
 
     def _of_pair_batch(self, rows: Tensor, labels: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Sum over pairs, rows (N, 2, d), each against the positives of the other pairs."""
@@ -148,17 +155,17 @@ class Angular(Objective):
         return torch.stack(totals).mean(), active
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or self.form == "pairs" or not len(inputs.labels):
+        if self.form == "pairs":
             return None
         rows, table = inputs.embeddings.detach(), class_table(inputs.labels)
         raw = Geometry(rows, normalize=False)
         geometry = Geometry(rows, normalize=True) if self.normalize else raw
-        pairs = chosen_pairs(self, raw, inputs, self.form)
+        pairs = pairs_of(self, raw, inputs, self.form)
         push, pull = strengths(self.alpha)
-        listed = once_each(table) if pairs is None else pairs
-        angles = of_pairs(geometry.similarity, table, listed, push=push, pull=pull)
-        self.active = angles.active * (2 if pairs is None else 1)
-        terms, of_products = {"angular": self.angular_weight * angles.value}, None
+        unordered = unordered_pairs(table) if pairs is None else pairs
+        angular, slope, active = quick_angular(geometry.similarity, table, unordered, push=push, pull=pull)
+        self.active = active * (2 if pairs is None else 1)
+        terms, of_products = {"angular": self.angular_weight * angular}, None
         if self.npair_weight:
             loss, of_products, active = quick_n_pair(raw.similarity, table, pairs)
             terms["n_pair"] = self.npair_weight * loss
@@ -169,8 +176,39 @@ class Angular(Objective):
         def also(gradient: Tensor) -> None:
             if of_products is not None:
                 gradient.add_(back_to_rows(raw, of_products, "similarity"), alpha=self.npair_weight)
-            norms_slope(raw, self.nu, self.nu_power)(gradient)
+            add_norms_slope_(gradient, raw, self.nu / len(rows), self.nu_power)
 
-        value, plain = self.total(terms), self.definition(inputs._replace(tuples=pairs))
-        slope = angles.slope.mul_(self.angular_weight)
-        return closed(inputs.embeddings, geometry, value, slope, "similarity", plain, also)
+        slope.mul_(self.angular_weight)
+        return closed(self, inputs._replace(tuples=pairs), geometry, terms, slope, "similarity", also)
+
+
+def quick_angular(
+    similarity: Tensor, table: ClassTable, pairs: Tensor, *, push: float, pull: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean of log(1 + sum_n e^(push (s_an + s_pn) - pull s_ap)) over the pairs (N, 2), its slope dL/ds (n, n), and the
+    number of terms above 0."""
+    negatives = hide_(similarity * (push * LOG2_E), table, -torch.inf)
+    slope = torch.zeros_like(similarity)
+    value, active = similarity.new_zeros(()), pairs.new_zeros(())
+    count = max(1, len(pairs))
+    for anchor, other in (block.T for block in pairs.split(max(1, _BLOCK // len(similarity)))):
+        exponents = negatives.index_select(0, anchor).add_(similarity.index_select(0, other), alpha=push * LOG2_E)
+        log_sum, exponentials, total = exponential_sums_(exponents)
+        excess = log_sum.squeeze(1) - pull * similarity[anchor, other]
+        terms, share = log_one_plus_exp(excess), excess.sigmoid().div_(count)
+        value, active = value + terms.sum(), active + (terms > 0).sum()
+        exponentials.mul_((share * push)[:, None] / total)
+        slope.index_add_(0, anchor, exponentials).index_add_(0, other, exponentials)
+        slope.index_put_((anchor, other), -pull * share, accumulate=True)
+    return value / count, slope, active
+
+
+def unordered_pairs(table: ClassTable) -> Tensor:
+    """Every unordered positive pair, (N, 2).
+
+    >>> unordered_pairs(class_table(torch.tensor([0, 1, 0, 0]))).tolist()
+    [[0, 2], [0, 3], [2, 3]]
+    """
+    others = table.on_host.others
+    first, column = (others > torch.arange(len(others))[:, None]).nonzero().T
+    return to_device(torch.stack((first, others[first, column]), 1), table.others.device)

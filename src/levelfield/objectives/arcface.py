@@ -47,9 +47,6 @@ def _sine(cosine: Tensor) -> Tensor:
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",
         use="Many samples of each of many fixed classes, e.g. faces; the angular margin also acts when "
         "the batch is easy.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "scale": "roth2020 A.1",

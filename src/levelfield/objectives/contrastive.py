@@ -7,7 +7,7 @@ from torch import Tensor
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import class_table, hide_, put_
+from levelfield.labels import ClassTable, class_table, hide_, put_
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
@@ -71,41 +71,18 @@ class Contrastive(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)
-        tuples = self.chosen(geometry, inputs)
+        tuples = self.tuples_of(geometry, inputs)
         if tuples is None:
-            return self._of_everything(geometry, inputs)
-        pairs = self._sides(tuples)
-        sides = []
-        for (anchor, other), same in zip((pair.T for pair in pairs), (True, False), strict=True):
+            return self._of_all(geometry, inputs)
+        hinges, weights = [], []
+        for pairs, same in zip(self._sides(tuples), (True, False), strict=True):
+            anchor, other = pairs.T
             distance = geometry.distance_of(anchor, other, squared=self.squared)
-            hinge = (distance - self.pos_margin).relu() if same else (self.neg_margin - distance).relu()
-            sides.append((hinge, None if inputs.weights is None else inputs.weights[anchor]))
-        self.active = sum((hinge.detach() > 0).sum() for hinge, _ in sides)
-        positive, negative = (mean(hinge, None, self.reduction, weights) for hinge, weights in sides)
+            hinges.append((distance - self.pos_margin if same else self.neg_margin - distance).relu())
+            weights.append(inputs.weights_of(anchor))
+        self.active = sum((hinge.detach() > 0).sum() for hinge in hinges)
+        positive, negative = (mean(hinge, None, self.reduction, w) for hinge, w in zip(hinges, weights, strict=True))
         return {"positive": positive, "negative": negative}
-
-    def quick(self, inputs: LossInputs) -> Tensor | None:
-        """All pairs: the negatives are the matrix with the few positives masked."""
-        if inputs.weights is not None or not self.takes_everything(inputs):
-            return None
-        geometry, table = Geometry(inputs.embeddings.detach(), normalize=self.normalize), class_table(inputs.labels)
-        matrix: Matrix = "squared_distance" if self.squared else "distance"
-        distance: Tensor = getattr(geometry, matrix)
-        pull = ((distance.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
-        push = hide_(self.neg_margin - distance, table, -torch.inf).relu_()
-        value, pulls, pushes = pull.sum(), pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
-        active, positives = slope.sum(), table.counts.sum()
-        self.active = pulls.sum() + active.long()
-        if self.reduction == "mean":
-            active = len(distance) * (len(distance) - 1) - positives
-        else:
-            positives = pulls.sum()
-        positives, active = positives.clamp_min(1), active.clamp_min(1)
-        slope.div_(-active)
-        value = self.total({"positive": value / positives, "negative": pushes / active})
-        put_(slope, table, pulls.to(slope.dtype) / positives)
-        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""
@@ -113,12 +90,12 @@ class Contrastive(Objective):
             return tuples
         if tuples.dim() != 2 or tuples.shape[1] != 3:
             raise BadInput(
-                f"Objective '{self._label}' takes triplets (t, 3), or positive and negative pairs (p, 2), (q, 2); "
+                f"{self.who} takes triplets (t, 3), or positive and negative pairs (p, 2), (q, 2); "
                 f"it got one tensor of shape {tuple(tuples.shape)}."
             )
         return tuples[:, :2], tuples[:, ::2]
 
-    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
+    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         positive, negative = inputs.class_masks()
         distance = geometry.squared_distance if self.squared else geometry.distance
         terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
@@ -128,3 +105,46 @@ class Contrastive(Objective):
             "positive": mean(terms, positive, self.reduction, weights),
             "negative": mean(terms, negative, self.reduction, weights),
         }
+
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        if not self.takes_everything(inputs):
+            return None
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        matrix: Matrix = "squared_distance" if self.squared else "distance"
+        terms, slope, self.active = all_pairs(
+            getattr(geometry, matrix),
+            class_table(inputs.labels),
+            pos_margin=self.pos_margin,
+            neg_margin=self.neg_margin,
+            reduction=self.reduction,
+        )
+        return closed(self, inputs, geometry, terms, slope, matrix)
+
+
+def all_pairs(
+    matrix: Tensor,
+    table: ClassTable,
+    *,
+    pos_margin: float,
+    neg_margin: float,
+    reduction: Reduction,
+    usable: Tensor | None = None,
+) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """Terms over all pairs, the slope (n, n) of their sum by the matrix, and the number of pairs above 0.
+
+    The negatives are the matrix with the few positives hidden. usable: mask (n,) of the anchors that count.
+    """
+    pull = ((matrix.gather(1, table.others) - pos_margin) * table.valid).relu_()
+    push = hide_(neg_margin - matrix, table, -torch.inf).relu_()
+    if usable is not None:
+        push.mul_(usable[:, None])
+    pulled, total = pull > 0, push.sum()
+    slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
+    positives, negatives = pulled.sum(), slope.sum().long()
+    active = positives + negatives
+    if reduction == "mean":
+        others = len(matrix) - 1 - table.counts
+        positives, negatives = table.counts.sum(), (others if usable is None else others * usable).sum()
+    positives, negatives = positives.clamp_min(1), negatives.clamp_min(1)
+    terms = {"positive": pull.sum() / positives, "negative": total / negatives}
+    return terms, put_(slope.div_(-negatives), table, pulled.to(slope.dtype) / positives), active

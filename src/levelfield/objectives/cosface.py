@@ -27,9 +27,6 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         equation="Wang et al. 2018 eq. 4",
         formula="mean_i CE(scale (cos(x_i, p_c) - margin [c = y_i]), y_i)",
         use="Like arcface, with a margin on the cosine: simpler to tune and smooth at any angle.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "scale": "PML; zheng2021's code",

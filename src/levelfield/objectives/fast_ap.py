@@ -32,7 +32,6 @@ def _inverse(sums: Tensor) -> Tensor:
         equation="Cakir et al. 2019 eq. 6-8",
         formula="1 - mean_i 1/|P(i)| sum_l h+_l H+_l / H_l, h: histograms of d^2 with `bins` intervals on [0, 4]",
         use="To optimise average precision directly; works best with large batches and several images per class.",
-        tuples="none",
         sources={"bins": "Cakir et al. 2019, section 5; PML"},
         search={"bins": (5, 100, "log")},
     ),
@@ -61,7 +60,7 @@ class FastAP(Objective):
         terms = (1 - average_precision(near, others, positives)) * (positives > 0)
         self.active = (terms.detach() > 0).sum()
         anchors = (positives > 0).sum().clamp_min(1)
-        return {"fast_ap": (terms if inputs.weights is None else terms * inputs.weights).sum() / anchors}
+        return {"fast_ap": inputs.weighted(terms).sum() / anchors}
 
     @property
     def _per_unit(self) -> float:

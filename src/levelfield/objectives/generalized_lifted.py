@@ -11,7 +11,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import closed
-from levelfield.objectives._parts.sums import log_sum_exp, negatives, norms, norms_slope
+from levelfield.objectives._parts.sums import add_norms_slope_, log_sum_exp, negatives, norms
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
@@ -33,7 +33,6 @@ def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tenso
         equation="roth2020 eq. 3",
         formula="mean_a [log sum_p e^(d_ap) + log sum_n e^(margin - d_an)]+ + nu mean_i |x_i|^nu_power",
         use="To use the whole batch, weighted towards the hardest images, without choosing a miner.",
-        tuples="none",
         memory=True,
         sources={
             "margin": "roth2020 A.1",
@@ -67,15 +66,13 @@ class GeneralizedLifted(Objective):
         terms = generalized_lifted_terms(geometry.distance, positive, negative, margin=self.margin)
         self.active = (terms.detach() > 0).sum()
         valid = (positive.any(1) & negative.any(1)).sum().clamp_min(1)
-        norm = norms(geometry.rows, self.nu_power)
-        if inputs.weights is not None:
-            terms, norm = terms * inputs.weights, norm * inputs.weights
-        parts = {"lifted": terms.sum() / valid}
-        return parts | {"norm": self.nu * norm.sum() / max(1, len(norm))} if self.nu else parts
+        parts = {"lifted": inputs.weighted(terms).sum() / valid}
+        if self.nu:
+            norm = inputs.weighted(norms(geometry.rows, self.nu_power))
+            parts["norm"] = self.nu * norm.sum() / max(1, len(norm))
+        return parts
 
-    def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or not len(inputs.labels):
-            return None
+    def quick(self, inputs: LossInputs) -> Tensor:
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         table = class_table(inputs.labels)
         log_sum, slope, total = negatives(geometry.distance, table, -1.0)
@@ -91,6 +88,8 @@ class GeneralizedLifted(Objective):
         terms = {"lifted": hinge.sum() / valid}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value, plain = self.total(terms), self.definition(inputs)
-        also = norms_slope(geometry, self.nu, self.nu_power)
-        return closed(inputs.embeddings, geometry, value, slope, "distance", plain, also)
+
+        def also(gradient: Tensor) -> None:
+            add_norms_slope_(gradient, geometry, self.nu / len(geometry.rows), self.nu_power)
+
+        return closed(self, inputs, geometry, terms, slope, "distance", also)

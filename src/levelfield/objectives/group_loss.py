@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.errors import BadInput
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._inputs import check_rows
 from levelfield.objectives._parts.proxies import start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.settings import Count, Natural, NotNegative, Positive
@@ -114,8 +111,6 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
         equation="Elezi et al. 2020 and the released code",
         formula="mean_i -log(X_i,y + eps) + mean_i CE(z_i, y), X <- X * (W X), W = [correlation]+, z = rows . weight",
         use="To fine-tune a network trained as a classifier, with many images of each class in a batch.",
-        tuples="none",
-        needs=("num_classes", "dim"),
         batch="6 or more per class",
         roles=("anchors",),
         sources={
@@ -182,10 +177,9 @@ class GroupLoss(Objective):
         self.weight.copy_(linear_classifier(start, bias=False)[0])
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        rows = inputs.embeddings.to(torch.promote_types(inputs.embeddings.dtype, self.weight.dtype))
         losses = group_loss_terms(
-            rows,
-            rows @ self.weight.to(rows.dtype).T,
+            inputs.embeddings,
+            inputs.embeddings @ self.weight.to(inputs.embeddings.dtype).T,
             inputs.labels,
             self._anchors(inputs),
             temperature=self.temperature,
@@ -193,15 +187,10 @@ class GroupLoss(Objective):
             zero_diagonal=self.zero_diagonal,
             eps=self.eps,
         )
-        weights = torch.ones_like(losses.group) if inputs.weights is None else inputs.weights
-        group, cross_entropy = ((terms * weights).sum() / max(1, len(terms)) for terms in losses[2:])
+        group, cross_entropy = (inputs.weighted(terms).sum() / max(1, len(terms)) for terms in losses[2:])
         return {"group": self.group_weight * group, "cross_entropy": self.cross_entropy_weight * cross_entropy}
 
     def _anchors(self, inputs: LossInputs) -> Tensor:
         if inputs.roles is None:
             return draw_anchors(inputs.labels, self.anchors_per_class, inputs.generator)
-        if not isinstance(inputs.roles, Mapping) or set(inputs.roles) != {"anchors"}:
-            raise BadInput(f"Objective '{self._label}' needs roles of the form {{'anchors': rows}}.")
-        anchors = torch.as_tensor(inputs.roles["anchors"]).long()
-        check_rows(anchors, len(inputs.labels), self._label, "anchors")
-        return to_device(anchors, inputs.labels.device)
+        return to_device(inputs.rows_of_roles(self.who, ("anchors",))["anchors"], inputs.labels.device)

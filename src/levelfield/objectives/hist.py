@@ -52,8 +52,6 @@ class Steps(NamedTuple):
         "HGNN(z, G) = G lrelu(BN(G z theta1)) theta2",
         use="When classes differ in spread and the batch is small and random: samples learn from all classes they "
         "resemble. It adds a network and two vectors per class during training, nothing at test time.",
-        tuples="none",
-        needs=("num_classes", "dim"),
         batch="any (lim2022: 32 at random)",
         distributions=True,
         least=(1, 1),
@@ -216,13 +214,12 @@ class Hist(Objective):
 
     def steps(self, embeddings: Tensor, labels: Tensor) -> Steps:
         """All steps of the method, for rows in working precision."""
-        dtype = torch.promote_types(embeddings.dtype, next(self.parameters()).dtype)
-        own = {name: parameter.to(dtype) for name, parameter in self.named_parameters()}
-        z, distance = self.z(embeddings.to(dtype)), None
-        if "means" in own:
-            distance = distances(z, own["means"], own.get("log_vars"), log_var_clamp=self.log_var_clamp)
+        z, distance = self.z(embeddings), None
+        if self.means is not None:
+            distance = distances(z, self.means, self.log_vars, log_var_clamp=self.log_var_clamp)
         if not self.lambda_s:
             return Steps(distance)
+        own = {name: parameter.to(z.dtype) for name, parameter in self.named_parameters()}
         if self.relations == "linear":
             return Steps(distance, logits=functional.linear(z, own["theta2_weight"], own["theta2_bias"]))
         network = Network(*(own[name] for name in Network._fields))
@@ -230,13 +227,11 @@ class Hist(Objective):
             graph = attention(z, own["query_weight"], own["key_weight"])
             return Steps(distance, propagation=graph, logits=network_logits(z, graph, network))
         classes = to_device(on_host(labels).unique(), labels.device)
-        members = labels[:, None] == classes
-        if self.incidence == "positives" or distance is None:
-            tuples = members.to(dtype)
-        else:
-            tuples = semantic_tuples(members, distance.index_select(1, classes), alpha=self.alpha)
-        graph = propagation(tuples)
-        return Steps(distance, classes, tuples, graph, network_logits(z, graph, network))
+        incidence = (labels[:, None] == classes).to(z.dtype)
+        if self.incidence == "semantic" and distance is not None:
+            incidence = semantic_tuples(incidence.bool(), distance.index_select(1, classes), alpha=self.alpha)
+        graph = propagation(incidence)
+        return Steps(distance, classes, incidence, graph, network_logits(z, graph, network))
 
     @property
     def _in_hypergraph(self) -> bool:

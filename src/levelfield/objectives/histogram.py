@@ -53,7 +53,6 @@ def node_below_(position: Tensor, nodes: int) -> Tensor:
         equation="roth2020 eq. 7-9",
         formula="sum_r h-(r) sum_{q<=r} h+(q), h: histograms of the similarities with `bins` nodes on [-1, 1]",
         use="To separate the two distributions of similarities; only the resolution to tune; needs large batches.",
-        tuples="none",
         batch="any positive pair",
         sources={"bins": "roth2020 A.1: 65 for CUB and CARS, 11 for SOP"},
         search={"bins": [11, 33, 65, 129]},

@@ -34,7 +34,6 @@ def lifted_structure_terms(distance: Tensor, negative: Tensor, *, margin: float)
         formula="1/(2|P|) sum_P [log(sum_k e^(margin - d_ik) + sum_l e^(margin - d_jl)) + d_ij]+^2",
         use="To compare every positive pair with all negatives of both its images; for raw rows and batches of "
         "moderate size.",
-        tuples="none",
         sources={"margin": "Oh Song et al. 2016; fehervari2019 code", "normalize": "fehervari2019 Table 1"},
         search={"margin": (0.1, 2.0, "linear")},
     ),
@@ -61,9 +60,7 @@ class LiftedStructure(Objective):
         weights = None if inputs.weights is None else inputs.weights[:, None]
         return {"lifted": mean(terms, positive, "mean", weights)}
 
-    def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or not len(inputs.labels):
-            return None
+    def quick(self, inputs: LossInputs) -> Tensor:
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         table = class_table(inputs.labels)
         pairs = table.counts.sum().clamp_min(1).to(geometry.rows.dtype)
@@ -75,6 +72,5 @@ class LiftedStructure(Objective):
         # Both orders of a pair change the sum of this member, by its share in the sum of both.
         share = torch.sigmoid(log_sum - others).nan_to_num_().mul_(hinge).sum(1, keepdim=True)
         slope.mul_(share.mul_(-2 / pairs).div_(total))
-        value = hinge.square().sum() / (2 * pairs)
         put_(slope, table, hinge / pairs)
-        return closed(inputs.embeddings, geometry, value, slope, "distance", self.definition(inputs))
+        return closed(self, inputs, geometry, {"lifted": hinge.square().sum() / (2 * pairs)}, slope, "distance")

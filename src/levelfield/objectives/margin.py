@@ -103,9 +103,9 @@ class Margin(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)
-        triplets = self.chosen_triplets(geometry, inputs)
+        triplets = self.triplets_of(geometry, inputs)
         if triplets is None:
-            return self._of_everything(geometry, inputs)
+            return self._of_all(geometry, inputs)
         anchor, positive, negative = triplets.T
         beta = self._beta(inputs.labels.index_select(0, anchor))
         pull, push = margin_terms(
@@ -119,7 +119,7 @@ class Margin(Objective):
             pull, push, beta = pull * weights, push * weights, beta * weights
         return self._divided(pull.sum(), push.sum(), beta.sum(), active)
 
-    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
+    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """Over all triplets, each positive pair counts once per negative of its anchor, and vice versa."""
         positive, negative = inputs.class_masks()
         positives, negatives = positive.sum(1), negative.sum(1)

@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.geometry import unit, working
+from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
@@ -40,8 +40,6 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
         formula="CE(W norm(h_i) / T, y_i) + CE((V x_i + b) / T, y_i), h = messages among all x / |x| of the batch",
         use="When batches have many images of a few classes: the images exchange messages during training, and "
         "test time needs only the embedding.",
-        tuples="none",
-        needs=("num_classes", "dim"),
         batch="4 or more per class",
         least=(1, 1),
         sources={
@@ -127,13 +125,7 @@ class MessagePassing(Objective):
         self.message_weight, self.auxiliary_weight = message_weight, auxiliary_weight
         self.masked, self.concat_steps = masked, concat_steps
         self.network_lr_multiplier, self.head_lr_multiplier = network_lr_multiplier, head_lr_multiplier
-        choices = Choices(
-            heads=heads,
-            null_logit=null_logit,
-            skip=skip,
-            output_projection=output_projection,
-            ff_factor=ff_factor,
-        )
+        choices = Choices(heads, null_logit, skip, output_projection, ff_factor)
         if dim % heads:
             raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
         if not (self.message_weight or self.auxiliary_weight):
@@ -166,21 +158,23 @@ class MessagePassing(Objective):
         return self.network is None and not self.masked  # a classifier and nothing else
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        rows, parts = self._working(inputs.embeddings), {}
-        if self.head_weight is not None and self.head_scale is not None:
-            refined = self._refined(rows, dropout(self.dropout if self.training else 0.0, inputs.generator))
-            normed = standardised(refined, self.head_scale.to(rows.dtype))
+        parts = {}
+        if self.head_scale is not None:
+            drop = dropout(self.dropout if self.training else 0.0, inputs.generator)
+            refined = self._refined(inputs.embeddings, drop)
+            normed = standardised(refined, self.head_scale.to(refined.dtype))
             parts["messages"] = self.message_weight * self._entropy(inputs, normed, self.head_weight, None)
         if self.aux_weight is not None:
-            parts["auxiliary"] = self.auxiliary_weight * self._entropy(inputs, rows, self.aux_weight, self.aux_bias)
+            entropy = self._entropy(inputs, inputs.embeddings, self.aux_weight, self.aux_bias)
+            parts["auxiliary"] = self.auxiliary_weight * entropy
         return parts
 
     @torch.no_grad()
-    def refine(self, embeddings: Tensor, kept: Sequence[int] | None = None) -> Tensor:
+    def refine(self, embeddings: Tensor, positions: Sequence[int] | None = None) -> Tensor:
         """Unit rows after the messages of their group, without dropout; embeddings: (n, d), or groups (g, n, d).
 
-        `kept`: compute only the rows at these positions of every group. With `concat_steps` refined rows are as wide as
-        all steps together.
+        `positions`: compute only the rows at these positions of every group. With `concat_steps` refined rows are as
+        wide as all steps together.
 
         >>> loss = MessagePassing(num_classes=2, dim=4)
         >>> torch.allclose(loss.refine(torch.eye(4)).norm(dim=1), torch.ones(4))
@@ -191,8 +185,8 @@ class MessagePassing(Objective):
             raise BadInput(
                 f"Refinement needs rows of shape (n, {self.dim}), or groups of shape (g, n, {self.dim}), not {got}."
             )
-        positions = None if kept is None else torch.as_tensor(kept, device=embeddings.device)
-        refined = self._refined(self._working(embeddings), nothing_dropped, positions)
+        receivers = None if positions is None else torch.as_tensor(positions, device=embeddings.device)
+        refined = self._refined(embeddings, nothing_dropped, receivers)
         return unit(refined.flatten(0, -2)).view(refined.shape)
 
     @torch.no_grad()
@@ -203,11 +197,11 @@ class MessagePassing(Objective):
         >>> [part.shape for part in MessagePassing(num_classes=3, dim=4).lesson(torch.eye(4))]
         [torch.Size([4, 4]), torch.Size([4, 3])]
         """
-        refined = self._refined(self._working(embeddings), nothing_dropped)
+        refined = self._refined(embeddings, nothing_dropped)
         assert self.head_scale is not None  # created together with the network
         assert self.head_weight is not None
         normed = standardised(refined, self.head_scale.to(refined.dtype))
-        return refined, softmax_logits(normed @ self.head_weight.to(normed.dtype).T, None, temperature=self.temperature)
+        return refined, self._logits(normed, self.head_weight, None)
 
     @torch.no_grad()
     def attention(self, embeddings: Tensor) -> Tensor:
@@ -216,41 +210,41 @@ class MessagePassing(Objective):
         >>> MessagePassing(num_classes=2, dim=4, heads=2).attention(torch.eye(4)).shape
         torch.Size([1, 2, 4, 4])
         """
-        if self.network is None:
-            raise BadSpecification("Attention needs a 'message_weight' above 0: with 0 no messages are passed.")
-        states = self.network(self._working(embeddings).to(next(self.parameters()).dtype), nothing_dropped)
-        steps = [step for step in self.network.steps if isinstance(step, Step)]
+        states = self._states(embeddings, nothing_dropped, None)
+        steps = [step for step in self.network.steps if isinstance(step, Step)]  # type: ignore[union-attr]
         return torch.stack([step.attention(state) for step, state in zip(steps, states, strict=False)])
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
         """Logits of the auxiliary classifier, which does not need the rest of the batch."""
-        if self.aux_weight is None or self.aux_bias is None:
-            return None
-        rows = self._working(embeddings)
-        weight, bias = self.aux_weight.to(rows.dtype), self.aux_bias.to(rows.dtype)
-        return softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
+        return (
+            None if self.aux_weight is None else self._logits(self.working(embeddings), self.aux_weight, self.aux_bias)
+        )
 
-    def _refined(self, rows: Tensor, drop: Drop, kept: Tensor | None = None) -> Tensor:
-        """The nodes after the last step, or after all steps concatenated; before the batch norm."""
+    def _states(self, rows: Tensor, drop: Drop, receivers: Tensor | None) -> list[Tensor]:
+        """The nodes before and after each step."""
         if self.network is None:
-            raise BadSpecification("Refinement needs a 'message_weight' above 0: with 0 no messages are passed.")
+            raise BadSpecification("Messages need a 'message_weight' above 0: with 0 no messages are passed.")
+        rows = self.working(rows)
         own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
-        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, kept))
+        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, receivers))
+        return states
+
+    def _refined(self, rows: Tensor, drop: Drop, receivers: Tensor | None = None) -> Tensor:
+        """The nodes after the last step, or after all steps concatenated; before the batch norm."""
+        states = self._states(rows, drop, receivers)
         if not self.concat_steps:
             return states[-1]
-        earlier = states[1:-1] if kept is None else [state.index_select(-2, kept) for state in states[1:-1]]
+        earlier = states[1:-1] if receivers is None else [state.index_select(-2, receivers) for state in states[1:-1]]
         return torch.cat([*earlier, states[-1]], -1)
 
-    def _entropy(self, inputs: LossInputs, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def _entropy(self, inputs: LossInputs, rows: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
         """Mean cross-entropy of the linear classifier (weight, bias), over all classes or those of the batch."""
+        assert weight is not None
         labels = inputs.labels
         if self.masked and len(labels):
             labels, weight, bias, _ = present(labels, weight, bias)
-        weight, bias = weight.to(rows.dtype), None if bias is None else bias.to(rows.dtype)
-        logits = softmax_logits(rows @ weight.T, bias, temperature=self.temperature)
-        return mean_entropy(logits, labels, inputs.weights, self.label_smoothing)
+        return mean_entropy(self._logits(rows, weight, bias), labels, inputs.weights, self.label_smoothing)
 
-    def _working(self, rows: Tensor) -> Tensor:
-        """Convert to the higher precision of rows and weights, at least float32."""
-        own = next(self.parameters()).dtype
-        return working(rows.to(torch.promote_types(rows.dtype, own)))
+    def _logits(self, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        product = rows @ weight.to(rows.dtype).T
+        return softmax_logits(product, None if bias is None else bias.to(rows.dtype), temperature=self.temperature)

@@ -12,7 +12,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
 from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.closed import closed, log_one_plus_sum_exp_
+from levelfield.objectives._parts.closed import LOG2_E, closed
 from levelfield.objectives._parts.sums import log_one_plus_sum_exp
 from levelfield.settings import Positive
 
@@ -87,12 +87,10 @@ class MultiSimilarity(Objective):
         valid = (positive > 0).any(1) | (negative > 0).any(1)
         self.active = valid.sum()
         divisor = max(1, len(pull)) if self.reduction == "batch" else self.active.clamp_min(1)
-        if inputs.weights is not None:
-            pull, push = pull * inputs.weights, push * inputs.weights
-        return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
+        return {"positive": inputs.weighted(pull).sum() / divisor, "negative": inputs.weighted(push).sum() / divisor}
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or inputs.tuples is not None or not len(inputs.labels):
+        if inputs.tuples is not None:
             return None
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         table, n = class_table(inputs.labels), len(inputs.labels)
@@ -113,15 +111,13 @@ class MultiSimilarity(Objective):
         self.active = valid.sum()
         divisor = n if self.reduction == "batch" else self.active.clamp_min(1)
         logits = (near - self.base).mul_(-self.alpha).masked_fill_(~kept, -torch.inf)
-        pull, of_pull = log_one_plus_sum_exp_(logits, logits.amax(1, keepdim=True))
-        push, of_push = log_one_plus_sum_exp_(
+        pull, of_pull = _log_one_plus_sum_exp_(logits, logits.amax(1, keepdim=True))
+        push, of_push = _log_one_plus_sum_exp_(
             negatives.sub_(self.base).mul_(self.beta), (nearest - self.base) * self.beta
         )
-        value = self.total(
-            {"positive": pull.sum() / self.alpha / divisor, "negative": push.sum() / self.beta / divisor}
-        )
+        terms = {"positive": pull.sum() / self.alpha / divisor, "negative": push.sum() / self.beta / divisor}
         slope = put_(of_push.div_(divisor), table, of_pull / -divisor)
-        return closed(inputs.embeddings, geometry, value, slope, "similarity", self.definition(inputs))
+        return closed(self, inputs, geometry, terms, slope, "similarity")
 
     def _counted(self, geometry: Geometry, inputs: LossInputs) -> tuple[Tensor, Tensor]:
         if inputs.tuples is not None:
@@ -138,6 +134,17 @@ class MultiSimilarity(Objective):
 def _counts(pairs: Tensor, like: Tensor) -> Tensor:
     """Count of each pair in the list, in the shape of `like`."""
     return torch.zeros_like(like).index_put(tuple(pairs.T), like.new_ones(()), accumulate=True)
+
+
+def _log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
+    """log(1 + sum_j exp(logits_ij)) of each row (n, 1), and its slope, written over the logits; -inf does not count.
+
+    largest: (n, 1), the rows' largest logits. Base 2, since natural exponentials of very negative numbers are slow.
+    """
+    top = largest.clamp_min(0)
+    powers = logits.sub_(top).mul_(LOG2_E).exp2_()
+    total = powers.sum(1, keepdim=True).add_(top.neg().exp_())
+    return total.log().add_(top), powers.div_(total)
 
 
 def _times(logits: Tensor, counted: Tensor) -> Tensor:

@@ -7,21 +7,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table
+from levelfield.labels import ClassTable, class_masks, class_table, on_host, positive_pairs, put_, to_device
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.closed import attached, closed, through_unit, wants_slope
-from levelfield.objectives._parts.pairs import Form, chosen_pairs, first_pairs
-from levelfield.objectives._parts.sums import (
-    add_norms_slope_,
-    against_negatives,
-    log_one_plus_exp,
-    log_sum_exp,
-    negatives,
-    norms,
-    norms_slope,
-)
+from levelfield.objectives._parts.closed import attached, closed, through_unit
+from levelfield.objectives._parts.sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, mean, negatives, norms
+
+Form = Literal["all", "sampled", "pairs"]
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
@@ -47,7 +41,7 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
     same = labels[:, None] == labels[None, :]
     if soft_target:
         return -(logits.log_softmax(1) * same).sum(1) / same.sum(1)
-    return n_pair_terms(logits, ~same).diagonal()
+    return n_pair_terms(logits, ~same).diagonal().contiguous()
 
 
 @register(
@@ -101,39 +95,33 @@ class NPair(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)
-        pairs = chosen_pairs(self, geometry, inputs, self.form)
-        terms, self.active = n_pair_loss(
-            geometry,
-            pairs,
-            inputs,
-            form=self.form,
-            symmetric=self.symmetric,
-            soft_target=self.equal_class == "soft_target",
+        pairs = pairs_of(self, geometry, inputs, self.form)
+        soft_target = self.equal_class == "soft_target"
+        loss, self.active = n_pair_loss(
+            geometry, pairs, inputs, form=self.form, symmetric=self.symmetric, soft_target=soft_target
         )
-        parts = {"n_pair": terms}
+        parts = {"n_pair": loss}
         if self.nu:
             parts["norm"] = self.nu * norm_term(geometry.rows, pairs, inputs, self.form, self.nu_power)
         return parts
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or not len(inputs.labels):
-            return None
         if self.form == "pairs":
-            return self._quick_pairs(inputs)
+            return self._quick_pairs(inputs) if inputs.tuples is None and inputs.roles is None else None
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
-        pairs = chosen_pairs(self, geometry, inputs, self.form)
+        pairs = pairs_of(self, geometry, inputs, self.form)
         loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(inputs.labels), pairs)
-        terms = {"n_pair": loss}
+        terms, weight = {"n_pair": loss}, self.nu / len(geometry.rows)
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-        value, plain = self.total(terms), self.definition(inputs._replace(tuples=pairs))
-        also = norms_slope(geometry, self.nu, self.nu_power)
-        return closed(inputs.embeddings, geometry, value, slope, "similarity", plain, also)
 
-    def _quick_pairs(self, inputs: LossInputs) -> Tensor | None:
+        def also(gradient: Tensor) -> None:
+            add_norms_slope_(gradient, geometry, weight, self.nu_power)
+
+        return closed(self, inputs._replace(tuples=pairs), geometry, terms, slope, "similarity", also)
+
+    def _quick_pairs(self, inputs: LossInputs) -> Tensor:
         """One pair of each class: only its rows are used, and no column is of the pair's own class."""
-        if inputs.tuples is not None or inputs.roles is not None:
-            return None
         pairs = first_pairs(inputs.labels)
         listed, count = pairs.T.reshape(-1), max(1, len(pairs))
         geometry = Geometry(inputs.embeddings.detach().index_select(0, listed), normalize=self.normalize)
@@ -142,19 +130,16 @@ class NPair(Objective):
         terms = {"n_pair": loss}
         if self.nu:
             terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).sum() / count
-        value = self.total(terms)
-        if not wants_slope(inputs.embeddings):
-            return value
 
         def slopes(upstream: Tensor) -> list[Tensor]:
             gradient = torch.cat((slope @ positives, slope.T @ anchors))
-            if self.nu and not self.normalize:
-                add_norms_slope_(gradient, geometry.rows, self.nu_power, self.nu / count)
+            add_norms_slope_(gradient, geometry, self.nu / count, self.nu_power)
             if geometry.lengths is not None:
                 gradient = through_unit(gradient, geometry.rows, geometry.lengths)
             return [torch.zeros_like(inputs.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
-        return attached(value, [inputs.embeddings], slopes, self.definition(inputs._replace(tuples=pairs)))
+        definition = self.definition(inputs._replace(tuples=pairs))
+        return attached(self.total(terms), [inputs.embeddings], slopes, definition)
 
 
 def n_pair_loss(
@@ -167,32 +152,75 @@ def n_pair_loss(
     soft_target: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The loss in one of its forms, without the norm term, and the number of terms above 0."""
-    weights = torch.ones_like(inputs.labels, dtype=geometry.rows.dtype) if inputs.weights is None else inputs.weights
     if pairs is None:
         positive, negative = class_masks(inputs.labels)
         terms = n_pair_terms(geometry.similarity, negative) * positive
-        return (terms * weights[:, None]).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
+        return inputs.weighted(terms).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
     anchor, other = pairs.T
     if form == "sampled":
         terms = n_pair_terms(geometry.similarity, class_masks(inputs.labels)[1])[anchor, other]
-        return (terms * weights[anchor]).sum() / max(1, len(pairs)), (terms.detach() > 0).sum()
+        return mean(terms, None, "mean", inputs.weights_of(anchor)), (terms.detach() > 0).sum()
     rows, labels = geometry.rows, inputs.labels[anchor]
-    terms = pair_batch_terms(rows[anchor], rows[other], labels, soft_target=soft_target)
-    loss, active = (terms * weights[anchor]).sum(), (terms.detach() > 0).sum()
-    if symmetric:
-        swapped = pair_batch_terms(rows[other], rows[anchor], labels, soft_target=soft_target)
-        loss = (loss + (swapped * weights[other]).sum()) / 2
-    return loss / max(1, len(pairs)), active
+    sums, counts = [], []
+    for first, second in ((anchor, other), (other, anchor)) if symmetric else ((anchor, other),):
+        terms = pair_batch_terms(rows[first], rows[second], labels, soft_target=soft_target)
+        weights = inputs.weights_of(first)
+        sums.append((terms if weights is None else terms * weights).sum())
+        counts.append((terms.detach() > 0).sum())
+    return torch.stack(sums).mean() / max(1, len(pairs)), counts[0]
 
 
 def norm_term(rows: Tensor, pairs: Tensor | None, inputs: LossInputs, form: Form, power: int) -> Tensor:
     """mean_i |x_i|^power; in the form `pairs` the mean of |a|^power + |p|^power over the pairs."""
-    lengths = norms(rows, power)
-    if inputs.weights is not None:
-        lengths = lengths * inputs.weights
+    lengths = inputs.weighted(norms(rows, power))
     if form == "pairs" and pairs is not None:
         return lengths[pairs].sum() / max(1, len(pairs))
     return lengths.sum() / max(1, len(lengths))
+
+
+def pairs_of(objective: Objective, geometry: Geometry, inputs: LossInputs, form: Form) -> Tensor | None:
+    """The pairs (N, 2) of the call, of its roles, of the miner, or by default; None for the form `all`."""
+    if form == "all":
+        if inputs.tuples is not None:
+            raise BadInput(f"{objective.who} with form 'all' uses every pair and takes no tuples.")
+        return None
+    if inputs.tuples is None and inputs.roles is not None:
+        return _pairs_of_roles(inputs, objective.who)
+    if inputs.tuples is None and form == "pairs":
+        return first_pairs(inputs.labels)
+    tuples = objective.tuples_of(geometry, inputs)
+    if tuples is None:
+        return positive_pairs(inputs.labels)
+    pairs = tuples if isinstance(tuples, Tensor) else tuples[0]
+    if not pairs.numel():
+        return pairs.new_empty(0, 2)
+    if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
+        shape = tuple(pairs.shape)
+        raise BadInput(f"{objective.who} needs pairs, a tensor of shape (N, 2), but got shape {shape}.")
+    return pairs[:, :2]  # for triplets: anchor and positive
+
+
+def _pairs_of_roles(inputs: LossInputs, who: str) -> Tensor:
+    """Anchors and positives, matched by position."""
+    rows = inputs.rows_of_roles(who, ("anchor", "positive"))
+    anchors, positives = rows["anchor"], rows["positive"]
+    if anchors.shape != positives.shape or anchors.dim() != 1:
+        raise BadInput(f"{who} got {len(anchors)} anchors but {len(positives)} positives.")
+    return to_device(torch.stack((anchors, positives), 1), inputs.labels.device)
+
+
+def first_pairs(labels: Tensor) -> Tensor:
+    """The first two rows of each class as a pair (N, 2), in order of first occurrence of the classes.
+
+    >>> first_pairs(torch.tensor([4, 2, 2, 4, 4, 7])).tolist()
+    [[0, 3], [1, 2]]
+    """
+    ordered, order = on_host(labels).sort(stable=True)
+    first = torch.ones_like(ordered, dtype=torch.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    starts = (first[:-1] & ~first[1:]).nonzero().squeeze(1)
+    pairs = torch.stack((order[starts], order[starts + 1]), 1)
+    return to_device(pairs[pairs[:, 0].argsort()], labels.device)
 
 
 def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -219,14 +247,17 @@ def quick_pair_batch(logits: Tensor, *, symmetric: bool) -> tuple[Tensor, Tensor
 def quick_n_pair(similarity: Tensor, table: ClassTable, pairs: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Loss, its slope dL/ds (n, n) and the number of terms above 0; over all positives, or over `pairs`."""
     divisor = max(1, len(similarity) if pairs is None else len(pairs))
+    log_sum, slope, total = negatives(similarity, table, 1.0)
     if pairs is None:
-        terms, slope = against_negatives(similarity, table, scale=1.0, divisor=divisor)
+        excess = (log_sum - similarity.gather(1, table.others)).masked_fill_(~table.valid, -torch.inf)
+        share = excess.sigmoid().mul_(1 / divisor)
+        slope.mul_(share.sum(1, keepdim=True).div_(total))
+        put_(slope, table, -share)
     else:
-        log_sum, slope, total = negatives(similarity, table, 1.0)
         anchor, other = pairs.T
         excess = log_sum[anchor, 0] - similarity[anchor, other]
         share = excess.sigmoid().div_(divisor)
         slope.mul_(torch.zeros_like(total[:, 0]).index_add_(0, anchor, share)[:, None] / total)
         slope.index_put_((anchor, other), -share, accumulate=True)
-        terms = log_one_plus_exp(excess)
+    terms = log_one_plus_exp(excess)
     return terms.sum() / divisor, slope, (terms > 0).sum()

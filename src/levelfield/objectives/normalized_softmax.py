@@ -27,9 +27,6 @@ from levelfield.settings import Count, NotNegative, Positive, Share
         equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
         use="The usual choice for fixed classes: one temperature, no miner; also works if classes have a single image.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "temperature": "Zhai & Wu 2019; fehervari2019; roth2020",

@@ -28,7 +28,6 @@ def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -
         equation="Chen et al. 2020 eq. 1",
         formula="mean over (a, p) of log(1 + sum_n e^((s_an - s_ap) / temperature))",
         use="Few images per class and large batches, as in self-supervised training; one temperature, no miner.",
-        tuples="none",
         memory=True,
         sources={"temperature": "PML 2.9; Wu et al. 2018", "normalize": "Chen et al. 2020"},
         search={"temperature": (0.0002, 0.5, "log")},

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._inputs import check_rows
+from levelfield.objectives._parts.sums import mean
 
 
 class Episode(NamedTuple):
@@ -87,7 +86,6 @@ def prototypical_terms(
         equation="fehervari2019 eq. 13 (printed with d for d^2)",
         formula="mean_q -log softmax_c(-d^2(x_q, mean of the support of c))[y_q]",
         use="Few-shot use: new images are compared with the mean of the few known images of a class.",
-        tuples="none",
         batch="support and query, 5 + 5 per class",
         roles=("support", "query", "episode"),
         sources={"squared": "Snell et al. 2017; fehervari2019's code", "normalize": "fehervari2019 table 1"},
@@ -117,30 +115,15 @@ class Prototypical(Objective):
         rows = unit(inputs.embeddings) if self.normalize else inputs.embeddings
         terms, query = prototypical_terms(rows, inputs.labels, self._episode(inputs), squared=self.squared)
         self.active = (terms.detach() > 0).sum()
-        if inputs.weights is not None:
-            terms = terms * inputs.weights[query]
-        return {"query": terms.sum() / max(1, len(terms))}
+        return {"query": mean(terms, None, "mean", inputs.weights_of(query))}
 
     def _episode(self, inputs: LossInputs) -> Episode:
-        roles: Any = inputs.roles
-        if roles is None:
+        if inputs.roles is None:
             return Episode(*halves(on_host(inputs.labels)))
-        if not isinstance(roles, Mapping) or not {"support", "query"} <= set(roles) <= {"support", "query", "episode"}:
-            what = sorted(roles) if isinstance(roles, Mapping) else type(roles).__name__
-            raise BadInput(
-                f"Objective '{self._label}' got roles {what}; it needs "
-                '{"support": rows, "query": rows} and optionally "episode", one number per row.'
-            )
-        episode = Episode(**{name: torch.as_tensor(value).cpu().long() for name, value in roles.items()})
-        for name in ("support", "query"):
-            check_rows(getattr(episode, name), len(inputs.labels), self._label, name)
+        episode = Episode(**inputs.rows_of_roles(self.who, ("support", "query"), optional="episode"))
         both = episode.query[torch.isin(episode.query, episode.support)]
         if len(both):
-            raise BadInput(
-                f"Objective '{self._label}' got roles in which row {int(both[0])} is both support and query."
-            )
+            raise BadInput(f"{self.who} got roles in which row {int(both[0])} is both support and query.")
         if episode.episode is not None and episode.episode.shape != inputs.labels.shape:
-            raise BadInput(
-                f"Objective '{self._label}' got {len(episode.episode)} episodes for {len(inputs.labels)} embeddings."
-            )
+            raise BadInput(f"{self.who} got {len(episode.episode)} episodes for {len(inputs.labels)} embeddings.")
         return episode

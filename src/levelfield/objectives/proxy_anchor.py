@@ -39,9 +39,6 @@ def proxy_anchor_terms(similarity: Tensor, member: Tensor, *, alpha: float, delt
         formula="1/|C+| sum_c log(1 + sum_{y=c} e^(-alpha (s - delta))) "
         "+ 1/C sum_c log(1 + sum_{y!=c} e^(alpha (s + delta)))",
         use="Fixed classes and fast convergence: each proxy uses the whole batch, hard images count more.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "alpha": "Kim et al. 2020, section 4.2",
@@ -86,8 +83,7 @@ class ProxyAnchor(ProxyObjective):
         return {"positive": pull.sum() / member.any(1).sum().clamp_min(1), "negative": push.sum() / classes}
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        few = len(self.proxies) < MANY or not len(inputs.labels)
-        if few or inputs.embeddings.dtype != self.proxies.dtype:
+        if len(self.proxies) < MANY or inputs.embeddings.dtype != self.proxies.dtype:
             return None
         scores = ClassScores(inputs.embeddings, self.proxies, inputs.labels)
         slope = wants_slope(inputs.embeddings, self.proxies)

@@ -37,9 +37,6 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         equation="fehervari2019 eq. 14, roth2020 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
         use="Fixed classes and small or random batches; images are compared with proxies only, never with each other.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "scale": "fehervari2019's and roth2020's code: both sides times 3",
@@ -95,5 +92,4 @@ class ProxyNCA(ProxyObjective):
             logits = -self.scale * distance
             return {"classification": mean_entropy(logits, inputs.labels, inputs.weights, self.smoothing_over_all)}
         terms = proxy_nca_terms(distance, inputs.labels, scale=self.scale)
-        weighted = terms if inputs.weights is None else terms * inputs.weights
-        return {"classification": weighted.sum() / max(1, len(terms))}
+        return {"classification": inputs.weighted(terms).sum() / max(1, len(terms))}

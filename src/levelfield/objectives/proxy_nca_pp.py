@@ -27,8 +27,6 @@ def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
         formula="mean_i CE(-|u(x_i) - u(p_c)|^2 / temperature, y_i)",
         use="Like proxy_nca with a true probability and a low temperature; needs fast-learning proxies and a "
         "normalised head.",
-        tuples="none",
-        needs=("num_classes", "dim"),
         batch="4 per class",
         least=(1, 1),
         sources={

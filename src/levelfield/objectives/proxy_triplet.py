@@ -32,9 +32,6 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         equation="fehervari2019 section 2.9",
         formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",
         use="A hinge against proxies instead of a softmax; images that are already correct get no gradient.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "margin": "fehervari2019's code",
@@ -89,12 +86,7 @@ class ProxyTriplet(ProxyObjective):
         distance = 2 - 2 * geometry.similarity if self.squared else geometry.distance
         hinges = proxy_triplet_hinges(distance, inputs.labels, scale=self.scale, margin=self.margin)
         self.active = (hinges.detach() > 0).sum()
-        weighted = hinges if inputs.weights is None else hinges * inputs.weights[:, None]
-        return {"triplet": weighted.sum() / self._divisor(len(inputs.labels))}
-
-    def _divisor(self, samples: int) -> Tensor | int:
-        """Divisor of the sum of all hinges, at least 1."""
-        if self.reduction == "active":
-            assert isinstance(self.active, Tensor)
-            return self.active.clamp_min(1)
-        return max(1, samples * (1 if self.reduction == "sum" else len(self.proxies) - 1))
+        divisor: Tensor | int = self.active.clamp_min(1)
+        if self.reduction != "active":
+            divisor = max(1, len(inputs.labels) * (1 if self.reduction == "sum" else len(self.proxies) - 1))
+        return {"triplet": inputs.weighted(hinges).sum() / divisor}

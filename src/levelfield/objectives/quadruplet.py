@@ -21,8 +21,8 @@ from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
-from levelfield.objectives._parts.sums import mean, sum_over_blocks
-from levelfield.objectives._parts.triplets import Hinges, all_hinges, count_below
+from levelfield.objectives._parts.sums import mean
+from levelfield.objectives.triplet import Hinges, all_hinges, count_below, sum_over_triplets
 from levelfield.settings import Share
 
 
@@ -110,14 +110,14 @@ class Quadruplet(Objective):
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)
         quadruplets = self._quadruplets(geometry, inputs)
         if quadruplets is None:
-            return self._of_everything(geometry, inputs)
+            return self._of_all(geometry, inputs)
         first, second, exists = self._hinges(geometry, quadruplets)
         self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
-        weights = None if inputs.weights is None else inputs.weights[quadruplets[:, 0]]
+        weights = inputs.weights_of(quadruplets[:, 0])
         return {"triplet": mean(first, None, "mean", weights), "negatives": mean(second, exists, "mean", weights)}
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or not self.takes_everything(inputs):
+        if not self.takes_everything(inputs):
             return None
         geometry, table = Geometry(inputs.embeddings.detach(), normalize=self.normalize), class_table(inputs.labels)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
@@ -126,15 +126,15 @@ class Quadruplet(Objective):
         second = _hinges_between_negatives(distance, table, margin=self.margin2)
         self.active = first.active + second.active
         triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
-        value = self.total({"triplet": first.total / triplets, "negatives": second.total / quadruplets})
+        terms = {"triplet": first.total / triplets, "negatives": second.total / quadruplets}
         slope = first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
-        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
+        return closed(self, inputs, geometry, terms, slope, matrix)
 
     def _quadruplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
         tuples = inputs.tuples
         if isinstance(tuples, Tensor) and tuples.dim() == 2 and tuples.shape[1] == 4:
             return tuples
-        triplets = self.chosen_triplets(geometry, inputs)
+        triplets = self.triplets_of(geometry, inputs)
         if triplets is None:
             return None
         return torch.column_stack((triplets, draw_fourth(inputs.labels, triplets, inputs.generator)))
@@ -149,20 +149,20 @@ class Quadruplet(Objective):
         first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
         return first, second * exists, exists
 
-    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
+    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """The second term uses all negative pairs, except those with a member of the anchor's class."""
         _, negative = class_masks(inputs.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
         weights = torch.ones_like(distance[:, 0]) if inputs.weights is None else inputs.weights
         pairs, members = positive_pairs(inputs.labels), _with_members(class_table(inputs.labels))
         anchor, other = pairs.T
-        first, one = _sum_of_hinges(distance, negative, torch.column_stack((pairs, anchor)), self.margin1, weights)
-        inside, two = _sum_of_hinges(distance, negative, members, self.margin2, weights)
+        first, first_active = sum_over_triplets(distance, pairs, negative, weights, margin=self.margin1)
+        inside, inside_active = sum_over_triplets(distance, members, negative, weights, margin=self.margin2)
         limit, negatives = distance[anchor, other] + self.margin2, distance[negative].sort().values
         nearer = torch.searchsorted(negatives.detach(), limit.detach())
         sums = functional.pad(negatives.to(widest(negatives.device)).cumsum(0), (1, 0))[nearer].to(limit.dtype)
         second = ((nearer * limit - sums) * weights[anchor]).sum() - 2 * inside  # a pair counts in both orders
-        self.active = one + nearer.sum() - 2 * two
+        self.active = first_active + nearer.sum() - 2 * inside_active
         triplets = negative.sum(1)[anchor].sum()
         quadruplets = len(pairs) * len(negatives) - 2 * negative.sum(1)[members[:, 0]].sum()
         return {"triplet": first / triplets.clamp_min(1), "negatives": second / quadruplets.clamp_min(1)}
@@ -205,19 +205,3 @@ def _with_members(table: ClassTable) -> Tensor:
     members, exists = _members(host)
     row, position, member = (host.valid[:, :, None] & exists[:, None, :]).nonzero().T
     return to_device(torch.stack((row, host.others[row, position], members[row, member]), 1), table.others.device)
-
-
-def _sum_of_hinges(
-    distance: Tensor, negative: Tensor, items: Tensor, margin: float, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Sum of [d_ap - d_ln + margin]+ over the items (a, p, l) and all negatives n of a, and the number above 0."""
-    active = torch.zeros((), dtype=torch.int64, device=items.device)
-
-    def block_sum(matrix: Tensor, block: Tensor) -> Tensor:
-        anchor, other, fourth = block.T
-        terms = (matrix[anchor, other][:, None] - matrix.index_select(0, fourth) + margin).relu()
-        terms = terms * negative.index_select(0, anchor)
-        active.add_((terms.detach() > 0).sum())
-        return (terms * weights[anchor][:, None]).sum()
-
-    return sum_over_blocks(block_sum, distance, items), active

@@ -36,7 +36,6 @@ def ranked_terms(excess: Tensor, counted: Tensor, *, temperature: float, weight_
         formula="mean_i [ mean_P* (d - (alpha - margin)) + lam sum_N* w (alpha - d) / sum_N* w ], "
         "w = e^(temperature (alpha - d)); the stars keep the terms above 0",
         use="To keep some spread within a class while using every hard negative of the batch, without a miner.",
-        tuples="none",
         memory=True,
         batch="2 per class (fehervari2019: 3)",
         sources={
@@ -93,9 +92,7 @@ class RankedList(Objective):
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
         pull, push = pull * self._pull_weight, push * self.lam
         divisor = self._divisor(pull.detach(), push.detach())
-        if inputs.weights is not None:
-            pull, push = pull * inputs.weights, push * inputs.weights
-        return {"positive": pull.sum() / divisor, "negative": push.sum() / divisor}
+        return {"positive": inputs.weighted(pull).sum() / divisor, "negative": inputs.weighted(push).sum() / divisor}
 
     @property
     def _inner(self) -> float:

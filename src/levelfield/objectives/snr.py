@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_table, hide_, put_
+from levelfield.labels import class_table
 from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit, wants_slope
-from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
-from levelfield.objectives._parts.triplets import all_hinges
-from levelfield.objectives.contrastive import contrastive_terms
-from levelfield.objectives.triplet import triplet_terms
+from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit
+from levelfield.objectives._parts.sums import Reduction, mean
+from levelfield.objectives.contrastive import all_pairs, contrastive_terms
+from levelfield.objectives.triplet import all_hinges, sum_over_triplets, triplet_terms
 from levelfield.settings import NotNegative, Share
 
 CONSTANT = 1e-12  # a row with a sum of squared deviations up to this has no signal
@@ -118,43 +117,12 @@ class SNR(Objective):
         geometry = inputs.geometry(normalize=self.normalize)
         columns = None if geometry.with_itself else geometry.columns
         signals = Signals(geometry.rows, columns, centered=self.centered)
-        tuples = self._tuples(geometry, inputs)
+        tuples = (self.triplets_of if self.form == "triplet" else self.tuples_of)(geometry, inputs)
         terms = (self._triplets if self.form == "triplet" else self._pairs)(signals, inputs, tuples)
         if self.lam:
             means = geometry.rows.sum(1).abs() * self._shares(inputs, tuples, geometry.rows.dtype)
-            terms["zero_mean"] = (means if inputs.weights is None else means * inputs.weights).sum()
+            terms["zero_mean"] = inputs.weighted(means).sum()
         return terms
-
-    def quick(self, inputs: LossInputs) -> Tensor | None:
-        """With U the slope of the squared distances, an anchor's energy changes the ratios of its row by - D /
-        energy."""
-        if inputs.weights is not None or not self.takes_everything(inputs):
-            return None
-        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
-        signals = Signals(geometry.rows, centered=self.centered)
-        shares = self._shares(inputs, None, geometry.rows.dtype)
-        ratio = signals.matrix_in_place()
-        terms, slope = self._quick_everything(ratio, signals.usable, inputs.labels)
-        slope.mul_(signals.inverse[:, None])
-        energy_slope = ratio.mul_(slope).sum(1).neg_()
-        sums = geometry.rows.sum(1)
-        if self.lam:
-            terms["zero_mean"] = (sums.abs() * shares).sum()
-        value = self.total(terms)
-        if not wants_slope(inputs.embeddings):
-            return value
-
-        def slopes(upstream: Tensor) -> list[Tensor]:
-            gradient = back_to_rows(signals.geometry, slope, "squared_distance")  # has mean 0, like the rows
-            gradient = gradient.addcmul_(energy_slope[:, None], signals.rows, value=2)
-            gradient += (sums.sign() * shares)[:, None]
-            gradient *= upstream
-            return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
-
-        return attached(value, [inputs.embeddings], slopes, self.definition(inputs))
-
-    def _tuples(self, geometry: Geometry, inputs: LossInputs) -> Tuples | None:
-        return (self.chosen_triplets if self.form == "triplet" else self.chosen)(geometry, inputs)
 
     def _triplets(self, signals: Signals, inputs: LossInputs, triplets: Tuples | None) -> dict[str, Tensor]:
         if triplets is None:
@@ -164,24 +132,15 @@ class SNR(Objective):
         terms = triplet_terms(signals.of(anchor, positive), signals.of(anchor, negative), margin=self.margin)
         usable = signals.usable[anchor]
         self.active = ((terms.detach() > 0) & usable).sum()
-        weights = None if inputs.weights is None else inputs.weights[anchor]
-        return {"triplet": mean(terms, usable, self.reduction, weights)}
+        return {"triplet": mean(terms, usable, self.reduction, inputs.weights_of(anchor))}
 
     def _all_triplets(self, signals: Signals, inputs: LossInputs) -> Tensor:
         positive, negative = inputs.class_masks()
         positive = positive & signals.usable[:, None]
-        weights = inputs.weights
-        self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
-
-        def block_sum(ratio: Tensor, pairs: Tensor) -> Tensor:
-            anchor, other = pairs.T
-            terms = triplet_terms(ratio[anchor, other][:, None], ratio.index_select(0, anchor), margin=self.margin)
-            terms = terms * negative.index_select(0, anchor)
-            active.add_((terms.detach() > 0).sum())
-            return (terms if weights is None else terms * weights[anchor][:, None]).sum()
-
-        total = sum_over_blocks(block_sum, signals.matrix(), positive.nonzero())
-        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
+        total, self.active = sum_over_triplets(
+            signals.matrix(), positive.nonzero(), negative, inputs.weights, margin=self.margin
+        )
+        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
         return total / count.clamp_min(1)
 
     def _pairs(self, signals: Signals, inputs: LossInputs, tuples: Tuples | None) -> dict[str, Tensor]:
@@ -198,8 +157,7 @@ class SNR(Objective):
             same = torch.full((), name == "positive", device=ratio.device)
             losses = contrastive_terms(ratio, same, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
             self.active += ((losses.detach() > 0) & counted).sum()
-            weights = None if inputs.weights is None else inputs.weights[anchor]
-            terms[name] = mean(losses, counted, self.reduction, weights)
+            terms[name] = mean(losses, counted, self.reduction, inputs.weights_of(anchor))
         return terms
 
     def _shares(self, inputs: LossInputs, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
@@ -209,33 +167,52 @@ class SNR(Objective):
             return self.lam / max(1, rows)
         if tuples is None:
             positives = class_table(inputs.labels, rows).counts
-            often = positives * (len(inputs.labels) - 1 - positives)
+            counts = positives * (len(inputs.labels) - 1 - positives)
         else:
             anchors = tuples[:, 0] if isinstance(tuples, Tensor) else torch.cat([pairs[:, 0] for pairs in tuples])
-            often = anchors.new_zeros(rows).index_add_(0, anchors, torch.ones_like(anchors))
-        return often.to(dtype) * self.lam / often.sum().clamp_min(1)
+            counts = anchors.new_zeros(rows).index_add_(0, anchors, torch.ones_like(anchors))
+        return counts.to(dtype) * self.lam / counts.sum().clamp_min(1)
 
-    def _quick_everything(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    def quick(self, inputs: LossInputs) -> Tensor | None:
+        """With U the slope of the squared distances, an anchor's energy changes the ratios of its row by - D /
+        energy."""
+        if not self.takes_everything(inputs):
+            return None
+        geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
+        signals = Signals(geometry.rows, centered=self.centered)
+        shares = self._shares(inputs, None, geometry.rows.dtype)
+        ratio = signals.matrix_in_place()
+        terms, slope = self._quick_terms(ratio, signals.usable, inputs.labels)
+        slope.mul_(signals.inverse[:, None])
+        energy_slope = ratio.mul_(slope).sum(1).neg_()
+        sums = geometry.rows.sum(1)
+        if self.lam:
+            terms["zero_mean"] = (sums.abs() * shares).sum()
+
+        def slopes(upstream: Tensor) -> list[Tensor]:
+            gradient = back_to_rows(signals.geometry, slope, "squared_distance")  # has mean 0, like the rows
+            gradient = gradient.addcmul_(energy_slope[:, None], signals.rows, value=2)
+            gradient += (sums.sign() * shares)[:, None]
+            gradient *= upstream
+            return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
+
+        return attached(self.total(terms), [inputs.embeddings], slopes, self.definition(inputs))
+
+    def _quick_terms(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) by the ratios."""
         table = class_table(labels)
         table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
         if self.form == "contrastive":
-            return self._quick_all_pairs(ratio, usable, table)
+            terms, slope, self.active = all_pairs(
+                ratio,
+                table,
+                pos_margin=self.pos_margin,
+                neg_margin=self.neg_margin,
+                reduction=self.reduction,
+                usable=usable,
+            )
+            return terms, slope
         hinges = all_hinges(ratio, table, margin=self.margin)
         self.active = hinges.active
         divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
         return {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor)
-
-    def _quick_all_pairs(self, ratio: Tensor, usable: Tensor, table: ClassTable) -> tuple[dict[str, Tensor], Tensor]:
-        pull = ((ratio.gather(1, table.others) - self.pos_margin) * table.valid).relu_()
-        push = hide_(self.neg_margin - ratio, table, -torch.inf).relu_().mul_(usable[:, None])
-        pulls, total = pull > 0, push.sum()
-        slope = torch.gt(push, 0, out=push)  # 1 where a negative is too close
-        positives, negatives = pulls.sum(), slope.sum().long()
-        self.active = positives + negatives
-        if self.reduction == "mean":
-            positives, negatives = table.counts.sum(), ((len(ratio) - 1 - table.counts) * usable).sum()
-        positives, negatives = positives.clamp_min(1), negatives.clamp_min(1)
-        slope.div_(-negatives)
-        terms = {"positive": pull.sum() / positives, "negative": total / negatives}
-        return terms, put_(slope, table, pulls.to(slope.dtype) / positives)

@@ -49,9 +49,6 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         "S_ic = sum_k softmax_k(s_ick / gamma) s_ick",
         use="Classes that consist of several kinds of images: each class has several vectors, and the loss "
         "chooses softly among them.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "la": "Qian et al. 2019, section 4 (roth2020: 8)",
@@ -125,35 +122,31 @@ class SoftTriple(Objective):
         terms = {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}
         if self.tau and self.centers_per_class > 1:
             # The loss is a mean over samples including the regulariser: without samples it is 0.
-            counts = len(inputs.labels) if inputs.weights is None else inputs.weights.sum()
+            count = len(inputs.labels) if inputs.weights is None else inputs.weights.sum()
             spread = centre_spread(unit(self.centers).view(shape), reg_eps=self.reg_eps)
-            terms["regularizer"] = self.tau * counts / max(1, len(inputs.labels)) * spread
+            terms["regularizer"] = self.tau * count / max(1, len(inputs.labels)) * spread
         return terms
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or not len(inputs.labels) or inputs.embeddings.dtype != self.centers.dtype:
+        if inputs.embeddings.dtype != self.centers.dtype:
             return None
         scores = ClassScores(inputs.embeddings, self.centers, inputs.labels, per_class=self.centers_per_class)
         spread = _Spread(scores, self.reg_eps) if self.tau and self.centers_per_class > 1 else None
         scores.filled(None if spread is None else spread.measure)
         powers, scratch = scores.buffer(), scores.buffer()
-        loss = cross_entropy(
-            scores,
-            scale=self.la,
-            margin=self.delta,
-            pool=lambda cosine: self._pooled(cosine, powers, scratch)[0],
+        entropy, weights_of = cross_entropy(
+            scores, scale=self.la, margin=self.delta, pool=lambda cosine: self._pooled(cosine, powers, scratch)[0]
         )
-        terms = {"classification": loss.value}
+        terms = {"classification": entropy}
         if spread is not None:
             terms["regularizer"] = self.tau * spread.value()
-        value = self.total(terms)
 
         def back(gradient: Tensor) -> Gradients:
             gradients = Gradients(scores, gradient)
             for chunk in scores.chunks:
                 cosine = scores.matrix[chunk.vectors]
                 pooled, power, total = self._pooled(cosine, powers, scratch)
-                slope = loss.weights(chunk, pooled, torch.empty_like(pooled)).div_(total)
+                slope = weights_of(chunk, pooled, torch.empty_like(pooled)).div_(total)
                 # dS/ds_k = q_k (1 + (s_k - S) / gamma), the shares q being the powers divided by their total
                 lift = torch.mul(cosine, 1 / self.gamma, out=scratch[: len(cosine)]).view_as(power)
                 lift.add_((1 - pooled / self.gamma)[:, None])
@@ -166,7 +159,7 @@ class SoftTriple(Objective):
                     spread.pull_(moved, chunk, among * gradient)
             return gradients
 
-        return differentiable(value, inputs, self.centers, back, self.definition(inputs))
+        return differentiable(self.total(terms), inputs, self.centers, back, self.definition(inputs))
 
     def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From cosines sorted by class (c K, b): the classes' similarities S (c, b), and numerators (c, K, b) and

@@ -35,9 +35,6 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",
         use="A plain classifier as baseline or as a second loss; embeddings are used raw, so their norm carries "
         "confidence.",
-        tuples="none",
-        needs=("num_classes", "dim"),
-        batch="any",
         least=(1, 1),
         sources={
             "temperature": "none (seidenschwarz2021: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",

@@ -74,7 +74,6 @@ def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: f
         equation="fehervari2019 eq. 10-12",
         formula="[max_S (F(S) + gamma (1 - NMI(S, y))) - F(classes)]+, F(S) = -sum_i min_{j in S} d_ij",
         use="To optimise the clustering as a whole, with few classes and many images of each in a batch.",
-        tuples="none",
         batch="few classes, 5 each",
         sources={
             "gamma": "fehervari2019's code",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import class_table, positive_pairs
-from levelfield.miners import Miner, MinerChoice
+from levelfield.labels import ClassTable, class_table, positive_pairs, put_, row_blocks, without_class_
+from levelfield.miners import MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks
-from levelfield.objectives._parts.triplets import all_hinges
 from levelfield.settings import Share
+
+LOOPED = 24  # up to this many positives, comparing each is faster than sorting
 
 
 def triplet_terms(to_positive: Tensor, to_negative: Tensor, *, margin: float = 0.2, smooth: bool = False) -> Tensor:
@@ -79,9 +82,9 @@ class Triplet(Objective):
                 "Objective 'triplet' with swap compares positives with negatives and does not support a memory."
             )
         geometry = inputs.geometry(normalize=self.normalize)
-        triplets = self.chosen_triplets(geometry, inputs)
+        triplets = self.triplets_of(geometry, inputs)
         if triplets is None:
-            return {"triplet": self._of_everything(geometry, inputs)}
+            return {"triplet": self._of_all(geometry, inputs)}
         anchor, positive, negative = triplets.T
         to_positive = geometry.distance_of(anchor, positive, squared=self.squared)
         to_negative = geometry.distance_of(anchor, negative, squared=self.squared)
@@ -89,48 +92,138 @@ class Triplet(Objective):
             to_negative = torch.minimum(to_negative, geometry.distance_of(positive, negative, squared=self.squared))
         terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
         self.active = (terms.detach() > 0).sum()
-        return {
-            "triplet": mean(terms, None, self.reduction, None if inputs.weights is None else inputs.weights[anchor])
-        }
+        return {"triplet": mean(terms, None, self.reduction, inputs.weights_of(anchor))}
+
+    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> Tensor:
+        positive, negative = inputs.class_masks()
+        total, self.active = sum_over_triplets(
+            geometry.squared_distance if self.squared else geometry.distance,
+            positive_pairs(inputs.labels, len(inputs.embeddings)),
+            negative,
+            inputs.weights,
+            margin=self.margin,
+            smooth=self.smooth,
+            swap=self.swap,
+        )
+        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
+        return total / count.clamp_min(1)
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        if inputs.weights is not None or self.smooth or self.swap:
-            return None
-        band = inputs.tuples is None and self._is_band(self.miner)
-        if not band and not self.takes_everything(inputs):
+        band = inputs.tuples is None and self._mines_a_band
+        if self.smooth or self.swap or not (band or self.takes_everything(inputs)):
             return None
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         hinges = all_hinges(getattr(geometry, matrix), class_table(inputs.labels), margin=self.margin, band=band)
         self.active = hinges.active
         divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
-        value, slope = hinges.total / divisor, hinges.slope.div_(divisor)
-        return closed(inputs.embeddings, geometry, value, slope, matrix, self.definition(inputs))
+        return closed(self, inputs, geometry, {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor), matrix)
 
-    def _is_band(self, miner: Miner | None) -> bool:
-        """Whether the miner selects all negatives beyond the positive by at most this margin, which need not be
-        listed."""
+    @property
+    def _mines_a_band(self) -> bool:
+        """Whether the miner selects all negatives farther than the positive by at most this margin."""
+        miner = self.miner
         same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
         return same and not self.squared
 
-    def _of_everything(self, geometry: Geometry, inputs: LossInputs) -> Tensor:
-        """All triplets, in blocks of positive pairs against all negatives."""
-        positive, negative = inputs.class_masks()
-        weights = inputs.weights
-        self.active = active = torch.zeros((), dtype=torch.int64, device=positive.device)
 
-        def block_sum(distance: Tensor, pairs: Tensor) -> Tensor:
-            anchor, other = pairs.T
-            to_negative = distance.index_select(0, anchor)
-            if self.swap:
-                to_negative = torch.minimum(to_negative, distance.index_select(0, other))
-            to_positive = distance[anchor, other][:, None]
-            terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
-            terms = terms * negative.index_select(0, anchor)
-            active.add_((terms.detach() > 0).sum())
-            return (terms if weights is None else terms * weights[anchor][:, None]).sum()
+def sum_over_triplets(
+    matrix: Tensor,
+    items: Tensor,
+    negative: Tensor,
+    weights: Tensor | None,
+    *,
+    margin: float,
+    smooth: bool = False,
+    swap: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Sum of the `triplet_terms` m_ap - m_an over pairs (a, p) and all negatives n of a, and the number above 0.
 
-        matrix = geometry.squared_distance if self.squared else geometry.distance
-        total = sum_over_blocks(block_sum, matrix, positive_pairs(inputs.labels, len(inputs.embeddings)))
-        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else active
-        return total / count.clamp_min(1)
+    items: pairs (N, 2), or (N, 3) with rows l, whose m_ln takes the place of m_an. negative: mask (n, m).
+    """
+    active = torch.zeros((), dtype=torch.int64, device=items.device)
+
+    def block_sum(matrix: Tensor, block: Tensor) -> Tensor:
+        anchor, other, row = block[:, 0], block[:, 1], block[:, 2 if block.shape[1] == 3 else 0]
+        to_negative = matrix.index_select(0, row)
+        if swap:
+            to_negative = torch.minimum(to_negative, matrix.index_select(0, other))
+        terms = triplet_terms(matrix[anchor, other][:, None], to_negative, margin=margin, smooth=smooth)
+        terms = terms * negative.index_select(0, anchor)
+        active.add_((terms.detach() > 0).sum())
+        return (terms if weights is None else terms * weights[anchor][:, None]).sum()
+
+    return sum_over_blocks(block_sum, matrix, items), active
+
+
+class Hinges(NamedTuple):
+    """Sum of hinges, its slope (n, n) by the matrix, the number above 0, and the total number."""
+
+    total: Tensor
+    slope: Tensor
+    active: Tensor
+    listed: Tensor
+
+
+def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool = False) -> Hinges:
+    """Hinges over all triplets, or with `band` over those whose negative is at most `margin` farther than the positive.
+
+    [m_ap - m_an + margin]+ is positive if m_an is below the limit m_ap + margin. So two counts give value and slope in
+    O(n^2) memory: the number of an anchor's limits above each entry, and the number of negatives below each limit.
+
+    >>> from levelfield.labels import class_table
+    >>> distances = torch.tensor([[0., 1., 3.], [1., 0., 1.], [3., 1., 0.]])
+    >>> hinges = all_hinges(distances, class_table(torch.tensor([0, 0, 1])), margin=0.5)
+    >>> hinges.total, hinges.active, hinges.listed
+    (tensor(0.5000), tensor(1), tensor(2))
+    """
+    n = len(matrix)
+    near = torch.where(table.valid, matrix.gather(1, table.others), -torch.inf)  # distance to each positive
+    limits = near + margin
+    slope, below = torch.empty_like(matrix), torch.zeros_like(limits)
+    total, count = matrix.new_zeros(()), torch.zeros((), dtype=torch.int64, device=matrix.device)
+    for rows in row_blocks(matrix):
+        negatives = without_class_(matrix[rows].clone(), table, rows, torch.inf)
+        above_entry, below[rows] = count_below(negatives, limits[rows], out=slope[rows])
+        if band:
+            # negatives as near as the positive, or nearer, are not in the band
+            nearer, fewer = count_below(negatives, near[rows], closed=True)
+            above_entry -= nearer
+            below[rows] -= fewer
+            closed_band, _ = count_below(negatives, limits[rows], closed=True)
+            count += (closed_band.sum() - nearer.sum()).long()
+        total -= torch.dot(above_entry.view(-1), matrix[rows].reshape(-1))
+    total += (below * limits.masked_fill(~table.valid, 0)).sum()
+    if not band:
+        counts = table.counts
+        count = (counts * (n - 1 - counts)).sum()
+    return Hinges(total, put_(slope.neg_(), table, below), below.sum().long(), count)
+
+
+def count_below(
+    entries: Tensor, limits: Tensor, *, closed: bool = False, out: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Number of limits of its row above each entry (r, n), and number of entries below each limit (r, k).
+
+    closed: an entry equal to a limit counts as below it.
+
+    >>> count_below(torch.tensor([[1.0, 2.0, 9.0]]), torch.tensor([[2.0, 3.0]]))
+    (tensor([[2., 1., 0.]]), tensor([[1., 2.]]))
+    """
+    above = torch.empty_like(entries) if out is None else out
+    if limits.shape[1] > LOOPED:
+        ordered, order = limits.sort(1)
+        passed = torch.searchsorted(ordered, entries, right=not closed)  # limits not above the entry
+        above.copy_(limits.shape[1] - passed)
+        met = torch.zeros(len(limits), limits.shape[1] + 1, dtype=entries.dtype, device=entries.device)
+        met.scatter_add_(1, passed, torch.ones_like(entries))
+        return above, torch.empty_like(limits).scatter_(1, order, met.cumsum(1)[:, :-1])
+    compare = torch.le if closed else torch.lt
+    buffer = torch.empty_like(entries)
+    below = torch.empty_like(limits)
+    above.zero_()
+    for k, limit in enumerate(limits.T):
+        compare(entries, limit[:, None], out=buffer)
+        below[:, k] = buffer.sum(1)
+        above += buffer
+    return above, below

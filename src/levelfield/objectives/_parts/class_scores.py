@@ -17,7 +17,7 @@ from torch import Tensor
 from levelfield.geometry import lengths_of
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._contract import LossInputs
-from levelfield.objectives._parts.closed import LOG2_E, attached, through_unit, wants_slope
+from levelfield.objectives._parts.closed import LOG2_E, attached, through_unit
 
 AT_ONCE = 1024  # class vectors in a chunk
 LOWEST = -1e30  # below every score, but finite: differences of infinities are NaN
@@ -30,6 +30,8 @@ class Chunk(NamedTuple):
     own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
 
 
+Pool = Callable[[Tensor], Tensor]
+"""Scores of a chunk's vectors -> scores of its classes."""
 Weights = Callable[[Chunk, Tensor, Tensor], Tensor]
 """(chunk, its scores, buffer) -> derivative of the loss by the scores, in the buffer (vectors, b)."""
 
@@ -153,16 +155,6 @@ class Gradients:
         return through_unit(self._rows * self.gradient, self.scores.rows, self.scores.lengths)
 
 
-Pool = Callable[[Tensor], Tensor]  # scores of a chunk's vectors -> scores of its classes
-
-
-class Loss(NamedTuple):
-    """A mean over the batch, and its derivative by the scores of a chunk's classes, written to a buffer."""
-
-    value: Tensor
-    weights: Weights  # of the classes' scores
-
-
 def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
     """For each sample, the score of its own class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c)."""
     own = scores.rows.new_zeros(len(scores.rows))
@@ -181,8 +173,9 @@ def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = Non
     return own, top + sums.log2_()
 
 
-def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Pool) -> Loss:
-    """Mean cross-entropy of the logits scale * s, with scale * (s - margin) for the true class."""
+def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Pool) -> tuple[Tensor, Weights]:
+    """Mean cross-entropy of the logits scale * s, with scale * (s - margin) for the true class, and its derivative by
+    the scores of classes."""
     samples = max(1, len(scores.rows))
     own, others = log_sum_of_others(scores, scale, pool)
     excess = others / LOG2_E - scale * (own - margin)
@@ -195,19 +188,20 @@ def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Poo
         out[chunk.own] = pull[chunk.own[1]]
         return out
 
-    return Loss(terms.sum() / samples, weights)
+    return terms.sum() / samples, weights
 
 
 def differentiable(
-    value: Tensor, inputs: LossInputs, vectors: Tensor, back: Callable[[Tensor], Gradients], plain: Callable[[], Tensor]
+    value: Tensor,
+    inputs: LossInputs,
+    vectors: Tensor,
+    back: Callable[[Tensor], Gradients],
+    definition: Callable[[], Tensor],
 ) -> Tensor:
     """Attach to `value` the gradients that `back(upstream gradient)` computes."""
-    tensors = [inputs.embeddings, vectors]
-    if not wants_slope(*tensors):
-        return value
 
-    def slopes(gradient: Tensor) -> list[Tensor | None]:
-        gradients = back(gradient)
-        return [gradients.rows if tensors[0].requires_grad else None, gradients.vectors]
+    def slopes(upstream: Tensor) -> list[Tensor | None]:
+        gradients = back(upstream)
+        return [gradients.rows if inputs.embeddings.requires_grad else None, gradients.vectors]
 
-    return attached(value, tensors, slopes, plain)
+    return attached(value, [inputs.embeddings, vectors], slopes, definition)

@@ -1,14 +1,14 @@
 """Closed forms: compute value and slope W = dL/dM of a pair matrix M together; one product gives the gradient.
 
 An objective defines its equation in `parts` (autograd on Geometry: the definition) and optionally `quick`: the same
-value with its slope. `attached` joins both into one differentiable node. Second derivatives come from the definition.
+terms with their slope. `closed` joins both into one differentiable node. Second derivatives come from the definition.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,20 +16,37 @@ from torch.nn import functional
 
 from levelfield.geometry import Geometry, full_precision
 
+if TYPE_CHECKING:
+    from levelfield.objectives._contract import LossInputs, Objective
+
 LOG2_E = math.log2(math.e)  # exponentials use base 2: natural ones are slow when they underflow
 Matrix = Literal["similarity", "distance", "squared_distance"]
+Slopes = Callable[[Tensor], Sequence[Tensor | None]]
 
 
-def log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
-    """log(1 + sum_j exp(logits_ij)) of each row (n, 1), and its slope, written over the logits; entries of -inf do not
-    count.
+def closed(
+    objective: Objective,
+    inputs: LossInputs,
+    geometry: Geometry,
+    terms: Mapping[str, Tensor],
+    slope: Tensor,
+    matrix: Matrix,
+    also: Callable[[Tensor], object] | None = None,
+) -> Tensor:
+    """Sum of the terms, with the gradient of the embeddings that follows from `slope`, its derivative by `matrix`.
 
-    largest: (n, 1), the rows' largest logits. Base 2, since natural exponentials of very negative numbers are slow.
+    also: adds the gradient of further terms in place.
     """
-    top = largest.clamp_min(0)
-    powers = logits.sub_(top).mul_(LOG2_E).exp2_()
-    total = powers.sum(1, keepdim=True).add_(top.neg().exp_())
-    return total.log().add_(top), powers.div_(total)
+    for name in ("similarity", "squared_distance"):
+        geometry.__dict__.pop(name, None)  # not needed in the backward pass, and as large as the slope
+
+    def slopes(upstream: Tensor) -> list[Tensor]:
+        gradient = back_to_rows(geometry, slope, matrix)
+        if also is not None:
+            also(gradient)
+        return [gradient.mul_(upstream)]
+
+    return attached(objective.total(terms), [inputs.embeddings], slopes, objective.definition(inputs))
 
 
 def back_to_rows(geometry: Geometry, slope: Tensor, matrix: Matrix) -> Tensor:
@@ -59,39 +76,16 @@ def through_unit(gradient: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
     return gradient.addcmul_(inward, rows, value=-1).div_(lengths)
 
 
-Slopes = Callable[[Tensor], Sequence[Tensor | None]]
+def wants_slope(*tensors: Tensor) -> bool:
+    """Whether a gradient is needed; otherwise a closed form may skip a costly slope."""
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-class _Attached(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, slopes: Slopes, plain: Callable[[], Tensor], *inputs: Tensor) -> Tensor:
-        ctx.slopes, ctx.plain = slopes, plain
-        ctx.save_for_backward(*inputs)
-        return value.clone()
+def attached(value: Tensor, tensors: Sequence[Tensor], slopes: Slopes, definition: Callable[[], Tensor]) -> Tensor:
+    """`value` as a differentiable function of `tensors` (embeddings first, then parameters).
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (gradient,) = gradients
-        inputs = ctx.saved_tensors
-        with full_precision(gradient.device.type):  # backward may run under the caller's autocast
-            if not torch.is_grad_enabled():
-                return None, None, None, *ctx.slopes(gradient)
-            # second derivatives are requested: use the definition
-            asked = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
-            slopes = torch.autograd.grad(
-                ctx.plain(), [inputs[k] for k in asked], gradient, create_graph=True, allow_unused=True
-            )
-        gradients_of_inputs: list[Tensor | None] = [None] * len(inputs)
-        for k, slope in zip(asked, slopes, strict=True):
-            gradients_of_inputs[k] = slope
-        return None, None, None, *gradients_of_inputs
-
-
-def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Callable[[], Tensor]) -> Tensor:
-    """`value` as a differentiable function of `inputs` (embeddings first, then parameters).
-
-    slopes(upstream): the gradients times the upstream gradient, called in the backward pass. plain(): the value of the
-    definition, for second derivatives.
+    slopes(upstream): the gradients times the upstream gradient, called in the backward pass. definition(): the same
+    value by autograd, for second derivatives.
 
     >>> x = torch.tensor(3.0, requires_grad=True)
     >>> square = attached(torch.tensor(9.0), [x], lambda upstream: [2 * x.detach() * upstream], lambda: x * x)
@@ -99,37 +93,30 @@ def attached(value: Tensor, inputs: Sequence[Tensor], slopes: Slopes, plain: Cal
     >>> first.item(), torch.autograd.grad(first, x)[0].item()
     (6.0, 2.0)
     """
-    result: Tensor = _Attached.apply(value, slopes, plain, *inputs)  # type: ignore[no-untyped-call]
+    if not wants_slope(*tensors):
+        return value
+    result: Tensor = _Attached.apply(value, slopes, definition, *tensors)  # type: ignore[no-untyped-call]
     return result
 
 
-def wants_slope(*inputs: Tensor) -> bool:
-    """Whether a gradient is needed; otherwise a closed form may skip a costly slope."""
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs)
+class _Attached(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, slopes: Slopes, definition: Callable[[], Tensor], *tensors: Tensor) -> Tensor:
+        ctx.slopes, ctx.definition = slopes, definition
+        ctx.save_for_backward(*tensors)
+        return value.clone()
 
-
-def closed(
-    embeddings: Tensor,
-    geometry: Geometry,
-    value: Tensor,
-    slope: Tensor,
-    matrix: Matrix,
-    plain: Callable[[], Tensor],
-    also: Callable[[Tensor], object] | None = None,
-) -> Tensor:
-    """Attach to `value` the gradient that follows from `slope` = dL/d`matrix`.
-
-    also: adds the gradient of further terms in place.
-    """
-    if not wants_slope(embeddings):
-        return value
-    for name in ("similarity", "squared_distance"):
-        geometry.__dict__.pop(name, None)  # not needed in the backward pass, and as large as the slope
-
-    def slopes(upstream: Tensor) -> list[Tensor]:
-        gradient = back_to_rows(geometry, slope, matrix)
-        if also is not None:
-            also(gradient)
-        return [gradient.mul_(upstream)]
-
-    return attached(value, [embeddings], slopes, plain)
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (gradient,) = gradients
+        tensors = ctx.saved_tensors
+        with full_precision(gradient.device.type):  # backward may run under the caller's autocast
+            if not torch.is_grad_enabled():
+                return None, None, None, *ctx.slopes(gradient)
+            # second derivatives are requested: use the definition
+            positions = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
+            slopes = torch.autograd.grad(
+                ctx.definition(), [tensors[k] for k in positions], gradient, create_graph=True, allow_unused=True
+            )
+        by_position = dict(zip(positions, slopes, strict=True))
+        return None, None, None, *(by_position.get(k) for k in range(len(tensors)))

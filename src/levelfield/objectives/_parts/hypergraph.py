@@ -27,8 +27,8 @@ def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_c
     """
     if log_vars is None:
         return Geometry(rows, means, normalize=True).squared_distance
-    x, m = unit(rows), unit(means)
-    precision = functional.hardtanh(log_vars, *log_var_clamp).neg().exp()
+    x, m = unit(rows), unit(means.to(rows.dtype))
+    precision = functional.hardtanh(log_vars.to(x.dtype), *log_var_clamp).neg().exp()
     return x.square() @ precision.T - 2 * x @ (m * precision).T + (m.square() * precision).sum(1)
 
 

@@ -10,19 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, hide_, put_
+from levelfield.labels import ClassTable, hide_
 from levelfield.objectives._parts.closed import LOG2_E
 
 Reduction = Literal["mean", "mean_nonzero"]
-
-
-def log_one_plus_sum_exp(logits: Tensor) -> Tensor:
-    """log(1 + sum_j exp(logits_ij)) of each row; entries of -inf do not count.
-
-    >>> log_one_plus_sum_exp(torch.tensor([[0.0, -torch.inf], [1000.0, 0.0]]))
-    tensor([6.9315e-01, 1.0000e+03])
-    """
-    return functional.pad(logits, (0, 1)).logsumexp(1)
 
 
 def mean(terms: Tensor, counted: Tensor | None, reduction: Reduction, weights: Tensor | None = None) -> Tensor:
@@ -40,19 +31,64 @@ def mean(terms: Tensor, counted: Tensor | None, reduction: Reduction, weights: T
     return total.sum() / divisor.sum().clamp_min(1)
 
 
+def log_one_plus_exp(logits: Tensor) -> Tensor:
+    """log(1 + exp(z)) of each entry."""
+    return functional.softplus(logits, threshold=40)  # torch's default threshold of 20 is visible in float64
+
+
+def log_one_plus_sum_exp(logits: Tensor) -> Tensor:
+    """log(1 + sum_j exp(logits_ij)) of each row; entries of -inf do not count.
+
+    >>> log_one_plus_sum_exp(torch.tensor([[0.0, -torch.inf], [1000.0, 0.0]]))
+    tensor([6.9315e-01, 1.0000e+03])
+    """
+    return functional.pad(logits, (0, 1)).logsumexp(1)
+
+
+def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
+    """log sum_j exp(logits_ij) over the `counted` entries of each row; finite but meaningless in rows without any.
+
+    >>> log_sum_exp(torch.tensor([[1000.0, 7.0], [0.0, 0.0]]), torch.tensor([[True, False], [True, True]]))
+    tensor([1.0000e+03, 6.9315e-01])
+    """
+    none = ~counted.any(1, keepdim=True)  # an empty sum has slope NaN, even if it is unused
+    return logits.masked_fill(~(counted | none), -torch.inf).logsumexp(1)
+
+
+class Negatives(NamedTuple):
+    """`log_sum` (n, 1) over each row's negatives, -inf without any; its slope is `exponentials` / `total`."""
+
+    log_sum: Tensor
+    exponentials: Tensor  # (n, n), 0 at positives
+    total: Tensor  # (n, 1), never 0
+
+
+def negatives(matrix: Tensor, table: ClassTable, scale: float) -> Negatives:
+    """log sum over negatives n of exp(scale * matrix_an), in base 2, which is fast for values of any size; does not
+    modify `matrix`."""
+    return exponential_sums_(hide_(matrix * (scale * LOG2_E), table, -torch.inf))
+
+
+def exponential_sums_(exponents: Tensor) -> Negatives:
+    """log sum_j 2^exponents_ij of each row, with the terms written over the exponents; -inf does not count."""
+    top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(exponents.dtype).min)
+    exponentials = exponents.sub_(top).exp2_()
+    total = exponentials.sum(1, keepdim=True)
+    return Negatives((total.log2() + top) / LOG2_E, exponentials, total.masked_fill_(total == 0, 1))
+
+
 class _SumOverBlocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, function: Callable[[Tensor, Tensor], Tensor], items: Tensor) -> Tensor:
         leaf = matrix.detach().requires_grad_(ctx.needs_input_grad[0])
-        total, slope = matrix.new_zeros(()), None
+        total, slope = matrix.new_zeros(()), torch.zeros_like(matrix)
         for block in items.split(max(1, len(matrix))):
             with torch.set_grad_enabled(leaf.requires_grad):
                 value = function(leaf, block)
             if leaf.requires_grad:
-                (more,) = torch.autograd.grad(value, leaf)
-                slope = more if slope is None else slope.add_(more)
+                slope += torch.autograd.grad(value, leaf)[0]
             total += value.detach()
-        ctx.save_for_backward(matrix, torch.zeros_like(matrix) if slope is None else slope)
+        ctx.save_for_backward(matrix, slope)
         ctx.function, ctx.items = function, items
         return total
 
@@ -79,51 +115,6 @@ def sum_over_blocks(function: Callable[[Tensor, Tensor], Tensor], matrix: Tensor
     return result
 
 
-def log_sum_exp(logits: Tensor, counted: Tensor) -> Tensor:
-    """log sum_j exp(logits_ij) over the `counted` entries of each row; finite but meaningless in rows without any.
-
-    >>> log_sum_exp(torch.tensor([[1000.0, 7.0], [0.0, 0.0]]), torch.tensor([[True, False], [True, True]]))
-    tensor([1.0000e+03, 6.9315e-01])
-    """
-    none = ~counted.any(1, keepdim=True)  # an empty sum has slope NaN, even if it is unused
-    return logits.masked_fill(~(counted | none), -torch.inf).logsumexp(1)
-
-
-def log_one_plus_exp(logits: Tensor) -> Tensor:
-    """log(1 + exp(z)) of each entry."""
-    return functional.softplus(logits, threshold=40)  # torch's default threshold of 20 is visible in float64
-
-
-class Negatives(NamedTuple):
-    """`log_sum` (n, 1) over each row's negatives, -inf without any; its slope is `exponentials` / `total`."""
-
-    log_sum: Tensor
-    exponentials: Tensor  # (n, n), 0 at positives
-    total: Tensor  # (n, 1), never 0
-
-
-def negatives(matrix: Tensor, table: ClassTable, scale: float) -> Negatives:
-    """log sum over negatives n of exp(scale * matrix_an); does not modify `matrix`. Base 2: fast for values of any
-    size."""
-    exponents = hide_(matrix * (scale * LOG2_E), table, -torch.inf)
-    top = exponents.amax(1, keepdim=True).clamp_min_(torch.finfo(matrix.dtype).min)
-    exponentials = exponents.sub_(top).exp2_()
-    total = exponentials.sum(1, keepdim=True)
-    log_sum = (total.log2() + top) / LOG2_E
-    return Negatives(log_sum, exponentials, total.masked_fill_(total == 0, 1))
-
-
-def against_negatives(
-    similarity: Tensor, table: ClassTable, *, scale: float, divisor: float | Tensor
-) -> tuple[Tensor, Tensor]:
-    """log(1 + sum_n e^(scale (s_an - s_ap))) of each positive pair, as (n, k), and the slope of sum / divisor."""
-    log_sum, slope, total = negatives(similarity, table, scale)
-    excess = (log_sum - scale * similarity.gather(1, table.others)).masked_fill_(~table.valid, -torch.inf)
-    share = excess.sigmoid().mul_(scale / divisor)
-    slope.mul_(share.sum(1, keepdim=True).div_(total))
-    return log_one_plus_exp(excess), put_(slope, table, -share)
-
-
 def norms(rows: Tensor, power: int) -> Tensor:
     """|x|^power of each row (n,); power 1 or 2.
 
@@ -133,15 +124,12 @@ def norms(rows: Tensor, power: int) -> Tensor:
     return rows.square().sum(1) if power == 2 else torch.linalg.vector_norm(rows, dim=1)
 
 
-def add_norms_slope_(gradient: Tensor, rows: Tensor, power: int, weight: float) -> Tensor:
-    """Add `weight` times the gradient of the sum of `norms` to a gradient (n, d); 0 for a zero row."""
+def add_norms_slope_(gradient: Tensor, geometry: Geometry, weight: float, power: int) -> Tensor:
+    """Add `weight` times the gradient of the sum of `norms` of the geometry's rows; unit and zero rows have none."""
+    if geometry.normalized or not weight:
+        return gradient
+    rows = geometry.rows
     if power == 2:
         return gradient.add_(rows, alpha=2 * weight)
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return gradient.addcdiv_(rows, length.masked_fill_(length == 0, torch.inf), value=weight)
-
-
-def norms_slope(geometry: Geometry, nu: float, power: int) -> Callable[[Tensor], Tensor]:
-    """Function that adds the gradient of nu mean_i |x_i|^power to a gradient; the length of unit rows has none."""
-    weight = 0.0 if geometry.normalized else nu / max(1, len(geometry.rows))
-    return lambda gradient: add_norms_slope_(gradient, geometry.rows, power, weight) if weight else gradient
