@@ -89,8 +89,7 @@ def _fit_photos(
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
-    from levelfield.studies.planning.own_backbones import named_backbones, with_backbones
-    from levelfield.studies.planning.own_photos import fit_to, photos_content
+    from levelfield.studies.planning.own_photos import fit_to, named_backbones, photos_content, with_backbones
     from levelfield.studies.specification.study import parse_study
 
     base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))

@@ -4,6 +4,7 @@ the trunk, floating-point operations, bytes. Hours are unknown, since they must 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -55,41 +56,32 @@ class _PerImage:
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
     """The runs of a study and the cost of each row, without any image or pretrained weight."""
     runs = plan(study)
-    costs: dict[str, Counted] = {}
-    for run in runs:  # seeds, folds and members of a row cost the same
-        one = costs[run.row] if run.row in costs else _counted(run)
-        costs[run.row] = replace(one, runs=one.runs + (run.row in costs))
-    return runs, [_times(one, one.runs) for one in costs.values()]
-
-
-def _times(one: Counted, runs: int) -> Counted:
-    return replace(
-        one, images=runs * one.images, rows=runs * one.rows, operations=runs * one.operations, bytes=runs * one.bytes
-    )
+    first = {run.row: run for run in reversed(runs)}  # seeds, folds and members of a row cost the same
+    numbers = Counter(run.row for run in runs)
+    return runs, [_sum([_counted(first[row])] * number) for row, number in numbers.items()]
 
 
 def total(rows: list[Counted]) -> Counted:
     """All rows together."""
-    return Counted(
-        "all",
-        sum(row.runs for row in rows),
-        sum(row.images for row in rows),
-        sum(row.rows for row in rows),
-        sum(row.operations for row in rows),
-        sum(row.bytes for row in rows),
-    )
+    return replace(_sum(rows), label="all", deviations=())
+
+
+def _sum(parts: list[Counted]) -> Counted:
+    """The first one with the cost of all."""
+    names = ("runs", "images", "rows", "operations", "bytes")
+    return replace(parts[0], **{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 def _counted(run: PlannedRun) -> Counted:
     """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
     Evaluations during training are included."""
     c, settings = run.spec.conditions, run.spec.settings
-    train, kept_back, test = official_images(run)
+    train, validation, test = _official_images(run)
     if run.spec.joined:
         usual, count = run.spec.protocol.folds, len(run.spec.needs)
         deviations: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
         return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), deviations)
-    classes = official_classes(run)
+    classes = _official_classes(run)
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
     per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
     setting = setting_of(method, c, per_image.width, 0)
@@ -100,12 +92,12 @@ def _counted(run: PlannedRun) -> Counted:
     seen = c.steps * layout.batch_size if trains else 0
     stored = c.cache and c.cut != "tuned"
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1
-    looked = evaluated_images(c, trains, train, kept_back, test)
-    below = train * views + kept_back + test if stored else seen + looked
-    operations = below * per_image.below + (3 * seen + looked) * per_image.above
+    evaluated = evaluated_images(c, trains, train, validation, test)
+    below = train * views + validation + test if stored else seen + evaluated
+    operations = below * per_image.below + (3 * seen + evaluated) * per_image.above
     deviations = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
     room = 4 * test * c.dim + per_image.bytes
-    return Counted(run.row, 1, seen, seen + looked, operations, room, deviations)
+    return Counted(run.row, 1, seen, seen + evaluated, operations, room, deviations)
 
 
 def missing_weights(runs: list[PlannedRun]) -> list[str]:
@@ -124,12 +116,11 @@ def _facts(name: str) -> DatasetFacts | None:
     return facts if isinstance(facts, DatasetFacts) and "train" in facts.parts else None
 
 
-def official_images(run: PlannedRun) -> tuple[int, int, int]:
+def _official_images(run: PlannedRun) -> tuple[int, int, int]:
     """Official numbers of training, validation and test images of a run. A fold trains on all but its own part."""
-    name, protocol = run.spec.data.name, run.spec.protocol
-    facts = _facts(name)
+    protocol, facts = run.spec.protocol, _facts(run.spec.data.name)
     if facts is None:
-        raise BadSpecification(f"The size of '{name}' is unknown until it has been downloaded.")
+        raise BadSpecification(f"The size of '{run.spec.data.name}' is unknown until it has been downloaded.")
     folds = protocol.folds
     share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
     known = facts.parts["train"][0]
@@ -137,10 +128,10 @@ def official_images(run: PlannedRun) -> tuple[int, int, int]:
     return train, known - train, sum(n for part, (n, _) in facts.parts.items() if part != "train")
 
 
-def official_classes(run: PlannedRun) -> int:
+def _official_classes(run: PlannedRun) -> int:
     """Official number of training classes of a run."""
-    facts, (train, kept_back, _) = _facts(run.spec.data.name), official_images(run)
-    return max(2, round(facts.parts["train"][1] * train / (train + kept_back))) if facts else 2
+    facts, (train, validation, _) = _facts(run.spec.data.name), _official_images(run)
+    return max(2, round(facts.parts["train"][1] * train / (train + validation))) if facts else 2
 
 
 @lru_cache(maxsize=32)
@@ -154,9 +145,4 @@ def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, ima
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
     blocks = BLOCK if cut != "tuned" else 1  # layers below the cut are computed in blocks of fixed size
-    return _PerImage(
-        below.get_total_flops() / blocks,
-        float(above.get_total_flops()),
-        weights,
-        trunk.width,
-    )
+    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 
 from levelfield import methods
 from levelfield.batching import Choice, Layout
@@ -29,7 +28,7 @@ from levelfield.studies.specification.study import Study
 from levelfield.training import Conditions
 from levelfield.training.ledger import declared
 from levelfield.training.precision import Precision
-from levelfield.wording import duration
+from levelfield.wording import duration, plural
 
 PROBES = 3
 MOST_NUMBERS = 100 * 3 * 512**2  # of a timed batch; of a larger batch only a part is timed
@@ -38,9 +37,9 @@ IN_CHECKPOINT = 3  # numbers per trained parameter: the weight and two moments
 OVERHEAD = 2.0  # seconds per run besides its steps and embeddings: building, evaluating, writing
 
 
-@dataclass(frozen=True)
+@dataclass
 class MethodCost:
-    """One row of the plan."""
+    """One row of the plan; seconds of one run."""
 
     label: str
     runs: int
@@ -50,11 +49,10 @@ class MethodCost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Approximate seconds and bytes of a study."""
+    """Approximate seconds and bytes of a study. feature_seconds: to compute features that are not stored yet."""
 
     rows: list[MethodCost]
     feature_seconds: float
-    """Seconds to compute features that are not stored yet."""
     feature_bytes: int
     run_bytes: int
     jobs: int
@@ -64,16 +62,11 @@ class Estimate:
         return (self.feature_seconds + sum(row.runs * row.seconds for row in self.rows)) / self.jobs
 
     @property
-    def _of_features(self) -> str:
-        if self.feature_bytes and not self.feature_seconds:
-            return "features are already stored"
-        return f"{duration(self.feature_seconds)} for features"
-
-    @property
     def text(self) -> str:
+        stored = self.feature_bytes and not self.feature_seconds
+        features = "features are already stored" if stored else f"{duration(self.feature_seconds)} for features"
         return (
-            f"Estimated time: about {duration(self.seconds)} with {self.jobs} job{'s' if self.jobs > 1 else ''} "
-            f"({self._of_features}). "
+            f"Estimated time: about {duration(self.seconds)} with {plural(self.jobs, 'job', 'jobs')} ({features}). "
             f"Disk: {size_text(self.feature_bytes)} of features, {size_text(self.run_bytes)} of runs."
         )
 
@@ -88,7 +81,7 @@ def estimate(
 ) -> Estimate:
     """Time the parts of a study once and scale."""
     torch.set_num_threads(study.conditions.threads)
-    looks: dict[RunInputs, _Look] = {}
+    networks: dict[RunInputs, _Network] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # embedding size of each run
     run_bytes = in_checkpoint = 0
@@ -97,13 +90,15 @@ def estimate(
         conditions = run.spec.conditions
         inputs = inputs_for(run.spec, options.cache_folder, options.device)
         whole = inputs.with_fold(0)  # folds share stored features
-        look = looks.setdefault(whole, looks.get(whole) or _look(whole))
+        if whole not in networks:
+            networks[whole] = _network(whole)
+        network = networks[whole]
         if run.row not in rows:
-            rows[run.row] = _method(run, inputs, look)
-        rows[run.row] = MethodCost(**{**vars(rows[run.row]), "runs": rows[run.row].runs + 1})
+            rows[run.row] = _method(run, inputs, network)
+        rows[run.row].runs += 1
         head = inputs.width * conditions.dim
-        numbers, weights = conditions.dim, look.parameters + head
-        in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (look.trainable + head))
+        numbers, weights = conditions.dim, network.parameters + head
+        in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (network.trainable + head))
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
@@ -113,16 +108,16 @@ def estimate(
     jobs = max(1, min(jobs, len(runs), capacity(options.device, processes)))
     return Estimate(
         list(rows.values()),
-        sum(look.seconds_per_image * look.missing_images for look in looks.values()),
-        sum(look.stored_images * look.bytes_per_image for look in looks.values()),
+        sum(network.seconds_per_image * network.missing_images for network in networks.values()),
+        sum(network.stored_images * network.bytes_per_image for network in networks.values()),
         run_bytes + 4 * jobs * in_checkpoint,  # a checkpoint is removed at the end of its run
         jobs,
     )
 
 
 @dataclass(frozen=True)
-class _Look:
-    """Measurements on one block of real images."""
+class _Network:
+    """Measurements of a network on one block of real images."""
 
     seconds_per_image: float
     bytes_per_image: int
@@ -132,7 +127,7 @@ class _Look:
     trainable: int
 
 
-def _look(inputs: RunInputs) -> _Look:
+def _network(inputs: RunInputs) -> _Network:
     """Time decoding and everything below the cut on one block of real images."""
     view, trunk = inputs.views[1], inputs.still_trunk
     next(iter(Loader(inputs.catalog.paths[:1], view)))  # the first image loads the decoder
@@ -146,7 +141,7 @@ def _look(inputs: RunInputs) -> _Look:
     below = trunk.below(block)
     each += (clock(inputs.device) - began) / few
     stored, missing = _features(inputs) if inputs.is_cached else (0, 0)
-    return _Look(
+    return _Network(
         each,
         4 * sum(part[0].numel() for part in below),
         stored,
@@ -178,33 +173,32 @@ def _features(inputs: RunInputs) -> tuple[int, int]:
     return sum(len(images) for images, _, _ in wanted), sum(inputs.missing(*each) for each in wanted)
 
 
-def _method(run: PlannedRun, inputs: RunInputs, look: _Look) -> MethodCost:
-    conditions, competitor = run.spec.conditions, run.spec.method
+def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost:
+    conditions, fold = run.spec.conditions, inputs.fold
     if run.spec.joined:  # its members are runs of their own
         return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
-    classes = inputs.num_classes
     with isolated(run.spec.seed, "estimate"):
-        method = methods.create(competitor.name, num_classes=classes, dim=conditions.dim, **run.spec.settings)
+        method = methods.create(
+            run.spec.method.name, num_classes=inputs.num_classes, dim=conditions.dim, **run.spec.settings
+        )
         setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
-            step, embedding = 0.0, 0.0
-            if method.trains:
-                step, embedding = _step_seconds(method, layout, inputs, classes, setting, conditions)
+            step, embedding = (
+                _step_seconds(method, layout, inputs, setting, conditions) if method.trains else (0.0, 0.0)
+            )
         except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
             return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
     trains = method.trains and run.spec.trained_by is None  # else another run trains its network
     if trains:
         step += _planning_seconds(drawn, layout, inputs, conditions.dim)
     if not inputs.is_cached:
-        step += look.seconds_per_image * layout.batch_size
-        embedding += look.seconds_per_image
-    fold = inputs.fold
+        step += network.seconds_per_image * layout.batch_size
+        embedding += network.seconds_per_image
     images = evaluated_images(conditions, trains, len(fold.train), len(fold.validation), len(fold.test))
     seconds = OVERHEAD + (step * conditions.steps if trains else 0.0) + embedding * images
-    return MethodCost(
-        run.row, 0, seconds, [d.text for d in run.spec.with_deviations(declared(method, conditions, setting))]
-    )
+    deviations = run.spec.with_deviations(declared(method, conditions, setting))
+    return MethodCost(run.row, 0, seconds, [deviation.text for deviation in deviations])
 
 
 def evaluated_images(conditions: Conditions, trains: bool, train: int, validation: int, test: int) -> int:
@@ -232,34 +226,33 @@ class RandomFeatures:
 
 
 def _step_seconds(
-    method: Method, layout: Layout, inputs: RunInputs, classes: int, setting: Setting, conditions: Conditions
+    method: Method, layout: Layout, inputs: RunInputs, setting: Setting, conditions: Conditions
 ) -> tuple[float, float]:
     """Seconds of one training step, and of embedding one image above the cut, on random inputs of the right shape; the
     best of a few.
 
     Of a long step, as of a deep network on a CPU, only a part is timed: a table of a paper has dozens of methods.
     """
-    common = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
-    own = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
-    head, precision = common if own is None else own, Precision(conditions.precision, inputs.device)
+    classes, precision = inputs.num_classes, Precision(conditions.precision, inputs.device)
+    head = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
+    if head is None:
+        head = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     embedder = Embedder(inputs.new_trunk(), head, precision=conditions.precision).to(inputs.device).train()
     method.to(inputs.device)
     if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
     shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
-    each, known = max(1, layout.per_class), method.labels(np.arange(classes), 0, 0)  # the member's label of each class
-    parameters: list[nn.Parameter] = [
-        p for module in (embedder, method) for p in module.parameters() if p.requires_grad
-    ]
-    optimiser = torch.optim.AdamW(parameters, lr=0.0, weight_decay=0.0, fused=True)
+    each = max(1, layout.per_class)
+    member_labels = torch.from_numpy(method.labels(np.arange(classes), 0, 0))  # the member's label of each class
+    trained = [p for p in (*embedder.parameters(), *method.parameters()) if p.requires_grad]
+    optimiser = torch.optim.AdamW(trained, lr=0.0, weight_decay=0.0, fused=True)
 
     def timed(most: int) -> float:
-        """Seconds of a whole batch, from a batch with at most so many images, or two classes."""
+        """Seconds of a whole batch, from a batch with at most `most` images, or two classes."""
         size = min(layout.batch_size, max(2 * each, most // each * each))
         stored = tuple(torch.rand(size, *shape, device=inputs.device) for shape in shapes)
-        classes_of = torch.arange(size) // each % classes
-        labels = torch.from_numpy(known)[classes_of]
-        batch = Batch(stored, labels.to(inputs.device), classes_of.numpy(), None, 0, 0)
+        labels = torch.arange(size) // each % classes
+        batch = Batch(stored, member_labels[labels].to(inputs.device), labels.numpy(), None, 0, 0)
         began = clock(inputs.device)
         with precision.context():
             sum(method.step(embedder, batch, stream(0, "estimate")).values(), stored[0].new_zeros(())).backward()

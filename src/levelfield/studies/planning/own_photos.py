@@ -1,10 +1,11 @@
-"""A study for the user's photos: losses with default settings, and conditions fitted to the data."""
+"""A study for the user's photos: losses with default settings, or several networks, under conditions that fit."""
 
 from __future__ import annotations
 
 import copy
+import math
 import os
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,44 @@ from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import create, official, survey
 from levelfield.data.checks.readable import check_images
+from levelfield.errors import BadSpecification
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.planning.own_backbones import VARIED, fit_networks
 from levelfield.studies.planning.stopping import choose_stopping
 from levelfield.studies.runs.inputs import check_trunk
 from levelfield.studies.specification.choices import ProtocolChoice
 from levelfield.studies.specification.study import Study, parse_study
-from levelfield.training import Conditions
 
 DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small drawings, as in the demo
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
+VARIED = "conditions.backbone"
+
+
+def photos_content() -> dict[str, Any]:
+    """The study for the user's photos as plain data, before fitting."""
+    return library.content("photos/base")
+
+
+def with_backbones(content: dict[str, Any], backbones: Sequence[str]) -> dict[str, Any]:
+    """The study for photos, with the rows that tell networks apart instead of its losses, and these networks."""
+    own = library.content("photos-backbones/base")
+    conditions = {**content["conditions"], **own["conditions"], "backbone": backbones[0]}
+    return {**content, **own, "conditions": conditions, "vary": {VARIED: list(backbones)}}
+
+
+def named_backbones(text: str) -> list[str]:
+    """The networks of `--backbones a,b,c`; raises for unknown and repeated ones."""
+    from levelfield.embedder.trunk.backbones import describe
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise BadSpecification(
+            "--backbones is empty: name networks, e.g. --backbones tf_efficientnet_lite0,mobilenetv2."
+        )
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise BadSpecification(f"--backbones names '{name}' twice.")
+        describe(name)
+    return names
 
 
 def fit_to(
@@ -37,15 +66,21 @@ def fit_to(
     content: dict[str, Any] | None = None,
     progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str], int]:
-    """A study for the photos under `path`, and sentences on what was found and chosen.
+    """A study for the photos under `path`, sentences on what was found and chosen, and the usual shorter side.
 
-    root: root folder, if `path` names a benchmark. wished: the user's study; its keys in `fixed` are not changed.
-    trial_share: share of the training classes that trials of settings hold back. content: the study before fitting, by
-    default six losses. progress: progress of the images that are checked for the first time.
+    Args:
+        path: a folder, a list of images, or the name of a benchmark.
+        root: root folder of a benchmark.
+        skip_unreadable: leave out images that cannot be read.
+        wished: the user's study.
+        fixed: keys of `wished` that are not changed.
+        trial_share: share of the training classes that trials of settings hold back.
+        content: the study before fitting, by default six losses.
+        progress: progress of the images that are checked for the first time.
     """
     content = copy.deepcopy(content) if content else photos_content()
     wished = wished or parse_study(content)
-    networks = VARIED in content.get("vary", {})
+    networks = content.get("vary", {}).get(VARIED, [])
     if networks:  # which name their stages differently; the study has its own patience
         fixed = {*fixed, VARIED, "conditions.validate_every", "conditions.patience"}
     settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
@@ -54,42 +89,45 @@ def fit_to(
     catalog = check_images(catalog, skip_unreadable=skip_unreadable, progress=progress)
     settings |= {"skip_unreadable": True} if skip_unreadable else {}
     content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
-    compared = f"{len(content['vary'][VARIED])} networks" if networks else "Six losses with their default settings"
+    compared = f"{len(networks)} networks" if networks else "Six losses with their default settings"
     content["about"] = f"{compared} on {path}."
     facts = survey(catalog)
-    changes = [f"{path}: {facts}.", *catalog.notes]
+    sentences = [f"{path}: {facts}.", *catalog.notes]
     conditions = content["conditions"]
     if facts.shorter_side is not None:
-        changes += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
+        sentences += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
     stopping = choose_stopping(catalog, wished, fixed)
     protocol = wished.protocol
     if stopping is not None:
         conditions.update(stopping.conditions)
         if stopping.protocol is not None:
-            content["protocol"] = stopping.protocol
-            protocol = ProtocolChoice(**stopping.protocol)
+            content["protocol"], protocol = stopping.protocol.model_dump(), stopping.protocol
         if "select" in conditions and any(methods.trains(method.name) for method in wished.methods):
             content["figures"] = [*content.get("figures", []), "curves"]  # of the metric that selects
     fold = protocol.divide(catalog)[0]
     trains = fold.train
-    if trial_share and not len(fold.validation):  # trials hold classes back, and batches must fit what is left
-        trial = ProtocolChoice.model_validate(
-            {"name": "choosing", "of": protocol.model_dump(), "validation": trial_share}
-        )
-        trains = trial.divide(catalog)[0].train
-    changes += _fit_batch(conditions, catalog.labels[trains], fixed)
-    changes += fit_networks(conditions, wished, fixed) if networks else _fit_dim(conditions, wished.conditions, fixed)
+    if trial_share and not len(fold.validation):  # trials hold classes back, and batches must fit the others
+        trial = {"name": "choosing", "of": protocol.model_dump(), "validation": trial_share}
+        trains = ProtocolChoice.model_validate(trial).divide(catalog)[0].train
+    if "conditions.batch" not in fixed:
+        layout = fit_batch(catalog.labels[trains], *Layout.parse(conditions["batch"]))
+        conditions["batch"] = str(layout)
+        sentences += [layout.change] if layout.change else []
+    if networks:
+        sentences += _fit_networks(conditions, wished, networks, fixed)
+    elif {f"conditions.{key}" for key in ("backbone", "taps", "pooling")} & fixed:
+        sentences += _fit_dim(conditions, check_trunk(wished.conditions).width, "the network's features", fixed)
     parts = {"Trains on": fold.train, "validates on": fold.validation, "tests on": fold.test}
     counts = [f"{part} {_counted(catalog.labels[images])}" for part, images in parts.items() if len(images)]
-    changes.append(", ".join(counts) + ".")
-    side = int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
-    return content, changes + ([stopping.text] if stopping is not None else []), side
+    sentences.append(", ".join(counts) + ".")
+    sentences += [stopping.text] if stopping is not None else []
+    return content, sentences, int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
 
 
 def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
     """Photographs use 160 px and the last features; small drawings also use earlier stages."""
     if small:
-        if "conditions.backbone" not in fixed:  # other networks name their stages differently
+        if VARIED not in fixed:  # other networks name their stages differently
             conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
         return []
     if {f"conditions.{key}" for key in SMALL} & fixed:
@@ -100,24 +138,37 @@ def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[
     ]
 
 
-def _fit_batch(conditions: dict[str, Any], labels: np.ndarray, fixed: Set[str]) -> list[str]:
-    """Choose batches that the training classes can fill."""
-    if "conditions.batch" in fixed:
-        return []
-    layout = fit_batch(labels, *Layout.parse(conditions["batch"]))
-    conditions["batch"] = str(layout)
-    return [layout.change] if layout.change else []
+def _fit_networks(conditions: dict[str, Any], wished: Study, names: Sequence[str], fixed: Set[str]) -> list[str]:
+    """Choose an image size that all networks accept, and a dimension that all of them have.
+
+    Every network is built with its weights once, frozen and cut as the methods ask, so that a missing file is an error
+    before the photos are used.
+    """
+    from levelfield.embedder.trunk.backbones import describe
+
+    sentences = [f"{len(names)} network{'s' * (len(names) != 1)}: {', '.join(names)}."]
+    patch = math.lcm(*(describe(name).patch for name in names))
+    fitting = -(-conditions["image"] // patch) * patch
+    if "conditions.image" not in fixed and fitting != conditions["image"]:
+        conditions["image"] = fitting
+        sentences.append(f"Images are resized to {fitting} px, which the networks' patches divide.")
+    common = wished.conditions.model_copy(update={"image": conditions["image"]})
+    cuts = sorted({method.under(common).cut for method in wished.methods})
+    widths = []
+    for each in [common.model_copy(update={"backbone": name, "cut": cut}) for name in names for cut in cuts]:
+        try:
+            widths.append(check_trunk(each).width)
+        except BadSpecification as error:
+            raise BadSpecification(f"{error} Or leave '{each.backbone}' out of --backbones.") from error
+    return sentences + _fit_dim(conditions, min(widths), "the narrowest features", fixed)
 
 
-def _fit_dim(conditions: dict[str, Any], wished: Conditions, fixed: Set[str]) -> list[str]:
-    """Limit the dimension to that of the features, if the user chose the network."""
-    if "conditions.dim" in fixed or not {f"conditions.{key}" for key in ("backbone", "taps", "pooling")} & fixed:
-        return []
-    width = check_trunk(wished).width
-    if width >= conditions["dim"]:
+def _fit_dim(conditions: dict[str, Any], width: int, features: str, fixed: Set[str]) -> list[str]:
+    """Limit the dimension to that of the features."""
+    if "conditions.dim" in fixed or width >= conditions["dim"]:
         return []
     conditions["dim"] = width
-    return [f"The embedding has {width} dimensions, like the network's features."]
+    return [f"The embedding has {width} dimensions, like {features}."]
 
 
 def _counted(labels: np.ndarray) -> str:
@@ -128,8 +179,3 @@ def _study_name(path: Path) -> str:
     """The folder's name, or the file's without its suffix."""
     real_path = Path(os.path.realpath(path))  # also with circular links
     return (real_path.stem if real_path.is_file() else real_path.name).lstrip(".") or "photos"
-
-
-def photos_content() -> dict[str, Any]:
-    """The study for the user's photos as plain data, before fitting."""
-    return library.content("photos/base")

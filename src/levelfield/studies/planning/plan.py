@@ -30,21 +30,18 @@ def plan(
     varied_studies: the variations of the study, if they are known. digest: returns the identity of the images; called
     once for each varied data. Without the rows of `left_out`.
     """
-    planned = []
+    planned: dict[tuple[str, str, int], PlannedRun] = {}
     digests: dict[str, str] = {}
-    there: set[tuple[str, str, int]] = set()
     idle: set[str] = set()
     for varied, variation in variations(study) if varied_studies is None else varied_studies:
         key = varied.data.model_dump_json()
         digests[key] = digests.get(key) or digest(varied.data)
         for run in _all_seeds(varied, variation, study.conditions, digests[key], device.split(":")[0]):
-            known = (run.row, run.spec.identity, run.spec.seed)
             if _has_no_tuple(run) or any(need.name in idle for need in run.spec.needs):
                 idle.add(run.spec.folder_name)
-            elif known not in there:  # a varied setting of one method does not affect the others
-                planned.append(run)
-            there.add(known)
-    return _trained_once(planned)
+            else:  # a varied setting of one method does not affect the others
+                planned.setdefault((run.row, run.spec.identity, run.spec.seed), run)
+    return _trained_once(list(planned.values()))
 
 
 def _trained_once(runs: list[PlannedRun]) -> list[PlannedRun]:
@@ -119,10 +116,11 @@ def _all_seeds(
             data_digest=digest,
             code_digest=_file_digest(method, own, study.protocol),
         )
-        varied = tuple((key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed)
-        concerned = _own(varied, needed_labels(study.methods, method.label), list(planned))
+        concerned = {None, *needed_labels(study.methods, method.label)}  # settings of other methods do not vary it
+        varied = [(key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed]
+        own_variation = tuple((key, value) for key, value in varied if owner(key, planned) in concerned)
         seeded = methods.class_of(method.name).seeded and not all_seeds
-        runs = [PlannedRun(one, method.label, concerned, seeded) for one in _parts(spec, study.protocol.folds)]
+        runs = [PlannedRun(one, method.label, own_variation, seeded) for one in _parts(spec, study.protocol.folds)]
         planned[method.label][seed] = runs[-1]
         yield from runs
 
@@ -154,17 +152,14 @@ def _needs(
     """The runs that a method waits for: runs of a label at the same seed (or all seeds), or a finished run folder."""
     needed = []
     for name in methods.requires(method.name, method.settings):
-        if name in planned:
-            runs = planned[name]
+        if (runs := planned.get(name)) is not None:
             chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
             needed += [_as_needed(runs[s].spec) for s in chosen]
-            continue
-        identity = recorded_identity(expanded(name))
-        if identity is None:
-            others = [label for label in planned if label != method.label]
-            wrong = unknown("label or finished run folder", name, others)
+        elif (identity := recorded_identity(expanded(name))) is not None:
+            needed.append(Needed(name=name, identity=identity))
+        else:
+            wrong = unknown("label or finished run folder", name, planned.keys() - {method.label})
             raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
-        needed.append(Needed(name=name, identity=identity))
     return tuple(needed)
 
 
@@ -222,11 +217,6 @@ def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun
         if run.spec.folder_name in names:
             names |= {need.name for need in run.spec.needed}
     return [run for run in runs if run.spec.folder_name in names]
-
-
-def _own(variation: Variation, concerned: set[str], labels: list[str]) -> Variation:
-    """The variation of a method: without the settings of other methods, unless it needs their runs."""
-    return tuple((key, value) for key, value in variation if owner(key, labels) in (None, *concerned))
 
 
 def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolChoice) -> str:

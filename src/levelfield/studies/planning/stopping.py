@@ -27,10 +27,10 @@ EARLY: dict[str, Any] = {"select": "map@r", "validate_every": 10, "validate_star
 
 @dataclass(frozen=True)
 class Stopping:
-    """How runs on the user's photos stop: changes of protocol and conditions, and the reason in words."""
+    """How runs on the user's photos stop: the reason in words, another protocol, and changed conditions."""
 
     text: str
-    protocol: dict[str, Any] | None = None
+    protocol: ProtocolChoice | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,49 +39,37 @@ def choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> Stoppin
     if {"conditions", "conditions.select", "conditions.selection"} & fixed:
         return None
     protocol, conditions = wished.protocol, wished.conditions
-    classes = _classes(catalog, protocol.divide(catalog)[0].train)
     if protocol.validates:
         return _early(catalog, protocol, conditions, fixed, "the {} validation classes")
-    own = any(key.partition(".")[0] == "protocol" for key in fixed)
-    share = None if own or classes < ENOUGH else _share(catalog, protocol, classes)
-    if share is None:
-        why = "the protocol has no validation classes" if own else _too_few(classes)
-        chosen = _unless(fixed, {"steps": FIXED_STEPS})
-        return Stopping(f"Steps: {chosen.get('steps', conditions.steps)} for every run, because {why}.", None, chosen)
-    validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
-    return _early(
-        catalog, validating, conditions, fixed, f"{{}} of the {classes} training classes, held out for validation"
-    )
-
-
-def _share(catalog: Catalog, protocol: ProtocolChoice, classes: int) -> float | None:
-    """The share of the training classes to hold out; None if the data does not allow it."""
-    share = round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 3)
-    try:
-        ProtocolChoice(name=protocol.name, validation=share, **protocol.settings).divide(catalog)
-    except LevelfieldError:  # one group of classes, single-image classes, or validation classes fixed by the data
-        return None
-    return share
-
-
-def _too_few(classes: int) -> str:
-    if classes < ENOUGH:
-        return f"{classes} training classes are too few to hold some out for validation (at least {ENOUGH} are needed)"
-    return "none of the training classes can be held out for validation"
+    classes = _classes(catalog, protocol.divide(catalog)[0].train)
+    if any(key.partition(".")[0] == "protocol" for key in fixed):
+        why = "the protocol has no validation classes"
+    elif classes < ENOUGH:
+        why = f"{classes} training classes are too few to hold some out for validation (at least {ENOUGH} are needed)"
+    else:
+        share = round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 3)
+        validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
+        judges = f"{{}} of the {classes} training classes, held out for validation"
+        try:
+            return _early(catalog, validating, conditions, fixed, judges)
+        except LevelfieldError:  # one group of classes, single-image classes, or validation classes fixed by the data
+            why = "none of the training classes can be held out for validation"
+    chosen = _unless(fixed, {"steps": FIXED_STEPS})
+    return Stopping(f"Steps: {chosen.get('steps', conditions.steps)} for every run, because {why}.", None, chosen)
 
 
 def _early(catalog: Catalog, protocol: ProtocolChoice, wished: Conditions, fixed: Set[str], judges: str) -> Stopping:
     """Early stopping on validation classes. With fewer of them the mean is noisier, so a step must gain more."""
-    kept = _classes(catalog, protocol.divide(catalog)[0].validation)
-    chosen = _unless(fixed, EARLY | {"min_delta": round(GAIN / kept, 3)})
+    count = _classes(catalog, protocol.divide(catalog)[0].validation)
+    chosen = _unless(fixed, EARLY | {"min_delta": round(GAIN / count, 3)})
     conditions = wished.model_copy(update=chosen)
     text = (
-        f"Steps: chosen for each run on {judges.format(kept)}: {conditions.select} is evaluated at the start and "
+        f"Steps: chosen for each run on {judges.format(count)}: {conditions.select} is evaluated at the start and "
         f"every {conditions.validate_every} steps, at most {conditions.steps}. Training stops after more than "
         f"{conditions.patience} checks without a gain of {conditions.min_delta:g}, and the best step (or the start) is "
         "kept. The test classes choose nothing."
     )
-    return Stopping(text, protocol.model_dump(), chosen)
+    return Stopping(text, protocol, chosen)
 
 
 def _unless(fixed: Set[str], conditions: dict[str, Any]) -> dict[str, Any]:
