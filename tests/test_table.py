@@ -66,3 +66,6 @@ def test_json_and_html_have_the_texts_of_the_cells() -> None:
     assert data["rows"][0][:3] == ["a|b, [red]", "0.500", "-"]
     assert (data["title"], data["note"]) == ("Scores", "A note.")
     assert '<td>a|b, [red]</td><td style="text-align: right">0.500</td>' in SCORES.html()
+    html = Table(["<b>"], [["<c>"]], "<a>", ["<d> & e"]).html()
+    assert not [tag for tag in ("<a>", "<b>", "<c>", "<d>") if tag in html]
+    assert "<p>&lt;d&gt; &amp; e</p>" in html

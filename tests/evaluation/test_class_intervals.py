@@ -29,18 +29,8 @@ def one(values: Array, codes: Array, **settings: object):
 
 
 @pytest.mark.parametrize("average", ["query", "class"])
-def test_intervals_hold_the_truth_as_often_as_they_say(average: str) -> None:
-    repeats, level = 300, 0.9
-    samples = (drawn(seed, classes=60, spread=0.4) for seed in range(repeats))
-    found = [one(*sample, average=average, level=level) for sample in samples]
-    held = np.mean([each.low <= 0.6 <= each.high for each in found])
-    assert abs(held - level) < 4 * math.sqrt(level * (1 - level) / repeats)
-
-
-@pytest.mark.parametrize("average", ["query", "class"])
-@pytest.mark.parametrize("classes", [5, 10])
-def test_intervals_hold_the_truth_with_few_classes_too(average: str, classes: int) -> None:
-    """Percentiles of drawn classes cover it in 78 and 87 % of these cases."""
+@pytest.mark.parametrize("classes", [5, 10, 60])
+def test_intervals_hold_the_truth_as_often_as_they_say(average: str, classes: int) -> None:
     repeats = 400
     samples = (drawn(seed, classes=classes, spread=0.4) for seed in range(repeats))
     found = [one(*sample, average=average) for sample in samples]
@@ -72,15 +62,6 @@ def test_the_order_of_queries_changes_no_bit(seed: int, average: str, lone: str)
     assert evaluate(rows, labels, **asked).intervals == evaluate(rows[order], labels[order], **asked).intervals
 
 
-def test_an_interval_depends_on_its_metric_alone() -> None:
-    _, codes = drawn(2, classes=20, spread=0.3)
-    counted = np.ones(len(codes), dtype=bool)
-    values = np.random.default_rng(2).random(len(codes))
-    alone = class_intervals({"a": values}, codes, counted)["a"]
-    beside = class_intervals({"b": 1 - values / 2, "a": values}, codes, counted)["a"]
-    np.testing.assert_allclose([alone.low, alone.high], [beside.low, beside.high], rtol=1e-14)
-
-
 def test_lone_queries_count_only_as_misses() -> None:
     random = np.random.default_rng(0)
     rows, labels = random.normal(size=(40, 4)), np.repeat(np.arange(8), 5)
@@ -100,12 +81,6 @@ def test_few_classes_and_no_query_have_no_interval() -> None:
         found = evaluate(rows, labels, metrics=["map"], ci=0.95).intervals["map"]
         assert math.isnan(found.low)
         assert math.isnan(found.high)
-
-
-def test_a_perfect_figure_is_bounded_below_by_the_number_of_classes() -> None:
-    rows, labels = np.repeat(np.eye(7), 3, axis=0), np.repeat(np.arange(7), 3)
-    found = evaluate(rows, labels, metrics=["recall@1"], ci=0.95).intervals["recall@1"]
-    assert (found.low, found.high) == (pytest.approx(0.025 ** (1 / 7)), 1.0)
 
 
 def test_clustering_has_its_spread_and_no_interval() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.evaluation import alignment, density, evaluate, spectrum, uniformity
-from levelfield.evaluation.metrics import geometry as points_module
 
 GEOMETRY = ["rho", "intra_distance", "inter_distance", "density", "alignment", "alignment[alpha=1]", "uniformity"]
 
@@ -93,18 +92,6 @@ def test_blocks_give_what_whole_matrices_give(sample, distance):
     assert found == pytest.approx((within, mean_distance(means), within / mean_distance(means)), rel=1e-9)
 
 
-def test_alignment_and_uniformity_give_what_whole_matrices_give(sample):
-    rows, labels = sample
-    upper = np.triu_indices(len(rows), 1)
-    squares = squares_of(unit(rows.astype(np.float64)))[upper]
-    same = (labels[:, None] == labels[None])[upper]
-    assert alignment(rows, labels) == pytest.approx(squares[same].mean(), rel=1e-9)
-    assert alignment(rows, labels, alpha=1) == pytest.approx(np.sqrt(squares[same]).mean(), rel=1e-9)
-    wanted = math.log(np.exp(-2 * squares).mean())
-    assert uniformity(rows.astype(np.float64)) == pytest.approx(wanted, rel=1e-9)
-    assert uniformity(rows) == pytest.approx(wanted, rel=1e-5)  # products in float32
-
-
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_order_of_rows_and_names_of_classes_change_no_bit(sample, distance):
     rows, labels = sample[0].copy(), sample[1].copy()
@@ -113,14 +100,6 @@ def test_order_of_rows_and_names_of_classes_change_no_bit(sample, distance):
     renamed = np.array([f"class {1000 - label}" for label in labels[order]])
     one = evaluate(rows, labels, metrics=GEOMETRY, distance=distance)
     assert dict(one) == dict(evaluate(rows[order], renamed, metrics=GEOMETRY, distance=distance))
-
-
-def test_block_size_changes_rounding_only(sample, monkeypatch):
-    one = evaluate(*sample, metrics=GEOMETRY, distance="euclidean")
-    monkeypatch.setattr(points_module, "BLOCK", 100)
-    assert dict(evaluate(*sample, metrics=GEOMETRY, distance="euclidean")) == pytest.approx(
-        dict(one), rel=1e-9, abs=1e-8
-    )
 
 
 def test_two_threads_give_the_bits_of_one(sample):
@@ -170,27 +149,6 @@ def test_sizes_at_the_edge_of_float64_only_change_the_unit(distance, size):
     assert spectrum(size * rows) == pytest.approx(size * spectrum(rows), rel=1e-14, abs=0)
 
 
-def test_geometry_alone_prepares_no_search(sample, monkeypatch):
-    def never(*_args, **_kwargs):
-        raise AssertionError("nothing is searched or clustered")
-
-    for name in ("Change", "arrange", "clusterings"):
-        monkeypatch.setattr(f"levelfield.evaluation.engine.{name}", never)
-    evaluate(*sample, metrics=["density", "rho"])
-    monkeypatch.setattr("levelfield.evaluation.metrics.dispersion.inter", never)
-    evaluate(*sample, metrics=["intra_distance"])
-
-
-def test_several_rhos_share_one_spectrum(sample, monkeypatch):
-    calls = []
-    qr = torch.linalg.qr
-    monkeypatch.setattr(torch.linalg, "qr", lambda *args, **kwargs: calls.append(1) or qr(*args, **kwargs))
-    evaluate(*sample, metrics=["rho"])
-    one = len(calls)
-    evaluate(*sample, metrics=["rho", "rho[drop=1]", "rho[reverse]"])
-    assert len(calls) == 2 * one
-
-
 def test_metrics_of_geometry_are_of_the_queries(sample):
     rows, labels = sample
     alone = evaluate(rows[::3], labels[::3], metrics=GEOMETRY)
@@ -215,3 +173,15 @@ def test_what_makes_no_sense_is_refused(sample):
         alignment(*sample, alpha=0)
     with pytest.raises(BadSpecification, match="t=500: expected a number above 0 and at most 100"):
         uniformity(sample[0], t=500)
+
+
+def test_alignment_and_uniformity_give_what_whole_matrices_give(sample):
+    rows, labels = sample
+    upper = np.triu_indices(len(rows), 1)
+    squares = squares_of(unit(rows.astype(np.float64)))[upper]
+    same = (labels[:, None] == labels[None])[upper]
+    assert alignment(rows, labels) == pytest.approx(squares[same].mean(), rel=1e-9)
+    assert alignment(rows, labels, alpha=1) == pytest.approx(np.sqrt(squares[same]).mean(), rel=1e-9)
+    wanted = math.log(np.exp(-2 * squares).mean())
+    assert uniformity(rows.astype(np.float64)) == pytest.approx(wanted, rel=1e-9)
+    assert uniformity(rows) == pytest.approx(wanted, rel=1e-5)  # products in float32

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from levelfield.errors import BadInput
-from levelfield.evaluation import evaluate, joined, separated
+from levelfield.evaluation import joined
 from levelfield.randomness import numpy_stream
 
 
@@ -47,17 +47,6 @@ def test_zero_rows_stay_zero_and_empty_sets_stay_empty():
     assert not rows[4, 3:20].any()
     assert np.isfinite(rows).all()
     assert joined([part[:0] for part in parts]).shape == (0, 21)
-
-
-def test_cosine_and_euclidean_rank_joined_rows_alike():
-    labels = np.arange(30) % 5
-    parts = [part * (place + 1) for place, part in enumerate(members())]
-    by = [evaluate(joined(parts), labels, metrics=["map@r", "mrr"], distance=d) for d in ("cosine", "euclidean")]
-    assert dict(by[0]) == pytest.approx(dict(by[1]), abs=1e-9)
-
-
-def test_separated_is_the_mean():
-    assert separated([0.5, 0.25, 0.0]) == 0.25
 
 
 @pytest.mark.parametrize(

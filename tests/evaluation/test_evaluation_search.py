@@ -15,7 +15,6 @@ from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search import blocked, ranking
-from levelfield.evaluation.search import blocked_kernels as kernels
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
 from levelfield.evaluation.search.blocked import Size, blocked_counts
 from levelfield.evaluation.search.blocked_kernels import SEARCH
@@ -247,32 +246,3 @@ def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(m
         assert ranking.best_search(inputs) == "dense"
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it fails
     assert ranking.best_search(inputs) == "dense"
-
-
-def test_a_file_mapped_to_memory_is_read_and_not_changed(tmp_path):
-    random = np.random.default_rng(8)
-    points, labels = grid(random, 300), random.integers(0, 30, 300)
-    np.save(tmp_path / "rows.npy", points)
-    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    assert np.shares_memory(check_inputs(mapped, labels).query, mapped)
-    assert dict(evaluate(mapped, labels)) == dict(evaluate(points, labels))
-
-
-def test_loops_that_cannot_be_kept_are_compiled_anew(monkeypatch):
-    def refuse(cache=False, **settings):
-        if cache:
-            raise RuntimeError("cannot cache function")
-        return lambda function: ("compiled", function)
-
-    monkeypatch.setattr(kernels, "njit", refuse)
-    assert kernels.compiled(len) == ("compiled", len)
-
-
-def test_an_error_of_a_thread_is_raised():
-    from levelfield.evaluation.search.threads import share
-
-    def fail(task):
-        raise ValueError(f"task {task}")
-
-    with pytest.raises(ValueError, match="task 1"):
-        list(share([1], fail, threads=2))

@@ -10,11 +10,10 @@ import torch
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
-from levelfield.evaluation.metrics.kmeans import clusterings, nearest
+from levelfield.evaluation.metrics.kmeans import nearest
 from levelfield.evaluation.search.distances import half_squares
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.products import product
-from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # larger is nearer
@@ -136,24 +135,6 @@ def test_neither_order_of_rows_nor_threads_change_a_label(kind):
         np.testing.assert_array_equal(kmeans(rows, 300), want)
 
 
-def test_clusterings_are_kmeans_from_each_start():
-    rows = np.random.default_rng(5).normal(size=(150, 4))
-    for start, found in enumerate(clusterings(rows, 9, seed=3, starts=range(3))):
-        np.testing.assert_array_equal(found, kmeans(rows, 9, seed=3, start=start))
-
-
-def test_progress_grows_to_its_total():
-    heard: list[tuple[int, int]] = []
-    rows = np.random.default_rng(6).normal(size=(1200, 4))
-    stage = CallbackProgress(lambda _, done, total: heard.append((done, total))).stage("k-means", 2 * 21 * 1200 * 30)
-    for _ in clusterings(rows, 30, starts=range(2), stage=stage):
-        pass
-    done = [one for one, _ in heard]
-    assert done == sorted(done)
-    assert {total for _, total in heard} == {done[-1]} == {2 * 21 * 1200 * 30}
-    assert 0 < done[1] <= 1200 * 30  # within the first assignment already
-
-
 def test_rows_are_not_copied():
     rows = np.random.default_rng(7).normal(size=(40_000, 64)).astype(np.float32)
     tracemalloc.start()
@@ -180,10 +161,6 @@ def test_empty_clusters_are_refilled_from_the_largest():
     rows = np.concatenate([np.zeros((90, 2)), np.arange(20).reshape(10, 2) + 5.0])
     for seed in range(5):
         assert len(np.unique(kmeans(rows, 8, seed=seed))) == 8
-
-
-def test_identical_rows_share_a_cluster():
-    assert len(np.unique(kmeans(np.full((40, 3), 0.1, np.float32), 7))) == 1
 
 
 @pytest.mark.parametrize("clusters", [1, 30])

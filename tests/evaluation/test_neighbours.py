@@ -56,11 +56,3 @@ def test_all_others_are_the_most_that_can_be_asked_for():
     for k in (0, 5):
         with pytest.raises(BadSpecification, match="must be 1 to 4"):
             result.neighbours(k)
-
-
-def test_the_nearest_neighbour_gives_recall_at_1():
-    random = np.random.default_rng(2)
-    labels = random.integers(0, 30, 400)
-    points = random.normal(size=(30, 8))[labels] + random.normal(size=(400, 8))
-    result = evaluate(points, labels, metrics=["recall@1"])
-    np.testing.assert_array_equal(labels[result.neighbours(1).positions[:, 0]] == labels, result.per_query["recall@1"])

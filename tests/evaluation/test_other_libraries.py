@@ -7,10 +7,8 @@ import pytest
 from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 from pytorch_metric_learning.utils.inference import CustomKNN
-from sklearn.metrics import average_precision_score, pairwise_distances
-from sklearn.neighbors import NearestNeighbors
 
-from levelfield.evaluation import density, evaluate
+from levelfield.evaluation import evaluate
 
 NAMES = {
     "precision_at_1": "precision@1",
@@ -50,38 +48,3 @@ def test_queries_in_a_gallery_give_the_numbers_of_pml(sample, distance):
     ours = evaluate(*queries, gallery=gallery[0], gallery_labels=gallery[1], metrics=NAMES.values(), distance=distance)
     assert ours.n_lone > 0
     assert {name: ours[own] for name, own in NAMES.items()} == pytest.approx(theirs, abs=1e-4)
-
-
-def test_a_cut_list_gives_the_numbers_of_pml(sample):
-    calculator = AccuracyCalculator(
-        ("mean_average_precision",), k=20, knn_func=CustomKNN(CosineSimilarity()), kmeans_func=id
-    )
-    theirs = calculator.get_accuracy(*sample)["mean_average_precision"]
-    assert evaluate(*sample, metrics=["map@20"])["map@20"] == pytest.approx(theirs, abs=1e-4)
-
-
-def test_average_precision_and_recall_are_those_of_scikit_learn(sample):
-    points, labels = sample
-    result = evaluate(points, labels, metrics=["map", "recall@1", "recall@8"], distance="euclidean")
-    near = -pairwise_distances(points.astype(np.float64))
-    for query in range(0, len(points), 7):
-        others = np.arange(len(points)) != query
-        positive = labels[others] == labels[query]
-        if positive.any():
-            wanted = average_precision_score(positive, near[query, others])
-            assert result.per_query["map"][query] == pytest.approx(wanted, abs=1e-9)
-    found = NearestNeighbors(n_neighbors=9).fit(points).kneighbors(return_distance=False)
-    hits = labels[found] == labels[:, None]
-    for k in (1, 8):
-        np.testing.assert_array_equal(result.per_query[f"recall@{k}"], hits[:, :k].any(axis=1))
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_distances_within_a_class_are_those_of_scikit_learn(sample, distance):
-    points, labels = sample
-    means = []
-    for name in np.unique(labels):
-        own = pairwise_distances(points[labels == name].astype(np.float64), metric=distance)
-        if len(own) > 1:
-            means.append(own.sum() / (len(own) * (len(own) - 1)))
-    assert density(points, labels, distance).intra == pytest.approx(np.mean(means), rel=1e-7)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -61,20 +60,3 @@ def test_ties_give_mean_worst_and_best_over_all_orders(data):
             got = [results[ties].per_query[name][query] for ties in ("expected", "pessimistic", "optimistic")]
             want = [np.mean(orders[name]), np.min(orders[name]), np.max(orders[name])]
             np.testing.assert_allclose(got, want, atol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot"])
-def test_without_ties_every_query_agrees_with_a_full_sort(distance):
-    random = np.random.default_rng(0)
-    points, labels = random.normal(size=(150, 5)), random.integers(0, 20, 150)
-    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
-    near = {
-        "cosine": unit @ unit.T,
-        "dot": points @ points.T,
-        "euclidean": -((points[:, None] - points[None]) ** 2).sum(axis=2),
-    }[distance]
-    result = evaluate(points, labels, metrics=NAMES, distance=distance)
-    for query in range(len(points)):
-        ranked = [row for row in np.argsort(-near[query]) if row != query]
-        for name, value in from_list([bool(labels[row] == labels[query]) for row in ranked]).items():
-            assert result.per_query[name][query] == pytest.approx(float(value)), (query, name)

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from levelfield.evaluation import Signature, describe, evaluate, names
+from levelfield.evaluation import Signature, evaluate
 
 ROWS = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
 LABELS = np.repeat(np.arange(5), 4)
@@ -53,11 +53,3 @@ def test_it_tells_what_was_declared_and_cannot_be_changed():
 def test_one_bit_codes_say_so():
     shown = signed(distance="hamming").representation
     assert (shown.bits, shown.norm) == (1, "none")
-
-
-def test_registry_describes_every_metric():
-    assert {"recall@K", "precision@K", "r_precision", "map@r", "map", "mrr", "nmi", "ami", "ari", "f1"} <= set(names())
-    assert {"rho", "intra_distance", "inter_distance", "density", "alignment", "uniformity"} <= set(names())
-    kinds = ("retrieval", "clustering", "geometry")
-    assert all(describe(name).text and describe(name).kind in kinds for name in names())
-    assert describe("nmi[geometric]").forms[0] == "arithmetic"

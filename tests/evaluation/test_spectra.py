@@ -25,10 +25,6 @@ def divergence(values: np.ndarray, *, reverse: bool = False) -> float:
     return sum(p * math.log(p / q) for p, q in zip(first, second, strict=True))
 
 
-def test_blocks_of_rows_give_the_singular_values_of_the_whole(rows):
-    np.testing.assert_allclose(spectrum(rows), np.linalg.svd(rows, compute_uv=False), rtol=1e-10)
-
-
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (4, 9), (9, 9), (1025, 3)])
 def test_there_are_as_many_values_as_the_smaller_side(shape):
     rows = np.random.default_rng(1).normal(size=shape)

@@ -18,7 +18,6 @@ from levelfield.evaluation import same_or_not
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import pairs as pairs_module
 from levelfield.evaluation.metrics.pairs import count_by_class, histogram, pair_set
-from levelfield.progress import CallbackProgress
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
 
@@ -223,14 +222,6 @@ def test_only_the_first_columns_count_when_asked() -> None:
     other, names = renamed(drawn(1))
     assert cut.rates(other, names) == first.rates(other[:, :3], names)
     np.testing.assert_array_equal(cut.same(rows[0], rows), first.same(rows[0, :3], rows[:, :3]))
-
-
-def test_progress_ends_at_its_total() -> None:
-    heard: list[tuple[int, int]] = []
-    progress = CallbackProgress(lambda _, done, total: heard.append((done, total)))
-    found = same_or_not(*drawn(0), progress=progress)
-    found.rates(*renamed(drawn(1)), progress=progress)
-    assert [done == total for done, total in heard] == [False, True] * 3  # histogram, edges, test classes
 
 
 def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:

@@ -10,7 +10,6 @@ import pytest
 from levelfield.errors import BadInput
 from levelfield.evaluation import same_or_not, unknowns
 from levelfield.evaluation.inputs import Array
-from levelfield.progress import CallbackProgress
 
 DISTANCES = ["cosine", "euclidean", "dot", "hamming"]
 
@@ -93,9 +92,3 @@ def test_few_classes_have_no_interval_and_one_class_no_rate() -> None:
     assert math.isnan(unknowns(rows, labels, threshold=0.5).low)
     with pytest.raises(BadInput, match="Two classes are needed"):
         unknowns(rows, labels * 0, threshold=0.5)
-
-
-def test_progress_reaches_the_last_query() -> None:
-    told: list[tuple[str, int, int]] = []
-    unknowns(*drawn(0), threshold=0.5, progress=CallbackProgress(lambda *now: told.append(now)))
-    assert told[-1] == ("searching without the own class", 48, 48)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from levelfield.errors import BadSpecification, UnknownName, unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array
 from levelfield.registry import Registry, is_file_reference
 
@@ -74,7 +74,7 @@ class Facts:
     distances: tuple[str, ...] = ()  # supported distances; empty: all
     norm: str = ""  # "unit": rows are normalised to length 1 for every distance
     all_pairs: bool = False  # a geometry metric that visits every pair of rows and advances `stage` for each
-    reach: Callable[[Array, int | None], Any] | int | None = None
+    reach: Callable[[Array, Any], Any] | int | None = None
 
 
 @dataclass(frozen=True)
@@ -125,48 +125,43 @@ def parse(name: str) -> Metric:
     if number.isdecimal():
         entry = stem if is_file_reference(base) else f"{stem}@K"
         k = int(number) if len(number) < _DIGITS else _MOST + 1
-    try:
-        compute = registry.get(entry)
-    except UnknownName as error:
-        raise (error if is_file_reference(entry) else _unknown_metric(name, number)) from error
-    if k is None and entry.endswith("@K"):
-        raise _unknown_metric(name, number)
+    if not is_file_reference(entry) and (entry not in registry or (k is None and entry.endswith("@K"))):
+        shown = number if number.isdecimal() else "1"
+        near = [each.replace("@K", f"@{shown}") for each in names()]
+        raise unknown("metric", name, near, see="levelfield list metrics")
     if k is not None and not 1 <= k <= _MOST:
         raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
+    compute = registry.get(entry)
     facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
-    plain = form is None and not facts.forms and not facts.numbers
-    choice, numbers = (None, {}) if plain else _form(base, name, form, facts)
+    choice, numbers = _form(base, name, form, facts)
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
-
-
-def _unknown_metric(name: str, number: str) -> UnknownName:
-    shown = number if number.isdecimal() else "1"
-    return unknown("metric", name, [n.replace("@K", f"@{shown}") for n in names()], see="levelfield list metrics")
 
 
 create = parse
 """Alias of `parse`, under the name that all registries use."""
 
 
-def _form(base: str, name: str, form: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
+def _form(base: str, name: str, text: str | None, facts: Facts) -> tuple[str | None, dict[str, float]]:
     """Form and numbers between the brackets, with defaults for the others."""
-    choice: str | None = None
+    forms: list[str] = []
     numbers: dict[str, float] = {}
-    for part in form.split(",") if form is not None else ():
-        key, equals, value = (text.strip() for text in part.partition("="))
+    for part in text.split(",") if text is not None else ():
+        key, equals, value = (word.strip() for word in part.partition("="))
         if not facts.forms and not facts.numbers:
             raise BadSpecification(f"Metric '{base}' has only one form: use '{base}' instead of '{name}'.")
-        if not (key in facts.numbers if equals else key in facts.forms):
+        if key not in (facts.numbers if equals else facts.forms):
             numbered = [f"{known}={value or format(number.default, 'g')}" for known, number in facts.numbers.items()]
             raise unknown(f"form of metric '{base}'", part.strip(), [*facts.forms, *numbered])
-        if key in numbers or (not equals and choice is not None):
+        if key in numbers or (forms and not equals):
             raise BadSpecification(f"Metric '{name}' names its form twice; name it once.")
         if equals:
             numbers[key] = facts.numbers[key].checked(f"Metric '{name}': {key}", value)
         else:
-            choice = key
-    defaults = {key: number.default for key, number in facts.numbers.items()}
-    return choice or (facts.forms[0] if facts.forms else None), defaults | numbers
+            forms.append(key)
+    choice = next(iter([*forms, *facts.forms]), None)
+    for key, number in facts.numbers.items():
+        numbers.setdefault(key, number.default)
+    return choice, numbers
 
 
 def split(text: str) -> list[str]:

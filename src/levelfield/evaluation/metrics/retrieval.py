@@ -12,17 +12,9 @@ from levelfield.evaluation.metrics.registry import Facts, Metric, register
 from levelfield.evaluation.search.arrangement import EVERYWHERE, Counts, TieGroups, tie_groups
 
 
-def _first_k(positives: Array, k: int | None) -> int:
-    assert k is not None  # part of the metric's name
-    return k
-
-
 def _first_r(positives: Array, k: int | None) -> Array:
+    """The last rank that a metric of the first R ranks reads."""
     return positives
-
-
-def _first_c(positives: Array, k: int | None) -> Array:
-    return positives + 1
 
 
 @register("recall@K", Facts("retrieval", "share of queries with a positive among the K nearest", reach=0))
@@ -36,7 +28,7 @@ def recall(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return _over_nearest(groups, values, partial(_some_hit, k=k))
 
 
-@register("precision@K", Facts("retrieval", "positives among the first K, divided by K", reach=_first_k))
+@register("precision@K", Facts("retrieval", "positives among the first K, divided by K", reach=lambda positives, k: k))
 def precision(groups: TieGroups, *, k: int, form: None = None) -> Array:
     return hits_within(groups, k) / k
 
@@ -69,7 +61,7 @@ def mean_average_precision(groups: TieGroups, *, k: None = None, form: None = No
         "sum of the precisions at the positives among the first K; divided by R "
         "(positives), by R + 1 (released), or hits among K divided by K (equation)",
         ("positives", "released", "equation"),
-        reach=_first_k,
+        reach=lambda positives, k: k,
     ),
 )
 def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
@@ -85,7 +77,7 @@ def map_at_k(groups: TieGroups, *, k: int, form: str) -> Array:
         "mAP@C: MAP@R (map_at_r); or with class size c = R + 1 instead of R, as in the "
         "released code (released); or hits among the first c, divided by c (equation)",
         ("map_at_r", "released", "equation"),
-        reach=_first_c,
+        reach=lambda positives, k: positives + 1,
     ),
 )
 def map_at_c(groups: TieGroups, *, k: None = None, form: str) -> Array:
@@ -144,14 +136,8 @@ def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
         before, end, rows, positives = before[tied], end[tied], groups.rows[tied], groups.positives[tied]
         harmonic = _harmonic(groups.gallery)
         slope = (positives - 1) / (rows - 1)
-        terms[tied] = (
-            positives
-            / rows
-            * (
-                slope * (end - before)
-                + (groups.hits[tied] + 1 - (before + 1) * slope) * (harmonic[end] - harmonic[before])
-            )
-        )
+        first = groups.hits[tied] + 1 - (before + 1) * slope
+        terms[tied] = positives / rows * (slope * (end - before) + first * (harmonic[end] - harmonic[before]))
     return _total(groups, terms)
 
 
