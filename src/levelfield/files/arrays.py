@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import struct
 import zipfile
 import zlib
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -19,7 +17,6 @@ from levelfield.files.reading import MEGABYTE, damaged, opened
 
 NUMBERS = "biuf"  # numpy dtype kinds: bool, int, unsigned, float
 PLAIN = NUMBERS + "US"  # and text
-_SUFFIX = ".npy"
 _MEMBERS = 1_000
 _UNPACKED = 1_000 * MEGABYTE  # bytes a compressed array may unpack to, whatever its file size
 _RATIO = 100
@@ -48,9 +45,8 @@ def read_array(path: Path, *, kinds: str = NUMBERS) -> np.ndarray:
         if not header.size:
             return np.zeros(header.shape, header.dtype)
         mapped: Any = np.memmap
-        memmap: Any = mapped(file, header.dtype, "r", header.begin, header.shape, "FC"[not header.by_columns])
-        memmap.filename = os.path.abspath(path)  # numpy knows it only of files that it opens itself
-        array: np.ndarray = memmap
+        array: np.ndarray = mapped(file, header.dtype, "r", header.begin, header.shape, "FC"[not header.by_columns])
+        vars(array)["filename"] = os.path.abspath(path)  # numpy knows it only of files that it opens itself
         return array
 
 
@@ -67,13 +63,13 @@ def read_arrays(path: Path, *, kinds: str = NUMBERS, compressed: bool = False) -
                 members = archive.infolist()
                 for member in members:
                     _check_size(member, path, size, compressed)
-                return {one.filename.removesuffix(_SUFFIX): _member(archive, one, path, kinds) for one in members}
+                names = [member.filename.removesuffix(".npy") for member in members]
+                return {name: _member(archive, each, path, kinds) for name, each in zip(names, members, strict=True)}
         except BadInput:
             raise
         except _FAULTS as error:
-            raise damaged(
-                path, f"is not a valid .npz file: {str(error).rstrip('.') or type(error).__name__}"
-            ) from error
+            reason = str(error).rstrip(".") or type(error).__name__
+            raise damaged(path, f"is not a valid .npz file: {reason}") from error
 
 
 def _check_directory(file: IO[bytes], path: Path, size: int) -> None:
@@ -109,23 +105,12 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, kinds
     return np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.by_columns else "C")
 
 
-@lru_cache(256)
-def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Parse a header of version 1.0. Cached: parsing is slow, and the headers of runs are all alike."""
-    header: tuple[tuple[int, ...], bool, np.dtype] = np.lib.format.read_array_header_1_0(io.BytesIO(text))
-    return header
-
-
 def _header(file: IO[bytes], path: Path, kinds: str, size: int) -> _Header:
     """Parse the header of an array and check it against the file size."""
     try:
-        version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            text = file.read(2)
-            text += file.read(int.from_bytes(text, "little"))
-            header = _Header(*_parsed(text), begin=np.lib.format.MAGIC_LEN + len(text))
-        else:
-            header = _Header(*np.lib.format.read_array_header_2_0(file), begin=file.tell())
+        first = np.lib.format.read_magic(file) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        header = _Header(*read(file), begin=file.tell())
     except Exception as error:  # numpy parses a header as Python and can raise almost anything
         raise damaged(path, "is empty" if not size else "is not an array: its header is invalid") from error
     if header.dtype.hasobject:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from levelfield.files.writing import cannot_write, expanded, is_alive, remove_leftovers, temporary_path
+from levelfield.files.writing import cannot_write, expanded, remove_leftovers, temporary_path
 
 
 def default_cache_folder() -> Path:
@@ -28,14 +26,16 @@ def default_cache_folder() -> Path:
 
 
 @contextmanager
-def temporary_folder(target: Path) -> Iterator[Path]:
-    """A new folder on the file system of `target`, from which it can be renamed to it; removed at the end."""
+def temporary_folder(target: Path, *, mode: int = 0o777) -> Iterator[Path]:
+    """A new folder on the file system of `target`, from which it can be renamed to it; removed at the end.
+
+    Those that killed processes of this machine left are removed, too.
+    """
     home = next(folder for folder in (target, *target.absolute().parents) if folder.is_dir())
-    paths = (temporary_path(home / target.name, number) for number in itertools.count())
     try:
-        remove_leftovers(home)
-        folder = next(path for path in paths if not path.exists())
-        folder.mkdir()
+        with suppress(PermissionError):  # a folder that can be written may be unreadable
+            remove_leftovers(home)
+        folder = _new_folder(home / target.name, mode)
     except OSError as error:
         raise cannot_write(target, error) from error
     try:
@@ -44,22 +44,18 @@ def temporary_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _new_folder(target: Path, mode: int) -> Path:
+    for number in itertools.count():
+        folder = temporary_path(target, number)
+        with suppress(FileExistsError):  # of another thread
+            folder.mkdir(mode)
+            break
+    return folder
+
+
 @contextmanager
 def scratch_folder(home: Path, name: str) -> Iterator[Path]:
-    """A new folder in `home`, which only this user can read; removed at the end.
-
-    Those of the same name that killed processes of this machine left are removed, too.
-    """
-    start = f"{name}~{socket.gethostname()}~"
+    """A new folder in `home`, which only this user can read; removed at the end."""
     home.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):  # a folder that can be written may be unreadable
-        for left in [path for path in home.iterdir() if path.name.startswith(start)]:
-            process, tilde, _ = left.name.removeprefix(start).partition("~")
-            if tilde and process.isdigit() and not is_alive(int(process)):
-                shutil.rmtree(left, ignore_errors=True)
-    folder = home / f"{start}{os.getpid()}~{uuid.uuid4().hex}"
-    folder.mkdir(mode=0o700)
-    try:
+    with temporary_folder(home / name, mode=0o700) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,6 @@ A temporary name contains the machine and the process, so that a later process c
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import io
 import json
@@ -24,7 +23,7 @@ from levelfield.errors import BadInput
 from levelfield.files.reading import opened
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
-_ATTEMPTS = 10  # to open a lock in a folder that other processes make and remove
+_ATTEMPTS = 1000  # to lock a file that other processes make and remove
 
 
 def expanded(path: Path | str) -> Path:
@@ -175,21 +174,8 @@ def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
         return
     rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
     before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # JSON strings have no raw line breaks
-    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {_lines(content[in_lines])}\n  ]{after}\n")
-
-
-def _lines(entries: list[Any]) -> str:
-    """The JSON of each entry on a line of its own. One call for all entries is faster, with a marker between them.
-
-    >>> print(_lines([{"a": 1}, ["b", "\\0", "c"]]))
-    {"a": 1},
-        ["b", "\\u0000", "c"]
-    """
-    marked = [part for one in entries for part in (one, "\0")]
-    lines = json.dumps(marked[:-1], ensure_ascii=False)[1:-1].split(', "\\u0000", ')
-    if len(lines) != len(entries):  # an entry contains the marker
-        lines = [json.dumps(one, ensure_ascii=False) for one in entries]
-    return ",\n    ".join(lines)
+    lines = ",\n    ".join(json.dumps(entry, ensure_ascii=False) for entry in content[in_lines])
+    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {lines}\n  ]{after}\n")
 
 
 @contextmanager
@@ -212,9 +198,12 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 def _lock_file(path: Path, wait: bool) -> IO[bytes] | None:
     """The open and locked file; None if another process holds it and `wait` is False."""
-    while True:
+    for _ in range(_ATTEMPTS):
         try:
-            handle = _opened_lock(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = path.open("a+b")
+        except FileNotFoundError:  # another process has just removed the folder
+            continue
         except OSError as error:
             raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
         try:
@@ -227,14 +216,7 @@ def _lock_file(path: Path, wait: bool) -> IO[bytes] | None:
         if os.fstat(handle.fileno()).st_nlink:
             return handle
         handle.close()  # its holder has removed the file: a lock on it excludes nobody
-
-
-def _opened_lock(path: Path) -> IO[bytes]:
-    for _ in range(_ATTEMPTS):
-        with suppress(FileNotFoundError):  # another process has just removed the folder
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return path.open("a+b")
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    raise BadInput(f"Cannot write {path}: other processes remove it again and again.")
 
 
 def copy_whole(source: Path, target: Path) -> None:

@@ -1,0 +1,123 @@
+"""Files are written whole or not at all, and only where a regular file may be; locks; what is left is removed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from levelfield.errors import BadInput, Damaged
+from levelfield.files.folders import scratch_folder
+from levelfield.files.reading import read_json
+from levelfield.files.writing import locked, temporary_path, write_text
+
+
+def test_a_device_is_written_to_and_stays_a_device() -> None:
+    ours, theirs = os.openpty()
+    device = Path(os.ttyname(theirs))
+    write_text(device, "told")
+    assert os.read(ours, 100) == b"told"
+    assert stat.S_ISCHR(device.lstat().st_mode)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_device_that_takes_nothing_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    device = Path(os.ttyname(theirs))
+    monkeypatch.setattr(Path, "open", _full)
+    with pytest.raises(BadInput, match=f"Cannot write {device}: No space left on device"):
+        write_text(device, "told")
+    os.close(ours)
+    os.close(theirs)
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_pipe_and_a_link_to_one_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(BadInput, match=f"{name}: it is not a regular file"):
+            write_text(tmp_path / name, "told")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_link_to_a_file_is_replaced_and_what_it_led_to_is_kept(tmp_path: Path) -> None:
+    write_text(tmp_path / "kept", "kept")
+    (tmp_path / "link").symlink_to("kept")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "kept").read_text() == "kept"
+    assert (tmp_path / "link").read_text() == "new"
+
+
+def test_a_lock_whose_holder_removed_it_meanwhile_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, flock, waited = tmp_path / "new" / ".lock", fcntl.flock, []
+
+    def waiting(handle: IO[bytes], how: int) -> None:
+        if not waited:
+            waited.append(handle)
+            path.unlink()
+            path.parent.rmdir()
+        flock(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", waiting)
+    with locked(path) as ours, locked(path, wait=False) as others:
+        assert (ours, others, path.exists()) == (True, False, True)
+
+
+def test_a_scratch_folder_is_removed_also_after_an_error(tmp_path: Path) -> None:
+    def fail(place: Path) -> None:
+        assert place.stat().st_mode & 0o777 == 0o700
+        (place / "inside").mkdir()
+        raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"), scratch_folder(tmp_path / "new", "run") as place:
+        fail(place)
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path: Path) -> None:
+    code = f"""
+import os, signal
+from pathlib import Path
+from levelfield.files.writing import write_whole
+write_whole(Path({str(tmp_path)!r}) / "rows.npy", lambda file: os.kill(os.getpid(), signal.SIGKILL))
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    [left] = tmp_path.iterdir()
+    dead_folder = tmp_path / left.name.replace("rows.npy", "run")
+    kept = {temporary_path(tmp_path / "b").name, left.name.replace(socket.gethostname(), "other"), "a.txt"}
+    for name in (dead_folder.name, *kept):
+        (tmp_path / name).mkdir()
+    with scratch_folder(tmp_path, "run"):
+        assert not dead_folder.exists()
+        assert not left.exists()
+    left.touch()
+    write_text(tmp_path / "b.txt", "new")  # the first write of this process into the folder
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "b.txt"}
+
+
+@pytest.mark.parametrize("character", ["\\ud800", "\\u001b"])
+def test_half_characters_and_orders_to_a_terminal_are_refused(tmp_path: Path, character: str) -> None:
+    (tmp_path / "a.json").write_text(f'[{{"label": "margin{character}[31m"}}]')
+    with pytest.raises(Damaged, match=r"a.json contains the character .*which is not allowed in text"):
+        read_json(tmp_path / "a.json")
+
+
+def test_whole_characters_are_read_however_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('["\\ud83d\\ude00 \\u00e9 \\\\ \\n"]')
+    assert read_json(tmp_path / "a.json") == ["\N{GRINNING FACE} \N{LATIN SMALL LETTER E WITH ACUTE} \\ \n"]
