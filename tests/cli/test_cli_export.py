@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cli_room import Levelfield
 
 import levelfield as front
-from levelfield.progress import SILENT
 from levelfield.shipping import measuring
 from levelfield.shipping.measuring import TOLERANCES, Tolerance
 from levelfield.studies.runs.shared import forget_inputs
@@ -151,21 +149,3 @@ def test_an_index_takes_the_threshold_of_an_exported_joined_run_or_says_why_ther
     assert not levelfield("-q", "export", runs[0], "--no-measure", "--out", "quick").code
     assert "exported with --no-measure" in levelfield("index", "quick", "photos", "--out", "of-quick").err
     assert "Not chosen: the exported model was not measured" in Path("quick/MODEL_CARD.md").read_text()
-
-
-def test_the_threshold_is_chosen_on_validation_classes() -> None:
-    rows = np.repeat(np.eye(3, dtype=np.float32), 2, axis=0) + 0.1
-    fold = SimpleNamespace(validation=np.arange(6))
-    catalog = SimpleNamespace(
-        paths=[Path(str(k)) for k in range(6)], labels=np.repeat([0, 1, 2], 2), class_names=tuple("abc")
-    )
-    images = measuring.TestImages(SimpleNamespace(fold=fold, catalog=catalog), None, rows)
-    again = SimpleNamespace(embed=lambda paths, progress: rows)
-    assert 0.1 < measuring._threshold(images, again, SILENT).value < 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measuring, "spec_of", lambda run: None)
-        assert measuring._no_threshold(images, Path("run")) == ""
-        fold.validation = np.arange(0)
-        assert "no validation classes" in measuring._no_threshold(images, Path("run"))
-        fold.validation = np.arange(2)
-        assert "needs two validation classes" in measuring._no_threshold(images, Path("run"))

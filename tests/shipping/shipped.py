@@ -13,7 +13,7 @@ from levelfield.embedder import Embedder, Ensemble, Head, Model, Trunk, backbone
 from levelfield.embedder.relation import RelationHead
 from levelfield.randomness import numpy_stream, stream
 from levelfield.shipping.description import describe, write_description
-from levelfield.shipping.formats import FORMATS, Reread
+from levelfield.shipping.formats import FORMATS, RowsOf
 from levelfield.shipping.plain import PlainNetwork, common_view
 from small_transformers import SMALL, small_backbone
 
@@ -41,14 +41,14 @@ def joined_models() -> Ensemble:
     return Ensemble((inner, made_model(seed=3, cut="frozen", pooling="grid")), {})
 
 
-def shipped(model: Model | Ensemble, folder: Path, to: str = "onnx", *, int8: bool = False) -> Reread:
-    """The model written into a folder with its description, and loaded again."""
+def shipped(model: Model | Ensemble, folder: Path, to: str = "onnx", *, int8: bool = False) -> RowsOf:
+    """The model written into a folder with its description, and read again."""
     folder.mkdir(exist_ok=True)
     view, chosen = common_view(model), FORMATS[to]
     chosen.write(folder, PlainNetwork(model), view, folder, int8)
     settings = {"weights": "int8" if int8 else "float32", "codes": "float32", "dim": model.dim}
     write_description(folder, describe(chosen.file, **settings, view=view.description, about=model.about))
-    return chosen.reread(folder, view)
+    return chosen.read(folder)
 
 
 def photos(folder: Path, count: int) -> list[Path]:

@@ -13,9 +13,10 @@ from torch import nn
 
 from levelfield.embedder import Ensemble, Model
 from levelfield.errors import BadInput
-from levelfield.progress import SILENT
-from levelfield.shipping.formats import FORMATS, Reread, rounded_weight
+from levelfield.progress import SILENT_STAGE
+from levelfield.shipping.formats import FORMATS, rounded_weight
 from levelfield.shipping.measuring import check_batches, difference
+from levelfield.shipping.onnx_model import embedded
 from levelfield.shipping.plain import PlainNetwork, noise
 
 KINDS: dict[str, Callable[[], Model | Ensemble]] = {
@@ -40,10 +41,11 @@ def test_any_batch_of_any_format_gives_the_rows_of_the_model(kind: str, tmp_path
     with torch.no_grad():
         expected = network(images).numpy()
     for to in ("onnx", "torchscript"):
-        again = shipped(model, tmp_path / to, to)
+        rows_of = shipped(model, tmp_path / to, to)
         for count in (1, 2, 16, 17):
-            np.testing.assert_allclose(again.rows(images[:count].numpy()), expected[:count], rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(again.embed(paths, SILENT), rows, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(rows_of(images[:count].numpy()), expected[:count], rtol=1e-5, atol=1e-5)
+        ours = embedded(paths, VIEW, rows_of, model.dim, stage=SILENT_STAGE)
+        np.testing.assert_allclose(ours, rows, rtol=1e-5, atol=1e-5)
 
 
 def test_layers_that_members_share_are_stored_once(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_weights_in_8_bits_take_a_quarter_and_change_little(tmp_path: Path) -> N
     plain, small = shipped(model, tmp_path / "plain"), shipped(model, tmp_path / "small", int8=True)
     sizes = [(tmp_path / name / "model.onnx").stat().st_size for name in ("plain", "small")]
     assert sizes[1] < 0.35 * sizes[0]
-    assert 0 < difference(small.rows(images), plain.rows(images), binary=False) < 0.05
+    assert 0 < difference(small(images), plain(images), binary=False) < 0.05
 
 
 def test_a_weight_is_rounded_by_at_most_half_a_level_of_its_own_channel() -> None:
@@ -77,12 +79,12 @@ def test_a_weight_is_rounded_by_at_most_half_a_level_of_its_own_channel() -> Non
 
 def test_a_network_that_keeps_the_batch_of_its_example_is_refused() -> None:
     network = PlainNetwork(made_model())
-    stuck = Reread(lambda images: np.zeros((2, DIM), dtype=np.float32), lambda pictures, progress: np.zeros((0, DIM)))
     with pytest.raises(BadInput, match="for a batch of 1 the exported model returns other rows"):
-        check_batches(network, stuck, VIEW, weights="float32", binary=False)
-    other = Reread(lambda images: np.ones((len(images), DIM), dtype=np.float32), stuck.embed)
+        check_batches(network, lambda _: np.zeros((2, DIM), np.float32), VIEW, weights="float32", binary=False)
     with pytest.raises(BadInput, match=r"differ by .* the limit is 0\.0001"):
-        check_batches(network, other, VIEW, weights="float32", binary=False)
+        check_batches(
+            network, lambda rows: np.ones((len(rows), DIM), np.float32), VIEW, weights="float32", binary=False
+        )
 
 
 class _Strange(nn.Module):

@@ -63,7 +63,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         ({"unknowns": {"value": 1.0}}, "unknowns.low: Field required"),
         ({"codes": ["binary"]}, "codes: Input should be 'float32' or 'binary'"),
         ({"approximate": {"library": "this", "queries": 0}}, "approximate.library: Input should be 'usearch'"),
-        ({"approximate": {"library": "faiss", "queries": 0}}, "it names other files than those of an index"),
+        ({"files": {}}, "it names other files than those of an index"),
         ({"files": {"rows": "../rows.npy"}}, "files.rows: String should match"),
         ({"files": {"rows": f"rows-{'0' * 32}.npy/../.."}}, "files.rows: String should match"),
         ({"files": []}, "files: Input should be a valid dictionary"),

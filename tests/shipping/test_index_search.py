@@ -80,13 +80,8 @@ def test_an_approximate_search_finds_nearly_all_and_says_how_many(library: str, 
 def test_a_graph_that_cannot_be_written_is_one_message(library: str, codes: str) -> None:
     stored = Stored(packed(made_rows(50), codes), 16, codes)
     said = "No space left on device" if library == "faiss" else "Failed to serialize into stream"
-    with pytest.raises(BadInput, match=rf"Cannot write /dev/full: {said}\. .*free some space"):
+    with pytest.raises(BadInput, match=rf"Cannot write /dev/full: .*{said}.* free some space"):
         write_graph(library, stored, Path("/dev/full"))
-
-
-def test_one_image_has_no_recall_to_measure() -> None:
-    stored = Stored(made_rows(1), 16, FLOAT)
-    assert lost(lambda queries, k: np.zeros((1, 1), np.int64), stored) == {"queries": 0}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from levelfield.files.writing import write_json
 from levelfield.settings import number, whole
 
 DESCRIPTION = "model.json"
+View: TypeAlias = TestView | StepsView
 FORMAT = 1
 STEPS = ("resize", "centre")  # of a view that needs neither torch nor random numbers
 INPUT, OUTPUT = "images", "rows"
@@ -77,7 +78,7 @@ def read_description(path: Path, content: bytes) -> dict[str, Any]:
     return facts
 
 
-def view_of(facts: Mapping[str, Any], path: Path) -> TestView | StepsView:
+def view_of(facts: Mapping[str, Any], path: Path) -> View:
     """The test view that a description names."""
     try:
         number("image", facts["preprocessing"]["image"], least=1, most=LARGEST)
@@ -87,7 +88,7 @@ def view_of(facts: Mapping[str, Any], path: Path) -> TestView | StepsView:
         raise Damaged(f"{path.with_name(DESCRIPTION)} has invalid settings: {error}") from error
 
 
-def pixels(view: TestView | StepsView, image: Image.Image) -> NDArray[np.float32]:
+def pixels(view: View, image: Image.Image) -> NDArray[np.float32]:
     """RGB image to float32 (3, side, side), as `view(image)` gives it.
 
     >>> view = TestView(image=4, mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -99,11 +100,13 @@ def pixels(view: TestView | StepsView, image: Image.Image) -> NDArray[np.float32
     return np.ascontiguousarray((numbers - middle) / spread)
 
 
-def check_view(view: TestView | StepsView) -> None:
+def check_view(view: View) -> None:
     """Refuse a view with a step that needs torch or random numbers."""
-    strange = [step.name for step in view.steps if step.name not in STEPS] if isinstance(view, StepsView) else []
-    if strange:
-        raise BadInput(f"The test view has the step '{strange[0]}'; an exported model can have {' and '.join(STEPS)}.")
+    for step in view.steps if isinstance(view, StepsView) else ():
+        if step.name not in STEPS:
+            raise BadInput(
+                f"The test view has the step '{step.name}'; an exported model can have {' and '.join(STEPS)}."
+            )
 
 
 def _checksum(facts: Mapping[str, Any], content: bytes) -> str:

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.best import run_folder
@@ -18,7 +17,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
 from levelfield.shipping.formats import FORMATS, Format
-from levelfield.shipping.index.decision import known, plain
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
 from levelfield.shipping.plain import PlainNetwork, common_view
 from levelfield.studies.runs.finished import how_refined
@@ -105,25 +103,14 @@ def _written(
     )
     chosen.write(home, network, view, folder, int8)
     write_description(folder, facts)
-    again = chosen.reread(folder, view)
-    check_batches(network, again, view, weights=weights, binary=binary)
-    measured_again = None
+    rows_of = chosen.read(folder)
+    check_batches(network, rows_of, view, weights=weights, binary=binary)
+    measured = None
     if images is not None:
-        measured_again = compare_with_run(images, again, run=home, weights=weights, binary=binary, progress=progress)
-    write_description(folder, {**facts, "measured": _as_data(measured_again)})
-    write_text(folder / CARD, card(home, facts, measured_again))
-    return measured_again
-
-
-def _as_data(measured: Measured | None) -> dict[str, Any] | None:
-    if measured is None:
-        return None
-    figures = {name: {"run": known(run), "exported": known(now)} for name, (run, now) in measured.figures.items()}
-    chosen = None if measured.threshold is None else measured.threshold.value
-    matched = None if measured.unknowns is None else plain(measured.unknowns)
-    size = {"largest_difference": measured.difference, "limit": measured.limit}
-    reason = {"no_threshold": measured.no_threshold} if chosen is None else {}
-    return {"figures": figures, **size, "threshold": chosen, "unknowns": matched, **reason}
+        measured = compare_with_run(images, rows_of, view, run=home, weights=weights, binary=binary, progress=progress)
+    write_description(folder, {**facts, "measured": None if measured is None else measured.as_data()})
+    write_text(folder / CARD, card(home, facts, measured))
+    return measured
 
 
 def _check_run(home: Path) -> None:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from levelfield.data.images import Picture
-from levelfield.data.loader import Loader
-from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import StepsView
-from levelfield.embedder import in_blocks
 from levelfield.embedder import load as load_run
 from levelfield.embedder.devices import requested, usable
 from levelfield.embedder.ensemble import copy_model
 from levelfield.errors import BadInput, MissingExtra
 from levelfield.files.writing import write_whole
-from levelfield.progress import Progress
-from levelfield.shipping.description import INPUT, OUTPUT
+from levelfield.shipping.description import INPUT, OUTPUT, View
 from levelfield.shipping.onnx_model import EXTRA, load_onnx
 from levelfield.shipping.plain import PlainNetwork, noise
 
@@ -41,23 +35,17 @@ _LEAST = 32
 _LEVELS = 127  # symmetric: -127 to 127
 
 Rows = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Reread:
-    """A written model, loaded again: raw rows of normalised images (images, 3, side, side), and of pictures."""
-
-    rows: Callable[[Rows], Rows]
-    embed: Callable[[Sequence[Picture], Progress], Rows]
+RowsOf = Callable[[Rows], Rows]
+"""A network that was read again: normalised images (images, 3, side, side) to raw rows (images, dim)."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """file: what model.json describes; write: of (run folder, network, view, folder, int8); reread: of the folder."""
+    """file: what model.json describes; write: of (run folder, network, view, folder, int8); read: of the folder."""
 
     file: str
-    write: Callable[[Path, PlainNetwork, TestView | StepsView, Path, bool], None]
-    reread: Callable[[Path, TestView | StepsView], Reread]
+    write: Callable[[Path, PlainNetwork, View, Path, bool], None]
+    read: Callable[[Path], RowsOf]
     needs: tuple[str, ...] = ()
 
     def check_installed(self) -> None:
@@ -67,7 +55,7 @@ class Format:
             raise MissingExtra(f"Exporting {self.file} needs {' and '.join(missing)}: {EXTRA}")
 
 
-def _write_onnx(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+def _write_onnx(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
     written = io.BytesIO()
     with _tracing("ONNX"):
         torch.onnx.export(
@@ -84,12 +72,11 @@ def _write_onnx(run: Path, network: PlainNetwork, view: TestView | StepsView, fo
     write_whole(folder / "model.onnx", lambda file: file.write(content))
 
 
-def _reread_onnx(folder: Path, view: TestView | StepsView) -> Reread:
-    model = load_onnx(folder / "model.onnx")
-    return Reread(model.rows, lambda pictures, progress: model.embed(pictures, normalize=False, progress=progress))
+def _read_onnx(folder: Path) -> RowsOf:
+    return load_onnx(folder / "model.onnx").rows
 
 
-def _write_torchscript(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+def _write_torchscript(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
     with _tracing("TorchScript"):
         traced = torch.jit.trace(network, noise(view, _EXAMPLES), check_trace=False)
         written = io.BytesIO()
@@ -97,41 +84,29 @@ def _write_torchscript(run: Path, network: PlainNetwork, view: TestView | StepsV
     write_whole(folder / "model.pt", lambda file: file.write(written.getvalue()))
 
 
-def _reread_torchscript(folder: Path, view: TestView | StepsView) -> Reread:
+def _read_torchscript(folder: Path) -> RowsOf:
     device = torch.device(usable(requested()))
     with _tracing("TorchScript"):
-        network = torch.jit.load(folder / "model.pt", map_location=device)
-
-    def embed(pictures: Sequence[Picture], progress: Progress) -> Rows:
-        loader = Loader(list(pictures), view, device=device)
-        stage = progress.stage("measuring", len(loader))
-        with torch.no_grad():
-            rows: Rows = in_blocks(network, loader, padded=False, stage=stage)[0].cpu().numpy()
-        return rows
-
-    return Reread(_rows_of(network, device), embed)
+        return _rows_of(torch.jit.load(folder / "model.pt", map_location=device), device)
 
 
-def _write_safetensors(run: Path, network: PlainNetwork, view: TestView | StepsView, folder: Path, int8: bool) -> None:
+def _write_safetensors(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
     copy_model(run, folder)
 
 
-def _reread_safetensors(folder: Path, view: TestView | StepsView) -> Reread:
+def _read_safetensors(folder: Path) -> RowsOf:
     model = load_run(folder, device=requested())
-    return Reread(
-        _rows_of(PlainNetwork(model), model.device),
-        lambda pictures, progress: model.embed(pictures, normalize=False, progress=progress),
-    )
+    return _rows_of(PlainNetwork(model), model.device)
 
 
 FORMATS = {
-    "onnx": Format("model.onnx", _write_onnx, _reread_onnx, needs=("onnx", "onnxruntime")),
-    "torchscript": Format("model.pt", _write_torchscript, _reread_torchscript),
-    "safetensors": Format("model.yaml", _write_safetensors, _reread_safetensors),
+    "onnx": Format("model.onnx", _write_onnx, _read_onnx, needs=("onnx", "onnxruntime")),
+    "torchscript": Format("model.pt", _write_torchscript, _read_torchscript),
+    "safetensors": Format("model.yaml", _write_safetensors, _read_safetensors),
 }
 
 
-def _rows_of(network: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Rows], Rows]:
+def _rows_of(network: Callable[[Tensor], Tensor], device: torch.device) -> RowsOf:
     def rows(images: Rows) -> Rows:
         with torch.no_grad():
             result: Rows = network(torch.from_numpy(images).to(device)).cpu().numpy()
@@ -151,7 +126,7 @@ def with_int8_weights(content: bytes) -> bytes:
 
     model = onnx.load_from_string(content)
     graph = model.graph
-    stored = {one.name: one for one in graph.initializer}
+    stored = {tensor.name: tensor for tensor in graph.initializer}
     restored = []
     for name, axis in _weights(graph).items():
         numbers: NDArray[Any] = numpy_helper.to_array(stored[name]) if name in stored else np.zeros(0)
@@ -193,7 +168,7 @@ def _weights(graph: Any) -> dict[str, int]:
         if node.op_type == "Conv":
             axes[node.input[1]] = 0
         elif node.op_type == "Gemm":
-            turned = any(one.name == "transB" and one.i for one in node.attribute)
+            turned = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
             axes[node.input[1]] = 0 if turned else 1
         elif node.op_type == "MatMul":
             axes[node.input[1]] = -1
@@ -227,5 +202,4 @@ def _printing_nothing() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    lines: list[Any] = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return str(lines[0]) if lines else type(error).__name__
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

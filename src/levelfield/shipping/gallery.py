@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
+from levelfield.data.checks.readable import unreadable
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.cache import FeatureCache
+from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.onnx_model import OnnxModel
+from levelfield.wording import first_few, plural
 
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model
@@ -69,6 +72,17 @@ def _part(
     about = f"embeddings of galleries ({', '.join(metadata.values())})" if metadata else "embeddings of galleries"
     [rows] = store.rows(key, digests, compute, description=about).arrays()
     return rows
+
+
+def readable(paths: Sequence[Path], *, progress: Progress = SILENT) -> list[Path]:
+    """The images that can be decoded; a warning names the others."""
+    failures = unreadable(paths, progress=progress)
+    if len(failures) == len(paths):
+        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first error: {failures[0]}")
+    if failures:
+        names = first_few([str(paths[position]) for position in failures])
+        _log.warning("Skipped %s: %s.", plural(len(failures), "unreadable image", "unreadable images"), names)
+    return [path for position, path in enumerate(paths) if position not in failures]
 
 
 def _computed_by(model: Model | Ensemble | OnnxModel) -> str | None:

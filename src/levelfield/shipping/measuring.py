@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import StepsView
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import Evaluation, Threshold, Unknowns, evaluate, same_or_not
 from levelfield.progress import Progress
-from levelfield.shipping.formats import Reread
-from levelfield.shipping.onnx_model import unit
+from levelfield.shipping.description import View
+from levelfield.shipping.formats import Rows, RowsOf
+from levelfield.shipping.index.decision import known, plain, unknowns_among
+from levelfield.shipping.onnx_model import embedded, unit
 from levelfield.shipping.plain import PlainNetwork, noise
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
@@ -26,8 +27,6 @@ from levelfield.studies.runs.joined.members import spec_of
 METRICS = ("recall@1", "map@r")
 BATCHES = (1, 2, 17)  # one image, the traced number, more than a block
 
-Rows = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -37,6 +36,9 @@ class Tolerance:
     number: float
     bits: float
     figure: float
+
+    def limit(self, binary: bool) -> float:
+        return self.bits if binary else self.number
 
 
 # float32: onnxruntime and torch differ by 1e-7 to 1e-5, from the order of sums. int8: a weight is rounded by up to
@@ -68,8 +70,10 @@ class TestImages:
             ) from error
         return cls(inputs, items, rows)
 
-    def paths(self, indices: NDArray[np.int64]) -> list[Path]:
-        return [self.inputs.catalog.paths[i] for i in indices]
+    def embed(self, indices: NDArray[np.int64], rows_of: RowsOf, view: View, progress: Progress) -> Rows:
+        """The rows that an exported model gives for some images of the run's catalog."""
+        paths = [self.inputs.catalog.paths[i] for i in indices]
+        return embedded(paths, view, rows_of, self.rows.shape[1], stage=progress.stage("measuring", len(paths)))
 
 
 @dataclass(frozen=True)
@@ -90,26 +94,37 @@ class Measured:
         what = "Share of bits that differ" if self.binary else "Largest difference of a number of the unit rows"
         return f"{what}: {self.difference:.2g} (limit {self.limit:g})."
 
+    def as_data(self) -> dict[str, Any]:
+        """What model.json says about the measurement."""
+        figures = {name: {"run": known(run), "exported": known(now)} for name, (run, now) in self.figures.items()}
+        reason = {"no_threshold": self.no_threshold} if self.threshold is None else {}
+        return {
+            "figures": figures,
+            "largest_difference": self.difference,
+            "limit": self.limit,
+            "threshold": None if self.threshold is None else self.threshold.value,
+            "unknowns": None if self.unknowns is None else plain(self.unknowns),
+            **reason,
+        }
+
     @property
     def figures(self) -> dict[str, tuple[float, float]]:
         """Each figure of the run and of the exported model."""
         return {name: (self.original[name], self.exported[name]) for name in self.original}
 
 
-def check_batches(
-    network: PlainNetwork, again: Reread, view: TestView | StepsView, *, weights: str, binary: bool
-) -> None:
+def check_batches(network: PlainNetwork, rows_of: RowsOf, view: View, *, weights: str, binary: bool) -> None:
     """Raise if rows depend on the size of the batch, or differ from those of the network (unless weights are rounded).
 
     A traced network that keeps the batch of its example would otherwise return wrong rows without an error.
     """
     images = noise(view, max(BATCHES))
-    limit = limit_of(TOLERANCES["float32"], binary)
+    limit = TOLERANCES["float32"].limit(binary)
     with torch.no_grad():
         expected = network(images).numpy()
-    largest = again.rows(images.numpy())
+    largest = rows_of(images.numpy())
     for count in BATCHES:
-        rows = again.rows(images[:count].numpy())
+        rows = rows_of(images[:count].numpy())
         if rows.shape != (count, expected.shape[1]) or difference(rows, largest[:count], binary=binary) > limit:
             raise BadInput(
                 f"This network cannot be exported: for a batch of {count} the exported model returns other rows than "
@@ -123,12 +138,12 @@ def check_batches(
 
 
 def compare_with_run(
-    images: TestImages, again: Reread, *, run: Path, weights: str, binary: bool, progress: Progress
+    images: TestImages, rows_of: RowsOf, view: View, *, run: Path, weights: str, binary: bool, progress: Progress
 ) -> Measured:
     """The figures of the exported model on the run's test images; raises if they differ by more than the tolerance."""
-    rows = again.embed(images.paths(images.inputs.fold.test), progress)
+    rows = images.embed(images.inputs.fold.test, rows_of, view, progress)
     allowed = TOLERANCES[weights]
-    limit, away = limit_of(allowed, binary), difference(rows, images.rows, binary=binary)
+    limit, away = allowed.limit(binary), difference(rows, images.rows, binary=binary)
     if away > limit:
         what = f"{away:.2g} of the bits" if binary else "numbers"
         by = "" if binary else f" by up to {away:.2g}"
@@ -144,10 +159,17 @@ def compare_with_run(
                 f"The exported model is not the run's: {name} is {exported[name]:.4f} instead of {original[name]:.4f}; "
                 f"the limit for {weights} weights is a difference of {most:.2g}. Nothing was written."
             )
-    if reason := _no_threshold(images, run):
+    fold, catalog = images.inputs.fold, images.inputs.catalog
+    if not len(fold.validation):
+        reason = "The run has no validation classes (protocol.validation)."
         return Measured(original, exported, away, limit, binary, None, no_threshold=reason)
-    chosen = _threshold(images, again, progress)
-    matched = None if len(exported.classes) < 2 else _unknowns(chosen, images.items, rows, progress)
+    try:
+        spec_of(run)  # members of other folds were trained on these classes
+        names = np.array(catalog.class_names)[catalog.labels[fold.validation]]
+        chosen = same_or_not(images.embed(fold.validation, rows_of, view, progress), names, progress=progress)
+    except LevelfieldError as error:
+        return Measured(original, exported, away, limit, binary, None, no_threshold=str(error))
+    matched = None if len(exported.classes) < 2 else unknowns_among(chosen, images.items, rows, progress=progress)
     return Measured(original, exported, away, limit, binary, chosen, matched)
 
 
@@ -174,35 +196,3 @@ def _allowed(allowed: Tolerance, queries: int) -> float:
     (0.1001, 0.02)
     """
     return max(allowed.figure, 1.001 / max(1, queries))
-
-
-def limit_of(allowed: Tolerance, binary: bool) -> float:
-    return allowed.bits if binary else allowed.number
-
-
-def _no_threshold(images: TestImages, run: Path) -> str:
-    """Why no threshold can be chosen; empty if one can."""
-    fold, catalog = images.inputs.fold, images.inputs.catalog
-    if not len(fold.validation):
-        return "The run has no validation classes (protocol.validation)."
-    try:
-        spec_of(run)
-    except LevelfieldError as error:  # members of other folds were trained on these classes
-        return str(error)
-    sizes = np.unique(catalog.labels[fold.validation], return_counts=True)[1]
-    if len(sizes) < 2 or sizes.max() < 2:
-        return "A threshold needs two validation classes, and two images of one of them."
-    return ""
-
-
-def _threshold(images: TestImages, again: Reread, progress: Progress) -> Threshold:
-    """The similarity from which two images count as one class, chosen on the validation classes."""
-    fold, catalog = images.inputs.fold, images.inputs.catalog
-    names = np.array(catalog.class_names)[catalog.labels[fold.validation]]
-    return same_or_not(again.embed(images.paths(fold.validation), progress), names, progress=progress)
-
-
-def _unknowns(chosen: Threshold, items: Items, rows: Rows, progress: Progress) -> Unknowns:
-    """How many test images the threshold matches although their class is left out of the gallery."""
-    arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
-    return chosen.unknowns(**arrays, progress=progress)

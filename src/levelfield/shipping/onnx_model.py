@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import islice
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -18,21 +16,29 @@ from numpy.typing import NDArray
 
 from levelfield.data.decoders import decoders
 from levelfield.data.images import Picture, listed, opened
-from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import StepsView
 from levelfield.embedder.devices import AUTO
 from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.files.reading import MEGABYTE, read_bytes
-from levelfield.progress import SILENT, Progress
-from levelfield.shipping.description import DESCRIPTION, INPUT, OUTPUT, check_view, pixels, read_description, view_of
+from levelfield.progress import SILENT, Progress, Stage
+from levelfield.shipping.description import (
+    DESCRIPTION,
+    INPUT,
+    OUTPUT,
+    View,
+    check_view,
+    pixels,
+    read_description,
+    view_of,
+)
+from levelfield.table import Table
 from levelfield.wording import one_line
 
 if TYPE_CHECKING:
     from torch import nn
 
     from levelfield.embedder import Ensemble, Model
-from levelfield.table import Table
 
+Rows = NDArray[np.float32]
 SUFFIX = ".onnx"
 EXTRA = 'pip install "levelfield[onnx]"'
 _BLOCK = 16  # images at a time
@@ -50,7 +56,7 @@ class OnnxModel:
 
     path: Path
     session: Any = field(repr=False)
-    view: TestView | StepsView
+    view: View
     dim: int
     codes: str
     weights: str
@@ -75,7 +81,7 @@ class OnnxModel:
         normalize: bool = True,
         exact: bool = False,
         progress: Progress = SILENT,
-    ) -> NDArray[np.float32]:
+    ) -> Rows:
         """The embeddings of images.
 
         Args:
@@ -88,35 +94,12 @@ class OnnxModel:
         Returns:
             float32 (images, dim); one image gives one row.
         """
-        chosen = listed(images)
-        stage = progress.stage("embedding", len(chosen))
-        rows = np.empty((len(chosen), self.dim), dtype=np.float32)
-        decoded = self._read_ahead(chosen)
-        for start in range(0, len(chosen), _BLOCK):
-            block = np.stack(list(islice(decoded, _BLOCK)))
-            rows[start : start + _BLOCK] = self.rows(_filled(block) if exact else block)[: len(block)]
-            stage.advance(len(block))
+        pictures = listed(images)
+        stage = progress.stage("embedding", len(pictures))
+        rows = embedded(pictures, self.view, self.rows, self.dim, exact=exact, stage=stage)
         return unit(rows) if normalize else rows
 
-    def _read_ahead(self, pictures: list[Picture]) -> Iterator[NDArray[np.float32]]:
-        """Normalised images in order; with `--workers` read ahead by threads, since worker processes need torch."""
-
-        def read(picture: Picture) -> NDArray[np.float32]:
-            return pixels(self.view, opened(picture, decoded=self.view.decoded))
-
-        if not (threads := decoders(len(pictures))):
-            yield from map(read, pictures)
-            return
-        waiting: deque[Future[NDArray[np.float32]]] = deque()
-        with ThreadPoolExecutor(threads) as readers:
-            for picture in pictures:
-                waiting.append(readers.submit(read, picture))
-                if len(waiting) > 2 * _BLOCK:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    def rows(self, images: NDArray[np.float32]) -> NDArray[np.float32]:
+    def rows(self, images: Rows) -> Rows:
         """Raw rows (images, dim) of normalised images (images, 3, side, side)."""
         import onnxruntime
 
@@ -130,6 +113,36 @@ class OnnxModel:
             reason = f"it takes more than {seconds:g} s" if run.terminate else str(error).splitlines()[0]
             raise Damaged(f"{self.path} cannot be computed: {reason}") from error
         return np.asarray(rows, dtype=np.float32)
+
+
+def embedded(
+    pictures: Sequence[Picture],
+    view: View,
+    rows_of: Callable[[Rows], Rows],
+    dim: int,
+    *,
+    stage: Stage,
+    exact: bool = False,
+) -> Rows:
+    """Raw rows of pictures, in blocks of 16. rows_of: normalised images to raw rows.
+
+    Many images are decoded by threads, since worker processes need torch.
+    """
+
+    def read(picture: Picture) -> Rows:
+        return pixels(view, opened(picture, decoded=view.decoded))
+
+    rows = np.empty((len(pictures), dim), dtype=np.float32)
+    threads = decoders(len(pictures))
+    with ThreadPoolExecutor(max(1, threads)) as readers:
+        decoded: Callable[..., Iterator[Rows]] = readers.map if threads else map
+        for start in range(0, len(pictures), _BLOCK):
+            block = np.stack(list(decoded(read, pictures[start : start + _BLOCK])))
+            missing = _BLOCK - len(block) if exact else 0
+            filled = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)]) if missing else block
+            rows[start : start + _BLOCK] = rows_of(filled)[: len(block)]
+            stage.advance(len(block))
+    return rows
 
 
 def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = None) -> Model | Ensemble | OnnxModel:
@@ -222,15 +235,15 @@ def _limit_memory(onnxruntime: Any) -> None:
 
 def _check_shapes(session: Any, path: Path, *, side: int, dim: int) -> None:
     """Refuse a network with another input or output than model.json says; a size left open is a name."""
-    shapes = {one.name: one.shape for one in (*session.get_inputs(), *session.get_outputs())}
+    shapes = {tensor.name: tensor.shape for tensor in (*session.get_inputs(), *session.get_outputs())}
     for name, wanted in ((INPUT, [3, side, side]), (OUTPUT, [dim])):
         sizes = shapes.get(name, [])[1:]
-        fits = all(isinstance(size, str) or size == one for size, one in zip(sizes, wanted, strict=False))
+        fits = all(isinstance(size, str) or size == right for size, right in zip(sizes, wanted, strict=False))
         if len(sizes) != len(wanted) or not fits or len(shapes) != 2:
             raise Damaged(f"{path} does not have the input and output that {DESCRIPTION} beside it describes.")
 
 
-def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit(rows: Rows) -> Rows:
     """Each row divided by its length; a zero row stays zero.
 
     >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]], dtype=np.float32))
@@ -238,10 +251,5 @@ def unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
            [0. , 0. ]], dtype=float32)
     """
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    result: NDArray[np.float32] = rows / np.maximum(lengths, np.float32(_TINY))
+    result: Rows = rows / np.maximum(lengths, np.float32(_TINY))
     return result
-
-
-def _filled(block: NDArray[np.float32]) -> NDArray[np.float32]:
-    missing = _BLOCK - len(block)
-    return np.concatenate([block, np.repeat(block[-1:], missing, axis=0)]) if missing else block

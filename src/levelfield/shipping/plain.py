@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import StepsView
 from levelfield.embedder import Embedder, Ensemble, Model
 from levelfield.errors import BadInput
+from levelfield.shipping.description import View
 
 Nest: TypeAlias = "int | tuple[Nest, ...]"
 
@@ -77,15 +76,15 @@ def _fix_masks(network: nn.Module, side: int) -> None:
             hook.remove()
 
 
-def common_view(model: Model | Ensemble) -> TestView | StepsView:
+def common_view(model: Model | Ensemble) -> View:
     """The test view of a model, as plain data can describe it."""
     view = model.view
-    if not isinstance(view, TestView | StepsView):
+    if not isinstance(view, View):
         raise BadInput(f"A view of the class {type(view).__name__} cannot be described beside an exported model.")
     return view
 
 
-def noise(view: TestView | StepsView, count: int) -> Tensor:
+def noise(view: View, count: int) -> Tensor:
     """Normalised images of random pixels."""
     return torch.randn(count, 3, view.image, view.image, generator=torch.Generator().manual_seed(0))
 

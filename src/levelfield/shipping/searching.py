@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from levelfield.data import create, is_image
 from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.gallery import remembered
+from levelfield.shipping.index.exact import FLOAT, Positions, Stored, nearest
 from levelfield.shipping.index.index import Index
 from levelfield.shipping.onnx_model import OnnxModel
 
@@ -35,15 +37,12 @@ def search_folder(
 ) -> Neighbours:
     """The k nearest images of each query below a folder (or in a CSV); an image is not its own neighbour."""
     paths, photos = find_images([gallery]), find_images(queries)
-    rows = remembered(model, paths, progress=progress)
-    similarity = model.embed(photos, exact=False, progress=progress) @ rows.T
-    nearest: Neighbours = {}
-    for query, scores in zip(photos, similarity, strict=True):
-        itself = [i for i, path in enumerate(paths) if path.resolve() == query.resolve()]
-        scores[itself] = -np.inf
-        order = np.argsort(-scores, kind="stable")[: min(k, len(paths) - len(itself))]
-        nearest[str(query)] = [{"path": str(paths[i]), "similarity": round(float(scores[i]), 4)} for i in order]
-    return nearest
+    stored = Stored(remembered(model, paths, progress=progress), model.dim, FLOAT)
+    rows = model.embed(photos, exact=False, progress=progress)
+    return {
+        str(query): [{"path": str(paths[position]), "similarity": round(cosine, 4)} for position, cosine in near]
+        for query, near in _others(photos, paths, nearest(stored, rows, k + 1), k)
+    }
 
 
 def search_index(
@@ -57,21 +56,28 @@ def search_index(
     """The k nearest images of each query in an index. model: `index.model()`."""
     photos = find_images(queries)
     rows = model.embed(photos, exact=False, progress=progress)
-    nearest: Neighbours = {}
-    for query, positions, cosines in zip(photos, *index.search(rows, k + 1), strict=True):
-        neighbours = [
+    return {
+        str(query): [
             {
                 "path": str(index.paths[position]),
                 "class": index.content.items[position].label,
-                "similarity": round(float(cosine), 4),
-                "same": None if index.threshold is None else bool(cosine >= index.threshold),
+                "similarity": round(cosine, 4),
+                "same": None if index.threshold is None else cosine >= index.threshold,
                 "exists": index.paths[position].is_file(),
             }
-            for position, cosine in zip(positions, cosines, strict=True)
-            if position >= 0 and not _is_same_file(index.paths[position], query)
+            for position, cosine in near
         ]
-        nearest[str(query)] = neighbours[:k]
-    return nearest
+        for query, near in _others(photos, index.paths, index.search(rows, k + 1), k)
+    }
+
+
+def _others(
+    queries: Sequence[Path], paths: Sequence[Path], nearest: tuple[Positions, NDArray[np.float64]], k: int
+) -> Iterator[tuple[Path, list[tuple[int, float]]]]:
+    """Each query with the positions and cosines of its k nearest images, without itself."""
+    for query, positions, cosines in zip(queries, *nearest, strict=True):
+        near = [(int(position), float(cosine)) for position, cosine in zip(positions, cosines, strict=True)]
+        yield query, [each for each in near if each[0] >= 0 and not _is_same_file(paths[each[0]], query)][:k]
 
 
 def find_images(sources: Sequence[Path]) -> list[Path]:

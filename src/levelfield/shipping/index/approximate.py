@@ -6,9 +6,8 @@ import hashlib
 import importlib
 import importlib.util
 import logging
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ LIBRARIES = {"usearch": "usearch.index", "faiss": "faiss"}  # and the module of 
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
-_REASON = re.compile(r"\(([^()]+)\)$")  # the system's, after a function and line of faiss
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ def check_library(name: str) -> None:
     """Refuse an unknown library, or one that is not installed."""
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
-    if importlib.util.find_spec(name) is None:  # only asked: an import here would come before onnxruntime's
+    if importlib.util.find_spec(name) is None:  # not imported: an import here would come before onnxruntime's
         raise _missing(name)
 
 
@@ -66,34 +64,42 @@ def forget_graph(library: str, stored: Stored) -> None:
 
 def write_graph(library: str, stored: Stored, path: Path) -> None:
     """Build the graph of all rows and write it."""
-    module, values = _module(library), np.ascontiguousarray(stored.values)
-    if library == "usearch":
-        kind = {"metric": "hamming", "dtype": "b1"} if stored.codes == BINARY else {"metric": "ip", "dtype": "f32"}
-        graph = module.Index(ndim=_bits(stored), connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
-        graph.add(np.arange(len(values), dtype=np.uint64), values)
-        with _saved_to(path):
+    module, values, binary = _module(library), np.ascontiguousarray(stored.values), stored.codes == BINARY
+    bits = 8 * values.shape[1] if binary else stored.dim  # packed bits fill whole bytes
+    try:  # both libraries raise RuntimeErrors, also for a full disk
+        if library == "usearch":
+            kind = {"metric": "hamming", "dtype": "b1"} if binary else {"metric": "ip", "dtype": "f32"}
+            graph = module.Index(ndim=bits, connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
+            graph.add(np.arange(len(values), dtype=np.uint64), values)
             graph.save(str(path))
-        return
-    if stored.codes == BINARY:
-        graph = module.IndexBinaryHNSW(_bits(stored), _LINKS)
-    else:
-        graph = module.IndexHNSWFlat(stored.dim, _LINKS, module.METRIC_INNER_PRODUCT)
-    graph.hnsw.efConstruction = _WHEN_BUILDING
-    graph.add(values)
-    with _saved_to(path):
-        (module.write_index_binary if stored.codes == BINARY else module.write_index)(graph, str(path))
+            return
+        if binary:
+            graph = module.IndexBinaryHNSW(bits, _LINKS)
+        else:
+            graph = module.IndexHNSWFlat(bits, _LINKS, module.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = _WHEN_BUILDING
+        graph.add(values)
+        (module.write_index_binary if binary else module.write_index)(graph, str(path))
+    except (RuntimeError, OSError) as error:
+        raise cannot_write(path, error) from error
 
 
 def open_graph(library: str, stored: Stored, path: Path) -> Search:
     """The search in a written graph."""
     module = _module(library)
     try:
-        graph = _opened(module, library, stored, path)
+        if library == "usearch":
+            graph = module.Index.restore(str(path))
+            if graph is None:
+                raise ValueError("it is not a graph of usearch")
+            graph.expansion_search, count = _WHEN_SEARCHING, len(graph)
+        else:
+            graph = (module.read_index_binary if stored.codes == BINARY else module.read_index)(str(path))
+            graph.hnsw.efSearch, count = _WHEN_SEARCHING, graph.ntotal
     except (RuntimeError, ValueError, OSError) as error:
         raise Damaged(f"{path} cannot be opened by {library}: {str(error).splitlines()[0]}") from error
-    held = len(graph) if library == "usearch" else graph.ntotal
-    if held != len(stored):
-        raise Damaged(f"{path} has {held:,} rows, but the index has {len(stored):,}.")
+    if count != len(stored):
+        raise Damaged(f"{path} has {count:,} rows, but the index has {len(stored):,}.")
 
     def search(queries: Rows, k: int) -> Positions:
         rows = packed(queries, stored.codes)
@@ -114,52 +120,26 @@ def lost(search: Search, stored: Stored) -> dict[str, float | int]:
     recall@K: share of the K nearest rows that the approximate search finds among its first K. A row that is as near as
     the K-th exact one counts as found.
     """
-    chosen = np.unique(np.linspace(0, len(stored) - 1, _QUERIES).astype(np.int64))
-    queries, near = stored.part(chosen), min(_NEAREST, len(stored) - 1)
+    sample = np.unique(np.linspace(0, len(stored) - 1, _QUERIES).astype(np.int64))
+    queries, near = stored.part(sample), min(_NEAREST, len(stored) - 1)
     if near < 1:
         return {"queries": 0}
-    exact = _others(chosen, *nearest(stored, queries, near + 1))
-    approximate = _others(chosen, *ordered(stored, queries, search(queries, near + 1)))
+    exact = _others(sample, *nearest(stored, queries, near + 1))
+    approximate = _others(sample, *ordered(stored, queries, search(queries, near + 1)))
     recalls = {f"recall@{k}": float((approximate[:, :k] >= exact[:, k - 1 : k]).mean()) for k in sorted({1, near})}
-    return {"queries": len(chosen), **recalls}
+    return {"queries": len(sample), **recalls}
 
 
-def _others(chosen: Positions, positions: Positions, cosine: Any) -> Any:
+def _others(sample: Positions, positions: Positions, cosine: Any) -> Any:
     """Cosines without that of the query itself; of a query that was not found, without the last one."""
-    own = positions == chosen[:, None]
-    own[~own.any(axis=1), -1] = True
-    return cosine[~own].reshape(len(cosine), -1)
-
-
-def _opened(module: Any, library: str, stored: Stored, path: Path) -> Any:
-    if library == "usearch":
-        graph = module.Index.restore(str(path))
-        if graph is None:
-            raise ValueError("it is not a graph of usearch")
-        graph.expansion_search = _WHEN_SEARCHING
-        return graph
-    graph = (module.read_index_binary if stored.codes == BINARY else module.read_index)(str(path))
-    graph.hnsw.efSearch = _WHEN_SEARCHING
-    return graph
+    itself = positions == sample[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return cosine[~itself].reshape(len(cosine), -1)
 
 
 def _cached(library: str, stored: Stored) -> Path:
     digest = hashlib.blake2b(np.ascontiguousarray(stored.values).data, digest_size=16).hexdigest()
     return default_cache_folder() / GRAPHS / f"{digest}-{stored.codes}-{stored.dim}.{library}"
-
-
-def _bits(stored: Stored) -> int:
-    """Numbers of a row; packed bits fill whole bytes."""
-    return int(8 * stored.values.shape[1]) if stored.codes == BINARY else stored.dim
-
-
-@contextmanager
-def _saved_to(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (RuntimeError, OSError) as error:  # both libraries raise RuntimeErrors, also for a full disk
-        reason = _REASON.search(str(error))
-        raise cannot_write(path, OSError(reason[1]) if reason else error) from error
 
 
 def _module(library: str) -> Any:

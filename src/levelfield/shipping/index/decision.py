@@ -8,6 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.progress import SILENT, Progress
@@ -16,6 +19,8 @@ from levelfield.shipping.onnx_model import OnnxModel
 
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model
+    from levelfield.evaluation import Threshold, Unknowns
+    from levelfield.studies.runs.folder.items import Items
 
 _TRAINED = "training.json"  # that of levelfield.studies.runs.folder.files, known without torch
 
@@ -24,25 +29,22 @@ Decision = dict[str, Any]
 
 
 def choose(
-    run: Path, model: Model | Ensemble | OnnxModel, *, choose_on: str = "validation", progress: Progress = SILENT
+    run: Path, model: Model | Ensemble | OnnxModel, choose_on: str, *, progress: Progress = SILENT
 ) -> tuple[Decision, str]:
-    """The decision for an index of photos, and a sentence if something is not known. model: the one loaded from `run`.
+    """The decision for an index of photos, and a sentence if something is not known.
 
-    choose_on: the classes of a run that choose the threshold, "validation" or "training".
+    Args:
+        run: folder of a run, whose classes choose the threshold; or an exported model, whose export measured one.
+        model: the one loaded from `run`.
+        choose_on: "validation" or "training" classes.
     """
-    if not is_exported(run):
-        return of_run(run, choose_on=choose_on, progress=progress)
-    if choose_on == "training":
-        raise BadInput(
-            f"--choose-on training needs the training images, which the exported model {run} does not know: give the "
-            "run instead."
-        )
-    return of_export(run, model)
-
-
-def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SILENT) -> tuple[Decision, str]:
-    """The threshold that a run's validation (or training) classes choose, the rate of matched unknowns among its test
-    classes, and a sentence if there is no threshold."""
+    if run.is_file() or ((run / DESCRIPTION).is_file() and not (run / _TRAINED).exists()):
+        if choose_on == "training":
+            raise BadInput(
+                f"--choose-on training needs the training images, which the exported model {run} does not know: give "
+                "the run instead."
+            )
+        return _of_export(run, model)
     from levelfield.evaluation import same_or_not
     from levelfield.studies.runs.finished import PARTS, embed_part, stored_test
 
@@ -56,20 +58,14 @@ def of_run(run: Path, *, choose_on: str = "validation", progress: Progress = SIL
     threshold = {"value": chosen.value, "low": low, "high": high, "chosen_on": f"{choose_on} classes"}
     try:
         rows, items = stored_test(run)
-        arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
-        rate = chosen.unknowns(**arrays, progress=progress)
+        rate = unknowns_among(chosen, items, rows, progress=progress)
     except LevelfieldError as error:
         return {"threshold": threshold}, f"The rate of matched unknowns is not known. {error}"
     return {"threshold": threshold, "unknowns": plain(rate)}, ""
 
 
-def is_exported(path: Path) -> bool:
-    """Whether the model at `path` was written by `levelfield export`, and is not a run."""
-    return path.is_file() or ((path / DESCRIPTION).is_file() and not (path / _TRAINED).exists())
-
-
-def of_export(path: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
-    """What `levelfield export` measured. model: the one that was loaded from `path`."""
+def _of_export(path: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
+    """What `levelfield export` measured."""
     if isinstance(model, OnnxModel):
         measured = model.measured
     else:
@@ -85,6 +81,12 @@ def of_export(path: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision
         return {}, f"No threshold for 'same class'. {reason}"
     threshold = {"value": measured["threshold"], "low": None, "high": None, "chosen_on": "validation classes"}
     return {"threshold": threshold, "unknowns": measured.get("unknowns")}, ""
+
+
+def unknowns_among(threshold: Threshold, items: Items, rows: NDArray[np.float32], *, progress: Progress) -> Unknowns:
+    """How many test images the threshold matches although their class is left out of the gallery."""
+    arrays = {name: array for name, array in items.arrays(rows).items() if name != "lone"}
+    return threshold.unknowns(**arrays, progress=progress)
 
 
 def plain(figures: Any) -> dict[str, Any]:

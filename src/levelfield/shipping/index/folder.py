@@ -14,7 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -107,6 +107,10 @@ class Item:
     digest: str
 
     @property
+    def key(self) -> tuple[int, str]:
+        return self.folder, self.path
+
+    @property
     def sort_key(self) -> tuple[int, list[str]]:
         """Items are sorted by folder, then by path."""
         return self.folder, self.path.split("/")
@@ -137,12 +141,18 @@ def changing(folder: Path) -> Iterator[None]:
     A new folder is removed again if no index is written into it.
     """
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
-    with _alone(folder):
+    with ExitStack() as stack:
+        if not stack.enter_context(locked(folder / _LOCK, wait=False)):
+            _log.warning("Waiting for another process that changes the index %s.", folder)
+            stack.enter_context(locked(folder / _LOCK))
         try:
             yield
         finally:
             if not is_index(folder):
-                _remove_empty(folder, new_folders)
+                with suppress(OSError):  # not empty
+                    (folder / _LOCK).unlink(missing_ok=True)
+                    for path in new_folders:
+                        path.rmdir()
 
 
 def write_folder(folder: Path, content: Content) -> None:
@@ -208,25 +218,6 @@ def read_facts(folder: Path) -> dict[str, Any]:
     return facts
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    with locked(folder / _LOCK, wait=False) as ours:
-        if ours:
-            yield
-            return
-    _log.warning("Waiting for another process that changes the index %s.", folder)
-    with locked(folder / _LOCK):
-        yield
-
-
-def _remove_empty(folder: Path, folders: list[Path]) -> None:
-    """Remove the lock, and the folders that were made for it and are empty now."""
-    with suppress(OSError):
-        (folder / _LOCK).unlink(missing_ok=True)
-        for path in folders:
-            path.rmdir()
-
-
 def _changed(path: Path) -> Damaged:
     return Damaged(f"{path} was changed: its checksum does not match. Make the index again with `levelfield index`.")
 
@@ -239,7 +230,7 @@ def _as_csv(items: list[Item]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)  # without quotes, \r would end a line
     writer.writerow(_COLUMNS)
-    writer.writerows((one.path, one.label, one.folder, one.digest) for one in items)
+    writer.writerows((item.path, item.label, item.folder, item.digest) for item in items)
     return text.getvalue()
 
 
@@ -249,6 +240,6 @@ def _read_items(path: Path, folders: int) -> list[Item]:
         items = [Item(name, label, int(folder), digest) for name, label, folder, digest in lines]
     except (csv.Error, ValueError) as error:
         raise Damaged(f"{path} is not a list of images: {error}.") from error
-    if header != _COLUMNS or not all(0 <= one.folder < folders for one in items):
+    if header != _COLUMNS or not all(0 <= item.folder < folders for item in items):
         raise Damaged(f"{path} is not a list of images.")
     return items

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,8 @@ from levelfield.data.images import images_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
-from levelfield.shipping.gallery import remembered
+from levelfield.shipping.gallery import readable, remembered
+from levelfield.shipping.index import decision
 from levelfield.shipping.index.approximate import check_library, forget_graph, graph_of, lost
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
 from levelfield.shipping.index.folder import (
@@ -37,6 +39,7 @@ from levelfield.shipping.onnx_model import OnnxModel, load
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model
 
+_log = logging.getLogger(__name__)
 _OF_RUNS = ("run.yaml", "runs.json", "model.yaml", "model.json")
 
 
@@ -68,34 +71,34 @@ class Index:
     def paths(self) -> list[Path]:
         """The image files, relative to the working directory where they are below it."""
         homes = [_shown(self.folder / name) for name in self.content.facts["folders"]]
-        return [homes[one.folder] / one.path for one in self.content.items]
+        return [homes[item.folder] / item.path for item in self.content.items]
 
     @property
     def classes(self) -> list[str]:
         """The class of each image: the name of its sub-folder, empty if it has none."""
-        return [one.label for one in self.content.items]
+        return [item.label for item in self.content.items]
 
     @property
     def threshold(self) -> float | None:
         """The least cosine of two images that count as the same class; None if it was not chosen."""
-        chosen = self.content.facts["threshold"]
-        return None if chosen is None else float(chosen["value"])
+        threshold = self.content.facts["threshold"]
+        return None if threshold is None else float(threshold["value"])
 
     def model(self, path: Path | str | None = None) -> Model | Ensemble | OnnxModel:
         """The model that made the index, from the path in index.json or from `path`; another model is refused."""
         facts = self.content.facts["model"]
-        where = _shown(self.folder / facts["place"]) if path is None else Path(path)
-        if path is None and not where.exists():
+        location = _shown(self.folder / facts["place"]) if path is None else Path(path)
+        if path is None and not location.exists():
             raise BadInput(
-                f"The model of the index {self.folder} is no longer at {where}. Give its new place: levelfield search "
-                f"{self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
+                f"The model of the index {self.folder} is no longer at {location}. Give its new place: levelfield "
+                f"search {self.folder} PHOTO --model RUN, or levelfield index RUN --add FOLDER --out {self.folder}"
             )
-        model = load(where, device=requested())
+        model = load(location, device=requested())
         if model.checksum != facts["checksum"]:
             metadata = " ".join(str(facts[name]) for name in ("method", "data") if name in facts)
             named = f" ({metadata})" if metadata else ""
             raise BadInput(
-                f"The index {self.folder} was made with another model{named} than {where}, and rows of two models "
+                f"The index {self.folder} was made with another model{named} than {location}, and rows of two models "
                 "cannot be compared. Use its own model, or index the photos again."
             )
         return model
@@ -129,9 +132,9 @@ def build_index(
     folders: Sequence[Path | str],
     out: Path | str,
     *,
-    decision: Mapping[str, Any] | None = None,
+    choose_on: str | None = None,
     approximate: str | None = None,
-    skip: Sequence[Path] = (),
+    skip_unreadable: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> Index:
@@ -141,34 +144,41 @@ def build_index(
         run: folder of a run, or of a study (its best run), or an exported model.onnx, which needs no torch.
         folders: with photos; the sub-folder of a photo is its class.
         out: folder of the index.
-        decision: `threshold` and `unknowns` of the model, see `levelfield.shipping.index.decision`.
+        choose_on: classes of the run that choose the threshold for "same class": "validation" or "training"; None: the
+            index has no threshold. A warning names the reason if none can be chosen.
         approximate: "usearch" or "faiss"; None searches exactly.
-        skip: photos to leave out, for example unreadable ones.
+        skip_unreadable: leave out photos that cannot be read.
         force: replace an index in `out`.
-        progress: gets a stage whose steps are images.
+        progress: gets stages, the last of which has one step per photo.
     """
-    out = Path(out)
-    check_out(out, force=force)
+    run, out = Path(run), Path(out)
+    _check_out(out, force=force)
     if approximate is not None:
         check_library(approximate)
+    photos = _photos_of(folders, skip_unreadable, progress)
     model = load(run, device=requested())
+    chosen, remark = ({}, "") if choose_on is None else decision.choose(run, model, choose_on, progress=progress)
     metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
+    # `binary` if every number of a row is 1 or -1, before it is divided by the row's length
+    codes = model.codes if isinstance(model, OnnxModel) else getattr(getattr(model, "embedder", None), "codes", FLOAT)
     facts = {
         "dim": model.dim,
-        "codes": _codes(model),
-        "model": {"place": relative(Path(run), out), "checksum": model.checksum, **metadata},
+        "codes": BINARY if codes == BINARY else FLOAT,
+        "model": {"place": relative(run, out), "checksum": model.checksum, **metadata},
         "folders": [],
         "threshold": None,
         "unknowns": None,
-        **(decision or {}),
+        **chosen,
         "approximate": None if approximate is None else {"library": approximate},
     }
-    empty = Content(
-        facts, [], Stored(packed(np.zeros((0, model.dim), np.float32), facts["codes"]), model.dim, facts["codes"])
-    )
+    rows = packed(np.zeros((0, model.dim), np.float32), facts["codes"])
     with changing(out):
-        check_out(out, force=force)  # another process may have made an index meanwhile
-        return _extended(out, empty, model, folders, skip, progress).index
+        _check_out(out, force=force)  # another process may have made an index meanwhile
+        empty = Content(facts, [], Stored(rows, model.dim, facts["codes"]))
+        index = _extended(out, empty, model, photos, progress).index
+    if remark:
+        _log.warning(remark)
+    return index
 
 
 def add_to_index(
@@ -176,7 +186,7 @@ def add_to_index(
     more: Sequence[Path | str],
     *,
     model: Path | str | None = None,
-    skip: Sequence[Path] = (),
+    skip_unreadable: bool = False,
     progress: Progress = SILENT,
 ) -> Added:
     """Add the photos below the folders `more` to an index. Known ones are skipped, none is removed; the files of an
@@ -186,36 +196,40 @@ def add_to_index(
         folder: of the index.
         more: folders with photos.
         model: where the model of the index is now, if it was moved; the index then refers to this path.
-        skip: photos to leave out.
-        progress: gets a stage whose steps are images.
+        skip_unreadable: leave out photos that cannot be read.
+        progress: gets a stage whose steps are photos.
     """
-    read_facts(Path(folder))  # before a lock is created: it is an index
-    with changing(Path(folder)):
+    folder = Path(folder)
+    read_facts(folder)  # before a lock is created: it is an index
+    photos = _photos_of(more, skip_unreadable, progress)
+    with changing(folder):
         index = Index.open(folder)
         loaded, content = index.model(model), index.content
         if model is not None:
-            location = {"place": relative(Path(model), index.folder)}
-            content = replace(content, facts={**content.facts, "model": {**content.facts["model"], **location}})
-        return _extended(index.folder, content, loaded, more, skip, progress)
+            facts = {**content.facts["model"], "place": relative(Path(model), folder)}
+            content = replace(content, facts={**content.facts, "model": facts})
+        return _extended(folder, content, loaded, photos, progress)
 
 
-def photos_of(folders: Sequence[Path | str]) -> list[Path]:
-    """All images below folders. Each folder needs one."""
-    paths: dict[Path, None] = {}
+def _photos_of(folders: Sequence[Path | str], skip_unreadable: bool, progress: Progress) -> dict[Path, list[Path]]:
+    """The images below each folder, which needs one."""
+    photos: dict[Path, list[Path]] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
             what = "is a file, not a folder of photos" if folder.exists() else "does not exist"
             raise BadInput(f"{folder} {what}.")
-        images = images_below(folder)
-        if not images:
+        photos[folder] = images_below(folder)
+        if not photos[folder]:
             raise BadInput(f"No images found under {folder}.")
-        paths |= dict.fromkeys(images)
-    check_names(list(paths))
-    return list(paths)
+        check_names(photos[folder])
+    if skip_unreadable:
+        kept = set(readable([path for paths in photos.values() for path in paths], progress=progress))
+        photos = {folder: [path for path in paths if path in kept] for folder, paths in photos.items()}
+    return photos
 
 
-def check_out(out: Path, *, force: bool) -> None:
-    """Refuse a place where an index must not be written."""
+def _check_out(out: Path, *, force: bool) -> None:
+    """Refuse a folder in which an index must not be written."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file; give a folder.")
     if any((out / name).exists() for name in _OF_RUNS):
@@ -231,71 +245,55 @@ def _extended(
     out: Path,
     content: Content,
     model: Model | Ensemble | OnnxModel,
-    more: Sequence[Path | str],
-    skip: Sequence[Path],
+    photos: dict[Path, list[Path]],
     progress: Progress,
 ) -> Added:
     """Write `content` with the rows of further photos into `out`."""
     homes = [(out / name).resolve() for name in content.facts["folders"]]
-    homes += [home for home in dict.fromkeys(Path(one).resolve() for one in more) if not _within(home, homes)]
-    photos = _photos(more, homes, set(skip))
-    kept = {(one.folder, one.path): (one, position) for position, one in enumerate(content.items)}
-    new = {key: (path, one) for key, (path, one) in photos.items() if not _is_known(one, kept)}
-    if not new and not kept:
-        raise BadInput("No image is left to index.")
-    rows = remembered(model, [path for path, _ in new.values()], progress=progress)
-    items = [one for key, (one, _) in kept.items() if key not in new] + [one for _, one in new.values()]
-    positions = [position for key, (_, position) in kept.items() if key not in new]
-    values = np.concatenate([content.stored.values[positions], packed(rows, content.stored.codes)])
-    order = sorted(range(len(items)), key=lambda k: items[k].sort_key)
+    for folder in map(Path.resolve, photos):
+        if not any(folder.is_relative_to(home) for home in homes):
+            homes.append(folder)
+    items = _items_of(photos, homes)
+    earlier = {item.key: position for position, item in enumerate(content.items)}
+    new = {
+        item: path
+        for item, path in items.items()
+        if item.key not in earlier or content.items[earlier[item.key]].digest != item.digest
+    }
+    changed = {item.key for item in new} & earlier.keys()
+    kept = [position for key, position in earlier.items() if key not in changed]
+    rows = remembered(model, list(new.values()), progress=progress)
+    together = [*(content.items[position] for position in kept), *new]
+    order = sorted(range(len(together)), key=lambda k: together[k].sort_key)
+    values = np.concatenate([content.stored.values[kept], packed(rows, content.stored.codes)])
     stored = replace(content.stored, values=values[order])
     facts = {
         **{key: value for key, value in content.facts.items() if key not in ("files", "format")},
-        "images": len(items),
+        "images": len(together),
         "folders": [relative(home, out) for home in homes],
     }
     if facts["approximate"] is not None:
         library = facts["approximate"]["library"]
         facts["approximate"] = {"library": library, **lost(graph_of(library, stored), stored)}
-    write_folder(out, Content(facts, [items[k] for k in order], stored))
+    write_folder(out, Content(facts, [together[k] for k in order], stored))
     if facts["approximate"] is not None and new:
         forget_graph(library, content.stored)
-    changed = len(new.keys() & kept.keys())
-    return Added(Index.open(out), len(new) - changed, changed, len(photos) - len(new))
+    return Added(Index.open(out), len(new) - len(changed), len(changed), len(items) - len(new))
 
 
-def _photos(more: Sequence[Path | str], homes: list[Path], skip: set[Path]) -> dict[tuple[int, str], tuple[Path, Item]]:
-    """Each photo with its entry. Photos and sub-folders that are links keep their own names."""
-    photos: dict[tuple[int, str], tuple[Path, Item]] = {}
-    for folder in map(Path, more):
+def _items_of(photos: dict[Path, list[Path]], homes: list[Path]) -> dict[Item, Path]:
+    """The entry of each photo: below the first folder of the index that contains it. Links keep their own names."""
+    items: dict[tuple[int, str], tuple[Item, Path]] = {}
+    for folder, paths in photos.items():
         real = folder.resolve()
-        for path in photos_of([folder]):
-            if path not in skip:
-                one = _item(path, real / path.relative_to(folder), homes)
-                photos[one.folder, one.path] = path, one
-    return photos
-
-
-def _item(path: Path, absolute: Path, homes: list[Path]) -> Item:
-    """The entry of a photo with this absolute path: below the first folder of the index that contains it."""
-    number = next(number for number, home in enumerate(homes) if absolute.is_relative_to(home))
-    inside = absolute.relative_to(homes[number])
-    return Item(inside.as_posix(), inside.parts[0] if len(inside.parts) > 1 else "", number, file_digest(path))
-
-
-def _is_known(one: Item, kept: Mapping[tuple[int, str], tuple[Item, int]]) -> bool:
-    known = kept.get((one.folder, one.path))
-    return known is not None and known[0].digest == one.digest
-
-
-def _within(path: Path, homes: list[Path]) -> bool:
-    return any(path.is_relative_to(home) for home in homes)
-
-
-def _codes(model: Model | Ensemble | OnnxModel) -> str:
-    """`binary` if every number of a row is 1 or -1, before it is divided by the row's length."""
-    codes = model.codes if isinstance(model, OnnxModel) else getattr(getattr(model, "embedder", None), "codes", FLOAT)
-    return BINARY if codes == BINARY else FLOAT
+        for path in paths:
+            absolute = real / path.relative_to(folder)
+            number = next(number for number, home in enumerate(homes) if absolute.is_relative_to(home))
+            inside = absolute.relative_to(homes[number])
+            label = inside.parts[0] if len(inside.parts) > 1 else ""
+            item = Item(inside.as_posix(), label, number, file_digest(path))
+            items[item.key] = item, path
+    return dict(items.values())
 
 
 def _shown(path: Path) -> Path:
