@@ -27,9 +27,8 @@ def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("levelfield.studies.execution.study.run_all", in_this_process)
     patch.setattr("levelfield.tuning.search.run_all", in_this_process)
     patch.setattr("levelfield.distributed.processes.warm_up", lambda: None)  # nothing is started
-    for module in ("comparing", "searching"):  # nor with --ray
-        patch.setattr(f"levelfield.cli.{module}.get_ready", lambda *_, **__: None)
-        patch.setattr(f"levelfield.cli.{module}.executor_on", lambda *_, **__: nullcontext())
+    patch.setattr("levelfield.cli.running.get_ready", lambda *_, **__: None)
+    patch.setattr("levelfield.cli.running.executor_on", lambda *_, **__: nullcontext())  # nor with --ray
     make_networks_once(patch)
 
 

@@ -16,7 +16,8 @@ from types import SimpleNamespace
 import pytest
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from levelfield.cli import executors, main
+from levelfield.cli import main
+from levelfield.cli.running import get_ready
 from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.studies.execution.cluster.claims import claim_run
@@ -85,7 +86,7 @@ def test_the_command_refuses_a_wrong_address_before_it_reads_images(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # tests of other commands in this process may have left Ray out
-    monkeypatch.setattr("levelfield.cli.comparing.get_ready", executors.get_ready)
+    monkeypatch.setattr("levelfield.cli.running.get_ready", get_ready)
     (tmp_path / "study.yaml").write_text("data: nowhere\nmethods: [margin]\n")
     with pytest.raises(SystemExit) as ended:
         main(["compare", str(tmp_path / "study.yaml"), "--ray", "127.0.0.1:1"])

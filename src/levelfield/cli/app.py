@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import io
 import logging
 import os
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+import traceback
+from typing import Any, NoReturn
 
 import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli import (
-    cache,
-    check,
-    cluster,
-    compact,
-    compare,
-    corrupt,
-    corruptions,
-    datasets,
-    embed,
-    ensemble,
-    evaluate,
-    export,
-    index,
-    init,
-    list_parts,
-    maps,
-    published,
-    ranks,
-    report,
-    search,
-    threshold,
-    toy,
-    train,
-    tune,
-    view,
-)
 from levelfield.cli.console import error_console
-from levelfield.cli.executors import with_ray_address
+from levelfield.cli.running import with_ray_address
 from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
 
@@ -60,51 +34,58 @@ _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.mro() if
 _INTERRUPTED = 130
 UNEXPECTED = 70  # EX_SOFTWARE
 
-# panel -> command -> what runs it, and the arguments of its example
-PANELS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
+# panel -> command -> the arguments of its example
+PANELS: dict[str, dict[str, str]] = {
     "Compare": {
-        "compare": (compare.compare, "demo conditions.dim=64 seeds=5 --jobs 2"),
-        "tune": (tune.tune, "demo --trials 30 --jobs 2 --compare"),
-        "train": (train.train, "demo --method best --all-classes"),
-        "init": (init.init, "--from demo my.yaml"),
+        "compare": "demo conditions.dim=64 seeds=5 --jobs 2",
+        "tune": "demo --trials 30 --jobs 2 --compare",
+        "train": "demo --method best --all-classes",
+        "init": "--from demo my.yaml",
     },
     "Use": {
-        "embed": (embed.embed, "runs/demo/best photos --out e.npy"),
-        "search": (search.search, "index query.jpg"),
-        "index": (index.index, "runs/demo/best photos --out index"),
-        "export": (export.export, "runs/demo/best --out exported"),
+        "embed": "runs/demo/best photos --out e.npy",
+        "search": "index query.jpg",
+        "index": "runs/demo/best photos --out index",
+        "export": "runs/demo/best --out exported",
     },
     "Measure": {
-        "evaluate": (evaluate.evaluate, "--embeddings e.npy --labels y.npy --metrics recall@1,map@r"),
-        "threshold": (threshold.threshold, "runs/demo/margin --choose-on training"),
-        "compact": (compact.compact, "runs/demo/margin"),
-        "corrupt": (corrupt.corrupt, "runs/demo/margin --only jpeg,rotation"),
-        "ensemble": (ensemble.ensemble, "runs/demo/margin runs/demo/hist --out both"),
+        "evaluate": "--embeddings e.npy --labels y.npy --metrics recall@1,map@r",
+        "threshold": "runs/demo/margin --choose-on training",
+        "compact": "runs/demo/margin",
+        "corrupt": "runs/demo/margin --only jpeg,rotation",
+        "ensemble": "runs/demo/margin runs/demo/hist --out both",
     },
     "Look": {
-        "report": (report.report, "runs/demo"),
-        "view": (view.view, "runs/demo --open"),
-        "maps": (maps.maps, "runs/demo/best --image photo.jpg --out maps.png"),
-        "ranks": (ranks.ranks, "runs/demo runs/photos --out ranks"),
-        "corruptions": (corruptions.sheet, "photo.jpg --out sheet.png"),
-        "published": (published.published, "roth2020/table4"),
-        "toy": (toy.toy, "--form vertical --seeds 3 --out toy.png"),
+        "report": "runs/demo",
+        "view": "runs/demo --open",
+        "maps": "runs/demo/best --image photo.jpg --out maps.png",
+        "ranks": "runs/demo runs/photos --out ranks",
+        "corruptions": "photo.jpg --out sheet.png",
+        "published": "roth2020/table4",
+        "toy": "--form vertical --seeds 3 --out toy.png",
     },
     "Parts": {
-        "list": (list_parts.list_names, "objectives margin"),
-        "check": (check.check, "my_losses.py:MyLoss"),
-        "datasets": (datasets.group, ""),
-        "cache": (cache.cache, "--clear"),
-        "cluster": (cluster.group, "check HOST:6379 --study demo"),
+        "list": "objectives margin",
+        "check": "my_losses.py:MyLoss",
+        "datasets": "",
+        "cache": "--clear",
+        "cluster": "check HOST:6379 --study demo",
     },
 }
-for _panel, _commands in PANELS.items():
-    for _name, (_command, _example) in _commands.items():
-        _epilog = f"Example: levelfield {_name} {_example}".strip()
-        if isinstance(_command, typer.Typer):
-            app.add_typer(_command, name=_name, epilog=_epilog, rich_help_panel=_panel)
+# a command is the function of its name in the file of its name, except for these; a group has commands of its own
+_ELSEWHERE = {"list": ("list_parts", "list_parts"), "corruptions": ("corrupt", "corruptions")}
+for _panel, _examples in PANELS.items():
+    for _name, _example in _examples.items():
+        _file, _function = _ELSEWHERE.get(_name, (_name, _name))
+        _module = importlib.import_module(f"levelfield.cli.{_file}")
+        _about: dict[str, Any] = {
+            "epilog": f"Example: levelfield {_name} {_example}".strip(),
+            "rich_help_panel": _panel,
+        }
+        if hasattr(_module, "group"):
+            app.add_typer(_module.group, name=_name, **_about)
         else:
-            app.command(_name, epilog=_epilog, rich_help_panel=_panel)(_command)
+            app.command(_name, **_about)(getattr(_module, _function))
 
 
 def _print_version(wanted: bool) -> None:
@@ -120,9 +101,8 @@ def _options(
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print only results and errors."),
 ) -> None:
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
-    logging.basicConfig(
-        level=max(level, logging.WARNING), format="%(message)s", force=True
-    )  # other libraries stay quiet
+    # other libraries stay quiet
+    logging.basicConfig(level=max(level, logging.WARNING), format="%(message)s", force=True)
     logging.getLogger("levelfield").setLevel(level)
 
 
@@ -137,8 +117,9 @@ def _for_all_commands_first(arguments: list[str]) -> list[str]:
     return [*moved, *(word for word in arguments[:end] if word not in moved), *arguments[end:]]
 
 
-def _print_error(text: str) -> None:
+def _refuse(text: str, code: int = 1) -> NoReturn:
     error_console.print(Text.assemble(("Error:", "red"), f" {text}"), soft_wrap=True)
+    sys.exit(code)
 
 
 def _shortened(text: str) -> str:
@@ -148,13 +129,11 @@ def _shortened(text: str) -> str:
 def _end_unexpectedly(error: Exception) -> NoReturn:
     """Print one line, save the traceback, and exit with a code of its own."""
     import tempfile
-    import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="levelfield-", suffix=".txt", delete=False, errors="replace") as file:
         file.write(traceback.format_exc())
     message = _shortened(f"{type(error).__name__}: {error}")
-    _print_error(f"Internal error in levelfield ({message}). Please report it with the traceback in {file.name}")
-    sys.exit(UNEXPECTED)
+    _refuse(f"Internal error in levelfield ({message}). Please report it with the traceback in {file.name}", UNEXPECTED)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -168,16 +147,10 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with trusting():  # a command runs only files that the user named
             code = app(arguments, standalone_mode=False)
-    except LevelfieldError as error:
+    except (LevelfieldError, CommandEnded) as error:
         if {"-v", "--verbose"} & set(arguments):
-            import traceback
-
             traceback.print_exc()
-        _print_error(str(error))
-        sys.exit(1)
-    except CommandEnded as error:
-        _print_error(str(error))
-        sys.exit(1)
+        _refuse(str(error))
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]
         sys.exit(2)
@@ -187,8 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.filename is None:
             _end_unexpectedly(error)
-        _print_error(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
-        sys.exit(1)
+        _refuse(f"Cannot use {_shortened(str(error.filename))}: {error.strerror}.")
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except SystemExit as error:
@@ -196,13 +168,11 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(1)
         # otherwise raised by code in a file that the user named
         argument = "" if error.code is None else repr(error.code)
-        _print_error(f"Code in a file that you named called sys.exit({argument}).")
-        sys.exit(1)
+        _refuse(f"Code in a file that you named called sys.exit({argument}).")
     except Exception as error:  # a bug of levelfield
         if type(error).__name__ != "OutOfMemoryError":  # torch's; a run explains its own
             _end_unexpectedly(error)
-        _print_error("The memory of the GPU is not enough. Use --device cpu, or end other programs that use the GPU.")
-        sys.exit(1)
+        _refuse("The memory of the GPU is not enough. Use --device cpu, or end other programs that use the GPU.")
     if code == _INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
         error_console.print("\nStopped. Nothing is lost: run the same command again to continue.")
     sys.exit(code or 0)

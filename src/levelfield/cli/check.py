@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import console
-from levelfield.cli.options import JsonOption
+from levelfield.cli.console import console, print_json
+from levelfield.cli.options import JsonOption, option, trust_named
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
-from levelfield.trust import trust
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
@@ -23,10 +21,11 @@ _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
 def check(
     name: Annotated[str, typer.Argument(help="my_losses.py:MyLoss, an objective's name, or pml:CircleLoss.")],
     settings: Annotated[list[str] | None, typer.Argument(help="Settings, such as margin=0.1.")] = None,
+    # the defaults are CLASSES and DIM of levelfield.testing, which a test checks
     num_classes: Annotated[
-        int, typer.Option("--num-classes", min=4, help="Number of classes the loss is built for; batches have 4.")
-    ] = 4,  # equal to CLASSES and DIM of levelfield.testing, which a test checks
-    dim: Annotated[int, typer.Option("--dim", min=2, help="Dimensions of the embeddings.")] = 8,
+        int, option("--num-classes", "Number of classes the loss is built for; batches have 4.", min=4)
+    ] = 4,
+    dim: Annotated[int, option("--dim", "Dimensions of the embeddings.", min=2)] = 8,
     as_json: JsonOption = False,
 ) -> None:
     """Test a loss, yours or a built-in one, against every law.
@@ -34,10 +33,8 @@ def check(
     The laws cover gradients, order and names, degenerate batches, precision, state and randomness.
     The exit code is 1 if a law is broken.
     """
-    from levelfield.registry import references_in
-
-    chosen = _read(settings or [])
-    trust(*references_in([name, chosen]))
+    values = _read(settings or [])
+    trust_named(name, values)
 
     from levelfield import objectives
     from levelfield.randomness import isolated
@@ -45,10 +42,9 @@ def check(
     from levelfield.testing._check import raised_at
 
     def make(**extra: Any) -> Objective:
-        with isolated(
-            0, "check"
-        ):  # a loss may draw its parameters from the global generator; they must be the same each time
-            return objectives.create(name, num_classes=num_classes, dim=dim, **{**chosen, **extra})
+        # a loss may draw its parameters from the global generator; they must be the same each time
+        with isolated(0, "check"):
+            return objectives.create(name, num_classes=num_classes, dim=dim, **{**values, **extra})
 
     try:
         make()
@@ -60,7 +56,7 @@ def check(
     checked = verdicts(make, classes=num_classes, dim=dim)
     broken = [verdict for verdict in checked if verdict.holds is False]
     if as_json:
-        typer.echo(json.dumps({"objective": name, "laws": [verdict._asdict() for verdict in checked]}, indent=2))
+        print_json({"objective": name, "laws": [verdict._asdict() for verdict in checked]})
     else:
         _show(name, checked)
     if broken:
@@ -69,23 +65,20 @@ def check(
 
 def _show(name: str, checked: list[Verdict]) -> None:
     """Print a table of the laws; an error that breaks several laws is printed once."""
-    from rich.table import Table
-
+    from levelfield.table import Table
     from levelfield.testing import findings
     from levelfield.testing._check import first_line
 
-    table = Table(title=name, title_justify="left", pad_edge=False)
-    for column in ("law", "", "observed"):
-        table.add_column(column, overflow="fold")
+    rows = []
     broken = findings(checked)
     for laws, seen, where in broken:
         more = f"\nand {plural(len(laws) - 1, 'other law', 'other laws')}" if len(laws) > 1 else ""
-        table.add_row(laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where))))
+        rows.append([laws[0].replace("_", " ") + more, _MARKS[False], "\n".join(filter(None, (seen, where)))])
     for verdict in checked:
         if verdict.holds is not False:
-            table.add_row(verdict.law.replace("_", " "), _MARKS[verdict.holds], first_line(verdict.seen))
-    console.print(table)
-    touched, apart = sum(len(one.laws) for one in broken), sum(verdict.holds is None for verdict in checked)
+            rows.append([verdict.law.replace("_", " "), _MARKS[verdict.holds], first_line(verdict.seen)])
+    Table(["law", "verdict", "observed"], rows, name).show(console)
+    touched, apart = sum(len(finding.laws) for finding in broken), sum(verdict.holds is None for verdict in checked)
     if not broken:
         console.print(f"{len(checked) - apart} laws hold, {apart} {'does' if apart == 1 else 'do'} not apply.")
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from levelfield.cli.console import bar, checking_images, console, is_quiet
-from levelfield.cli.option_groups import Environment, Source
+from levelfield.cli.option_groups import Environment, Parallel, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
 from levelfield.wording import duration
@@ -31,23 +31,26 @@ def choose_study(
 ) -> Study:
     """The study to run: a built-in one, a file, or six losses (or several networks) fitted to the user's photos."""
     from levelfield.studies.specification.methods import check_names
-
-    if study is None:
-        chosen = _photos_study(overrides, source, trial_share, backbones)
-    else:
-        chosen = _named_study(study, overrides, source)
-    check_names(chosen)
-    return chosen
-
-
-def _named_study(study: str, overrides: list[str], source: Source) -> Study:
+    from levelfield.studies.specification.study import parse_study
     from levelfield.studies.specification.yaml_file import read_study
 
-    # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
-    data = [] if source.data is None else ["data=" + json.dumps({"name": str(source.data)}, ensure_ascii=False)]
-    # after the overrides, which may name the data
-    after = root_override(source.root) + (["data.skip_unreadable=true"] if source.skip_unreadable else [])
-    return read_study(study, [*data, *overrides, *after], mini=source.mini, small=source.small, on=source.on)
+    if study is None:
+        if source.mini or source.small or source.on:
+            raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
+        content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
+        if not is_quiet():
+            for change in changes:
+                console.print(f"- {change}")
+        chosen = parse_study(content, overrides, origin=_FOR_PHOTOS)
+    else:
+        # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
+        data = [] if source.data is None else ["data=" + json.dumps({"name": str(source.data)}, ensure_ascii=False)]
+        # after the overrides, which may name the data
+        after = root_override(source.root) + (["data.skip_unreadable=true"] if source.skip_unreadable else [])
+        words = [*data, *overrides, *after]
+        chosen = read_study(study, words, mini=source.mini, small=source.small, on=source.on)
+    check_names(chosen)
+    return chosen
 
 
 def check_backbones_option(study: str | None, data: Path | None, overrides: list[str], *, searched: bool) -> None:
@@ -66,19 +69,6 @@ def check_backbones_option(study: str | None, data: Path | None, overrides: list
     named = next((word for word in overrides if word.startswith(("conditions.backbone=", "vary="))), None)
     if named is not None:
         raise BadSpecification(f"--backbones already names the networks: leave '{named}' out.")
-
-
-def _photos_study(overrides: list[str], source: Source, trial_share: float, backbones: str | None) -> Study:
-    """The study fitted to the user's photos. Prints what was found and chosen."""
-    from levelfield.studies.specification.study import parse_study
-
-    if source.mini or source.small or source.on:
-        raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
-    content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
-    if not is_quiet():
-        for change in changes:
-            console.print(f"- {change}")
-    return parse_study(content, overrides, origin=_FOR_PHOTOS)
 
 
 def _fit_photos(
@@ -117,14 +107,12 @@ def fit_to_time(
     source: Source,
     overrides: list[str],
     trials: int | None,
-    jobs: int,
+    parallel: Parallel,
     environment: Environment,
 ) -> tuple[list[str], int]:
     """Overrides and the number of trials with which the user's photos are compared within the time limit."""
     if source.data is None or study is not None:
         raise BadSpecification("--time chooses a recipe for photos: give --data FOLDER, and no study.")
-    from levelfield.embedder.devices import capacity, usable
-    from levelfield.studies.runs.training import Options
     from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
     from levelfield.tuning.recipe import LADDER, fit_recipe
@@ -132,16 +120,16 @@ def fit_to_time(
     limit = Budget.parse(time_limit).seconds
     if limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
-    device, fixed = usable(environment.device), _keys(overrides)
+    options, fixed = environment.options(), _keys(overrides)
     content, _, largest = _fit_photos(overrides, source, DEFAULT_SHARE)
     with bar("timing a few recipes") as progress:
         fitted = fit_recipe(
-            lambda chosen: parse_study(content, [*chosen, *overrides], origin=_FOR_PHOTOS),
+            lambda words: parse_study(content, [*words, *overrides], origin=_FOR_PHOTOS),
             limit,
             fixed=fixed,
             largest=largest,
-            jobs=jobs or capacity(device),
-            options=Options(device=device, cache_folder=environment.cache),
+            jobs=parallel.count(options.device),
+            options=options,
             ladder=LADDER if trials is None else [replace(recipe, trials=trials) for recipe in LADDER],
             progress=progress,
         )

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.measure_options import (
+from levelfield.cli.option_groups import (
+    ConfidenceOption,
     EmbeddingOptions,
     MetricOptions,
+    ModelOptions,
     OutputOptions,
+    in_arrays,
     numbers,
-    option,
+    with_groups,
 )
-from levelfield.cli.option_groups import ModelOptions, with_groups
+from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
 
@@ -22,15 +25,17 @@ def compact(
     source: EmbeddingOptions,
     train_embeddings: Annotated[
         Path | None,
-        option("Arrays", "--train-embeddings", "Without a run: embeddings of training classes (.npy), to fit on."),
+        in_arrays("--train-embeddings", "Without a run: embeddings of training classes (.npy), to fit on."),
     ] = None,
     *,
     metrics: MetricOptions,
-    ci: Annotated[float, option("Metrics", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
+    ci: ConfidenceOption = 0.95,
     distance: Annotated[
-        str, option("Forms", "--distance", "cosine, euclidean or dot; bits are a row of the table.")
+        str, option("--distance", "cosine, euclidean or dot; bits are a row of the table.", panel="Forms")
     ] = "cosine",
-    dim: Annotated[str | None, option("Forms", "--dim", "Numbers of first and of whitened dimensions: 32,64.")] = None,
+    dim: Annotated[
+        str | None, option("--dim", "Numbers of first and of whitened dimensions: 32,64.", panel="Forms")
+    ] = None,
     output: OutputOptions,
     model: ModelOptions,
 ) -> None:
@@ -61,5 +66,4 @@ def compact(
             progress=progress,
             **settings,
         )
-    output.save(forms)
-    output.print(forms)
+    output.show(forms)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, fit_to_time
-from levelfield.cli.comparing import compare_study
-from levelfield.cli.executors import follow
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import (
-    BackbonesOption,
     Overrides,
     ProcessesOption,
     StudyArgument,
     TensorboardOption,
     TimeOption,
+    option,
     processes_override,
     trusted_words,
 )
-from levelfield.cli.searching import search_study
+from levelfield.cli.running import compare_study, search_study
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification
 
@@ -32,16 +28,16 @@ def compare(
     overrides: Overrides = None,
     *,
     source: Source,
-    backbones: BackbonesOption = None,
+    backbones: Annotated[
+        str | None, option("--backbones", "With --data: compare networks, e.g. tf_efficientnet_lite0,mobilenetv2.")
+    ] = None,
     environment: Environment,
     parallel: Parallel,
     processes: ProcessesOption = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print plan, cost and deviations without training.")
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print plan, cost and deviations without training.")] = False,
     tensorboard: TensorboardOption = False,
     trials: Annotated[
-        int | None, typer.Option("--trials", "-n", help="Search settings first: number of trials per method.")
+        int | None, option("--trials", "-n", "Search settings first: number of trials per method.")
     ] = None,
     time_limit: TimeOption = None,
     output: Output,
@@ -54,11 +50,13 @@ def compare(
     overrides += processes_override(processes)
     rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
-        return None if dry_run else follow(environment.device)
+        if not dry_run:
+            _follow(environment.device)
+        return
     if torchrun > 1 and searched:
         raise BadSpecification(f"--trials and --time do not work under torchrun: use --processes {torchrun} instead.")
     if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, environment)
+        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel, environment)
     if searched and not dry_run:
         chosen = choose_study(study, overrides, source, trial_share=DEFAULT_SHARE)
         chosen = search_study(chosen, Search(trials=trials), environment, parallel, compact=output.compact).study
@@ -68,4 +66,11 @@ def compare(
     compare_study(
         chosen, source.data, environment, parallel, output, tensorboard=tensorboard, dry_run=dry_run, trials=trials or 1
     )
-    return None
+
+
+def _follow(device: str) -> None:
+    """Take part in the runs of torchrun's first process."""
+    from levelfield.embedder.devices import usable
+    from levelfield.studies.runs.several_processes import following
+
+    following(usable(device))

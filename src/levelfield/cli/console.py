@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -40,10 +40,29 @@ def say(text: str) -> None:
     console.print(text, soft_wrap=True)
 
 
-def note(text: str) -> None:
+def note(text: str | Text) -> None:
     """Print a remark on stderr, unless the command is quiet."""
     if not is_quiet():
         error_console.print(text, soft_wrap=True)
+
+
+class Results(Protocol):
+    """What a command prints."""
+
+    def as_data(self) -> Any: ...
+
+    def show(self, console: Console) -> None: ...
+
+
+def print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2, allow_nan=False))
+
+
+def print_results(results: Results, *, as_json: bool) -> None:
+    if as_json:
+        print_json(results.as_data())
+    else:
+        results.show(console)
 
 
 def bars(*, transient: bool = False) -> RichProgress:
@@ -88,58 +107,61 @@ def warnings_as_notes() -> Iterator[None]:
 def checking_images() -> Iterator[Progress]:
     """A line and a bar while images are checked for the first time; nothing if all have been checked."""
     with bars(transient=True) as drawn:
-        tasks: list[TaskID] = []
+        task = drawn.add_task("", visible=False)
 
         def report(text: str, done: int, total: int) -> None:
             if done == 0:
-                if not is_quiet():
-                    drawn.console.print(f"checking {total:,} images (first time only)")
-                tasks.append(drawn.add_task(text, total=total))
-            drawn.update(tasks[-1], completed=done)
+                note(f"checking {total:,} images (first time only)")
+            drawn.update(task, description=text, completed=done, total=total, visible=True)
 
         yield CallbackProgress(report)
+
+
+class RunBars:
+    """One bar for each active run. titles: by the number of the run."""
+
+    def __init__(self, drawn: RichProgress, titles: Sequence[str]) -> None:
+        self._drawn, self._titles = drawn, titles
+        self._width = max(map(len, titles), default=0)
+        self._tasks: dict[int, TaskID] = {}
+
+    def on_event(self, event: Event) -> None:
+        if event.kind == "progress":
+            text = f"  {self._titles[event.run]:<{self._width}}  {event.text}"
+            if event.run not in self._tasks:
+                self._tasks[event.run] = self._drawn.add_task(text, total=event.total)
+            self._drawn.update(self._tasks[event.run], description=text, completed=event.done, total=event.total)
+        elif event.kind in ("done", "failed") and event.run in self._tasks:
+            self._drawn.remove_task(self._tasks.pop(event.run))
+
+    def clear(self) -> None:
+        for task in self._tasks.values():
+            self._drawn.remove_task(task)
 
 
 class StudyBars(RunsProgress):
     """One bar for the study with the time left, and one for each active run."""
 
-    def __init__(self, labels: list[str]) -> None:
-        self._labels = labels
-        self._progress = bars()
-        self._shares = [0.0] * len(labels)
-        self._bars: dict[int, TaskID] = {}
-        self._name = f"all {len(labels)} runs"
-        self._all = self._progress.add_task(f"{self._name}: starting", total=len(labels))
-        self._width = max(map(len, labels), default=0)
-
-    def __enter__(self) -> StudyBars:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+    def __init__(self, drawn: RichProgress, titles: Sequence[str]) -> None:
+        self._drawn, self._titles = drawn, titles
+        self._runs = RunBars(drawn, titles)
+        self._shares = [0.0] * len(titles)
+        self._name = f"all {len(titles)} runs"
+        self._all = drawn.add_task(f"{self._name}: starting", total=len(titles))
 
     def on_event(self, event: Event) -> None:
+        self._runs.on_event(event)
         if event.kind == "progress":
-            self._move(event)
+            share = _SHARES.get(event.text, 0.0) * event.done / max(1, event.total)
+            self._shares[event.run] = max(self._shares[event.run], share)
         elif event.kind in ("done", "failed"):
             self._shares[event.run] = 1.0
-            if event.run in self._bars:
-                self._progress.remove_task(self._bars.pop(event.run))
-            if event.kind == "failed":
-                message = Text.assemble(("failed", "red"), f" {self._labels[event.run]}: {event.text}")
-                self._progress.console.print(message, soft_wrap=True)
-        elif event.kind in _NOTES and not is_quiet():
-            message = Text(_NOTES[event.kind].format(label=self._labels[event.run], text=event.text))
-            self._progress.console.print(message, soft_wrap=True)
-        self._progress.update(self._all, description=self._name, completed=sum(self._shares))
+        if event.kind == "failed":
+            error_console.print(failure(f"{self._titles[event.run]}: {event.text}"), soft_wrap=True)
+        elif event.kind in _NOTES:
+            note(_NOTES[event.kind].format(label=self._titles[event.run], text=event.text))
+        self._drawn.update(self._all, description=self._name, completed=sum(self._shares))
 
-    def _move(self, event: Event) -> None:
-        text = f"  {self._labels[event.run]:<{self._width}}  {event.text}"
-        if event.run not in self._bars:
-            self._bars[event.run] = self._progress.add_task(text, total=event.total)
-        self._progress.update(self._bars[event.run], description=text, completed=event.done, total=event.total)
-        share = _SHARES.get(event.text, 0.0) * event.done / max(1, event.total)
-        self._shares[event.run] = max(self._shares[event.run], share)
+
+def failure(text: str) -> Text:
+    return Text.assemble(("failed", "red"), f" {text}")

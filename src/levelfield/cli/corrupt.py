@@ -1,29 +1,36 @@
-"""`levelfield corrupt`: what corrupted test images cost a run."""
+"""`levelfield corrupt`: the cost of corrupted test images; `levelfield corruptions`: an image under each of them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
-from levelfield.cli.console import bar
-from levelfield.cli.measure_options import MetricOptions, OutputOptions, option
-from levelfield.cli.option_groups import ModelOptions, with_groups
-from levelfield.cli.options import RunArgument
-from levelfield.trust import trust
+import typer
+
+from levelfield.cli.console import bar, say
+from levelfield.cli.option_groups import (
+    ColumnsOption,
+    DistanceOption,
+    MetricOptions,
+    ModelOptions,
+    OutputOptions,
+    StartsOption,
+    with_groups,
+)
+from levelfield.cli.options import RunArgument, option, trust_named
 
 
 @with_groups
 def corrupt(
     run: RunArgument,
     only: Annotated[
-        str, option("Corruptions", "--only", "Comma-separated names (levelfield list corruptions).")
+        str, option("--only", "Comma-separated names (levelfield list corruptions).", panel="Corruptions")
     ] = "all",
     *,
     metrics: MetricOptions,
-    starts: Annotated[
-        int, option("Metrics", "--starts", "Number of k-means starts for nmi, ami, ari, f1.", min=1, max=10_000)
-    ] = 3,
-    distance: Annotated[str, option("Metrics", "--distance", "cosine, euclidean, dot or hamming (bits).")] = "cosine",
-    dim: Annotated[int | None, option("Metrics", "--dim", "Use only the first columns.", min=1)] = None,
+    starts: StartsOption = 3,
+    distance: DistanceOption = "cosine",
+    dim: ColumnsOption = None,
     output: OutputOptions,
     model: ModelOptions,
 ) -> None:
@@ -31,17 +38,39 @@ def corrupt(
 
     Prints the scores on clean and on corrupted images, and the drop. Every run sees the same corrupted images.
     """
-    from levelfield.data import corruptions
     from levelfield.evaluation.search.distances import distance_called
-    from levelfield.registry import references_in
     from levelfield.reports.evaluation import evaluate_corruptions
     from levelfield.studies.specification.locations import images_in
 
-    names, settings = corruptions.chosen(only), metrics.settings()
-    trust(*references_in(names))
+    names, settings = _names(only), metrics.settings()
     with images_in(model.root), bar("embedding") as progress:
         scores = evaluate_corruptions(
             run, names, distance=distance_called(distance), dim=dim, starts=starts, progress=progress, **settings
         )
-    output.save(scores)
-    output.print(scores)
+    output.show(scores)
+
+
+def corruptions(
+    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
+    out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("corruptions.png"),
+    only: Annotated[str, option("--only", "Comma-separated names of corruptions.")] = "all",
+    side: Annotated[
+        int, option("--side", "Resize the shorter side to this many pixels first.", min=16, max=4096)
+    ] = 224,
+) -> None:
+    """Draw one image under each corruption (lim2022)."""
+    from levelfield.data import read_image
+    from levelfield.reports.figures import check_name
+    from levelfield.reports.figures.corrupted_images import draw_corruptions
+
+    check_name(out)
+    say(f"Written: {draw_corruptions(read_image(image), _names(only), out, side=side)}")
+
+
+def _names(only: str) -> tuple[str, ...]:
+    """The corruptions that --only names; trusts the files of the user's own."""
+    from levelfield.data.corruptions import chosen
+
+    names = chosen(only)
+    trust_named(names)
+    return names

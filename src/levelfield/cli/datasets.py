@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, checking_images, console, say
-from levelfield.cli.options import JsonOption, SkipOption
+from levelfield.cli.console import bar, checking_images, console, print_json, say
+from levelfield.cli.options import JsonOption, SkipOption, option, trust_named
 from levelfield.errors import BadSpecification
-from levelfield.trust import trust
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
@@ -30,18 +28,15 @@ def list_datasets(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
 
-    from rich.table import Table
-
     from levelfield.data import describe, names, official
     from levelfield.data.checks.benchmark import official_facts
+    from levelfield.table import Table, numbers
 
-    table = Table(pad_edge=False)
-    for column in ("name", "images", "classes", "parts: images / classes", "official page"):
-        table.add_column(column, justify="right" if column in ("images", "classes") else "left", overflow="fold")
+    rows = []
     for name, facts in official_facts().items():
         parts = "\n".join(f"{part} {images:,} / {classes:,}" for part, (images, classes) in facts.parts.items())
-        table.add_row(name, f"{facts.images:,}", f"{facts.classes:,}", parts, facts.page)
-    console.print(table)
+        rows.append([name, f"{facts.images:,}", f"{facts.classes:,}", parts, facts.page])
+    Table(["name", *numbers("images", "classes"), "parts: images / classes", "official page"], rows).show(console)
     others = [f"{name} ({describe(name).what})" for name in names() if name not in official.names()]
     say(f"Also: {'; '.join(others)}.")
 
@@ -62,8 +57,7 @@ def check(
         findings = verify(name, root, progress=progress)
     problems = sum(finding.weight == "problem" for finding in findings)
     if as_json:
-        content = {"dataset": name, "problems": problems, "found": [asdict(finding) for finding in findings]}
-        typer.echo(json.dumps(content, indent=2))
+        print_json({"dataset": name, "problems": problems, "found": [asdict(finding) for finding in findings]})
     else:
         for finding in findings:
             say(f"{_MARKS[finding.weight]:<8} {finding.text}")
@@ -76,15 +70,15 @@ def check(
 def leaks(
     data: Annotated[str, typer.Argument(help="Name of a dataset, a folder with one sub-folder per class, or a CSV.")],
     root: RootArgument = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write a PNG with the pairs side by side.")] = None,
+    out: Annotated[Path | None, option("--out", "Write a PNG with the pairs side by side.")] = None,
     protocol: Annotated[
-        str | None, typer.Option("--protocol", help="Split protocol; default: standard, for imagenet closed.")
+        str | None, option("--protocol", "Split protocol; default: standard, for imagenet closed.")
     ] = None,
     radius: Annotated[
-        int, typer.Option("--radius", min=-1, help="Bits (of 64) in which near-duplicates may differ; -1: off.")
+        int, option("--radius", "Bits (of 64) in which near-duplicates may differ; -1: off.", min=-1)
     ] = 6,  # equal to RADIUS of levelfield.data.checks.leaks, which a test checks
     allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Continue if counts differ from the official ones.")
+        bool, option("--allow-incomplete", "Continue if counts differ from the official ones.")
     ] = False,
     skip_unreadable: SkipOption = False,
     as_json: JsonOption = False,
@@ -96,18 +90,16 @@ def leaks(
     from levelfield.data import protocols
     from levelfield.data.checks.leaks import find_leaks
     from levelfield.data.checks.readable import check_images
-    from levelfield.registry import references_in
 
     with checking_images() as progress:
         whole = _catalog(data, root, allow_incomplete)
         catalog = check_images(whole, skip_unreadable=skip_unreadable, progress=progress)
-    trust(*references_in(protocol))
-    chosen = protocol or ("closed" if catalog.name == "imagenet" else "standard")
-    fold = protocols.create(chosen, catalog)[0]
+    trust_named(protocol)
+    fold = protocols.create(protocol or ("closed" if catalog.name == "imagenet" else "standard"), catalog)[0]
     with bar(data) as progress:
         crossings = find_leaks(catalog, fold, radius=radius, progress=progress)
     if as_json:
-        typer.echo(json.dumps(crossings.as_data(), indent=2))
+        print_json(crossings.as_data())
     else:
         say(str(crossings))
     if out is not None and crossings.pairs:
@@ -123,11 +115,10 @@ def leaks(
 
 def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
     from levelfield.data import create, official
-    from levelfield.registry import references_in
 
     if data in official.names():
         return create(data, root=root, allow_incomplete=allow_incomplete)
-    trust(*references_in(data))
+    trust_named(data)
     if root is not None:
         raise BadSpecification(f"'{data}' is not a benchmark, so it has no root: give only the folder.")
     return create(data)

@@ -6,16 +6,26 @@ import csv
 import io
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, error_console, say
-from levelfield.cli.options import DeviceOption, ForceOption, ModelArgument, SkipOption, TrustOption, WorkersOption
+from levelfield.cli.console import bar, say
+from levelfield.cli.options import (
+    DeviceOption,
+    ForceOption,
+    ModelArgument,
+    SkipOption,
+    TrustOption,
+    WorkersOption,
+    option,
+)
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files.writing import write_text, write_whole
-from levelfield.wording import first_few, plural
+from levelfield.progress import Progress
+from levelfield.wording import first_few
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,15 +36,13 @@ def embed(
     images: Annotated[list[Path], typer.Argument(help="Folders (searched recursively), CSV files or images.")],
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
-            help="Output file: .npy (paths in a .txt file beside it), or .csv (one line per image). "
+            "Output file: .npy (paths in a .txt file beside it), or .csv (one line per image). "
             "Default: NAME.embeddings.npy, after the embedded folder or file.",
         ),
     ] = None,
-    normalize: Annotated[
-        bool, typer.Option("--normalize/--raw", help="Unit-length rows, or raw rows of the head.")
-    ] = True,
+    normalize: Annotated[bool, option("--normalize/--raw", "Unit-length rows, or raw rows of the head.")] = True,
     skip_unreadable: SkipOption = False,
     workers: WorkersOption = None,
     force: ForceOption = False,
@@ -49,17 +57,15 @@ def embed(
     import numpy as np
 
     from levelfield.shipping import load
+    from levelfield.shipping.gallery import readable
     from levelfield.shipping.searching import find_images
 
     paths = find_images(images)
     model = load(run, device=device)
-    if skip_unreadable:
-        paths = readable(paths)
-    try:
-        with bar("embedding") as progress:
-            rows = model.embed(paths, normalize=normalize, progress=progress)
-    except UnreadableImage as error:
-        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
+    with embedding() as progress:
+        if skip_unreadable:
+            paths = readable(paths, progress=progress)
+        rows = model.embed(paths, normalize=normalize, progress=progress)
     if listing is None:
         write_text(target, "".join(_csv_lines(paths, rows)))
     else:
@@ -91,18 +97,14 @@ def _keep_existing(files: list[Path], force: bool) -> None:
         )
 
 
-def readable(paths: list[Path]) -> list[Path]:
-    """The images that can be decoded; the others are printed."""
-    from levelfield.data.checks.readable import unreadable
-
-    with bar("checking images") as progress:
-        failures = unreadable(paths, progress=progress)
-    if len(failures) == len(paths):
-        raise BadInput(f"None of {plural(len(paths), 'image', 'images')} can be read. The first error: {failures[0]}")
-    if failures:
-        names = first_few([str(paths[position]) for position in failures])
-        error_console.print(f"Skipped {plural(len(failures), 'unreadable image', 'unreadable images')}: {names}.")
-    return [path for position, path in enumerate(paths) if position not in failures]
+@contextmanager
+def embedding() -> Iterator[Progress]:
+    """A bar while images are embedded; the error for one that cannot be read names --skip-unreadable."""
+    try:
+        with bar("embedding") as progress:
+            yield progress
+    except UnreadableImage as error:
+        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
 
 
 def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from levelfield.cli.console import bar, console
-from levelfield.cli.options import ForceOption, JsonOption, RunsArgument, TrustOption
-from levelfield.trust import trust
+from levelfield.cli.console import bar, print_results
+from levelfield.cli.options import ForceOption, JsonOption, RunsArgument, TrustOption, option, trust_named
 
 
 def ensemble(
     runs: RunsArgument,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the ensemble, a normal run folder.")],
+    out: Annotated[Path, option("--out", "Folder of the ensemble, a normal run folder.")],
     metrics: Annotated[
-        str | None, typer.Option("--metrics", help="Comma-separated metrics; default: those that all runs have.")
+        str | None, option("--metrics", "Comma-separated metrics; default: those that all runs have.")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -28,13 +24,9 @@ def ensemble(
     Nothing is trained.
     """
     from levelfield.evaluation import split
-    from levelfield.registry import references_in
     from levelfield.reports.ensembles import join_runs
 
-    trust(*references_in(split(metrics or "")))
+    trust_named(split(metrics or ""))
     with bar("joining") as progress:
         joined = join_runs(runs, out, metrics=metrics, force=force, progress=progress)
-    if as_json:
-        typer.echo(json.dumps(joined.as_data(), indent=2, allow_nan=False))
-    else:
-        joined.show(console)
+    print_results(joined, as_json=as_json)

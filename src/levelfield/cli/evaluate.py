@@ -6,19 +6,24 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from levelfield.cli.console import bar, say, warnings_as_notes
-from levelfield.cli.measure_options import (
+from levelfield.cli.option_groups import (
+    ConfidenceOption,
     EmbeddingOptions,
     MetricOptions,
+    ModelOptions,
     OutputOptions,
+    StartsOption,
+    in_output,
     numbers,
-    option,
+    with_groups,
     words,
 )
-from levelfield.cli.option_groups import ModelOptions, with_groups
+from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from levelfield.reports.evaluation.scores import ScoreTable
 
 HERE = ("", "local")  # values of --ray that name no cluster
+_in_rows = partial(option, panel="Rows")
+_in_extent = partial(option, panel="Extent")
 
 
 @dataclass(frozen=True)
@@ -35,16 +42,13 @@ class RowOptions:
     """One row for each of these."""
 
     distance: Annotated[
-        str | None, option("Rows", "--distance", "cosine (default), euclidean, dot, hamming; several: one row each.")
+        str | None, _in_rows("--distance", "cosine (default), euclidean, dot, hamming; several: one row each.")
     ] = None
-    binary: Annotated[bool, option("Rows", "--binary", "One bit per dimension: same as --distance hamming.")] = False
-    dim: Annotated[
-        str | None, option("Rows", "--dim", "Use only the first columns; several (32,64): one row each.")
-    ] = None
+    binary: Annotated[bool, _in_rows("--binary", "One bit per dimension: same as --distance hamming.")] = False
+    dim: Annotated[str | None, _in_rows("--dim", "Use only the first columns; several (32,64): one row each.")] = None
     refine: Annotated[
         str | None,
-        option(
-            "Rows",
+        _in_rows(
             "--refine",
             "Also evaluate after message passing among test images: reciprocal, kmeans:clusters=90; "
             "several: one row each. Needs a run of message_passing.",
@@ -68,16 +72,14 @@ class ExtentOptions:
     """How many queries are searched, and by whom."""
 
     sample: Annotated[
-        int | None, option("Extent", "--sample", "Measure this many random queries, each searched in all rows.", min=1)
+        int | None, _in_extent("--sample", "Measure this many random queries, each searched in all rows.", min=1)
     ] = None
     jobs: Annotated[
-        int | None, option("Extent", "--jobs", "Share the queries among this many processes.", min=1, max=1024)
+        int | None, _in_extent("--jobs", "Share the queries among this many processes.", min=1, max=1024)
     ] = None
     ray: Annotated[
         str | None,
-        option(
-            "Extent", "--ray", "Share the queries among processes of Ray, here or on a cluster.", metavar="[ADDRESS]"
-        ),
+        _in_extent("--ray", "Share the queries among processes of Ray, here or on a cluster.", metavar="[ADDRESS]"),
     ] = None
 
     @contextmanager
@@ -96,19 +98,17 @@ class ExtentOptions:
 class FileOptions:
     """Further files to write."""
 
-    per_class: Annotated[Path | None, option("Output", "--per-class", "Write the mean of each class (CSV).")] = None
-    per_query: Annotated[Path | None, option("Output", "--per-query", "Write the values of each query (CSV).")] = None
-    neighbours: Annotated[
-        Path | None, option("Output", "--neighbours", "Write the nearest rows of each query (CSV).")
-    ] = None
-    nearest: Annotated[int, option("Output", "--nearest", "Number of rows for --neighbours.", min=1)] = 10
-    page: Annotated[Path | None, option("Output", "--page", "Write a page with the images (HTML).")] = None
+    per_class: Annotated[Path | None, in_output("--per-class", "Write the mean of each class (CSV).")] = None
+    per_query: Annotated[Path | None, in_output("--per-query", "Write the values of each query (CSV).")] = None
+    neighbours: Annotated[Path | None, in_output("--neighbours", "Write the nearest rows of each query (CSV).")] = None
+    nearest: Annotated[int, in_output("--nearest", "Number of rows for --neighbours.", min=1)] = 10
+    page: Annotated[Path | None, in_output("--page", "Write a page with the images (HTML).")] = None
     images: Annotated[
-        Path | None, option("Output", "--images", "Without a run: file with one image path per row, for --page.")
+        Path | None, in_output("--images", "Without a run: file with one image path per row, for --page.")
     ] = None
     same_from: Annotated[
         float | None,
-        option("Output", "--same-from", "For --page: least cosine of the same class (see levelfield threshold)."),
+        in_output("--same-from", "For --page: least cosine of the same class (see levelfield threshold)."),
     ] = None
 
     def named(self) -> list[str]:
@@ -122,17 +122,14 @@ class FileOptions:
         return [flag for flag, path in flags.items() if path is not None]
 
     def write(self, scores: ScoreTable) -> None:
-        """Write the CSV files."""
+        from levelfield.reports.evaluation.page import write_page
+
         if self.per_class is not None:
             scores.write_classes(self.per_class)
         if self.per_query is not None:
             scores.write_queries(self.per_query)
         if self.neighbours is not None:
             scores.write_neighbours(self.neighbours, self.nearest)
-
-    def write_page(self, scores: ScoreTable) -> None:
-        from levelfield.reports.evaluation.page import write_page
-
         if self.page is not None:
             with bar("making the page") as progress:
                 write_page(self.page, scores.rows, images=self.images, threshold=self.same_from, progress=progress)
@@ -142,10 +139,8 @@ class FileOptions:
 def evaluate(
     source: EmbeddingOptions,
     metrics: MetricOptions,
-    ci: Annotated[float, option("Metrics", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
-    starts: Annotated[
-        int, option("Metrics", "--starts", "Number of k-means starts for nmi, ami, ari, f1.", min=1, max=10_000)
-    ] = 3,
+    ci: ConfidenceOption = 0.95,
+    starts: StartsOption = 3,
     *,
     rows: RowOptions,
     extent: ExtentOptions,
@@ -173,10 +168,8 @@ def evaluate(
             progress=progress,
             **settings,
         )
-    output.save(scores)
     files.write(scores)
-    output.print(scores)
-    files.write_page(scores)
+    output.show(scores)
     if files.page is not None and not output.as_json:
         say(f"Open {files.page}")
 
@@ -191,7 +184,8 @@ def _refined(embeddings: EmbeddingSet, rows: RowOptions) -> Iterator[EmbeddingSe
         raise BadInput("--refine and --dim cannot be combined: messages need whole embeddings.")
     from levelfield.methods.refine.passing import Refinement
 
-    for refinement in [Refinement.parse(text) for text in words("refine", rows.refine)]:
+    refinements = [Refinement.parse(text) for text in words("refine", rows.refine)]  # all, before the first is computed
+    for refinement in refinements:
         with bar(f"refining ({refinement.text})") as progress:
             yield embeddings.refine(refinement, progress=progress)
 

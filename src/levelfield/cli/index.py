@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from levelfield.cli.console import bar, note, say
-from levelfield.cli.embed import readable
+from levelfield.cli.console import print_json, say
+from levelfield.cli.embed import embedding
 from levelfield.cli.option_groups import ModelOptions, with_groups
-from levelfield.cli.options import ForceOption, JsonOption, ModelArgument, SkipOption
+from levelfield.cli.options import ForceOption, JsonOption, ModelArgument, SkipOption, option
 from levelfield.cli.search import tell_missing
-from levelfield.errors import BadInput, UnreadableImage, unknown
+from levelfield.errors import BadInput, unknown
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
     from levelfield.shipping import Index
+    from levelfield.shipping.index.index import Added
 
 LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approximate, known without numpy
-
-
 PARTS = ("validation", "training")  # those of levelfield.studies.runs.finished, known without torch
 
 
@@ -31,16 +29,16 @@ def index(
     folders: Annotated[
         list[Path] | None, typer.Argument(help="Folders of photos; the sub-folder of a photo is its class.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder of the index.")] = None,
+    out: Annotated[Path | None, option("--out", "Folder of the index.")] = None,
     add: Annotated[
         list[Path] | None,
-        typer.Option("--add", help="Folder with photos to add to the index --out (or RUN); repeatable."),
+        option("--add", "Folder with photos to add to the index --out (or RUN); repeatable."),
     ] = None,
     approximate: Annotated[
-        str | None, typer.Option("--approximate", help="Search approximately with usearch or faiss; default: exactly.")
+        str | None, option("--approximate", "Search approximately with usearch or faiss; default: exactly.")
     ] = None,
     choose_on: Annotated[
-        str, typer.Option("--choose-on", help="Classes that choose the threshold: validation or training.")
+        str, option("--choose-on", "Classes that choose the threshold: validation or training.")
     ] = "validation",
     skip_unreadable: SkipOption = False,
     force: ForceOption = False,
@@ -53,96 +51,52 @@ def index(
         raise unknown("library for approximate search", approximate, LIBRARIES)
     if choose_on not in PARTS:
         raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
+    from levelfield.shipping import add_to_index, build_index
     from levelfield.shipping.index.folder import is_index
+    from levelfield.studies.specification.locations import images_in
 
-    known_index = run if is_index(run) else None
+    index_folder = run if is_index(run) else out
     if add:
-        home = known_index or out
-        if folders or home is None or (known_index and out):
+        if folders or index_folder is None or (is_index(run) and out):
             raise BadInput("To add photos: levelfield index INDEX --add FOLDER, or RUN --add FOLDER --out INDEX.")
-        _add(home, None if known_index else run, add, skip_unreadable, as_json)
+        moved_to = None if is_index(run) else run
+        with embedding() as progress:
+            added = add_to_index(index_folder, add, model=moved_to, skip_unreadable=skip_unreadable, progress=progress)
+        _print_index(added.index, _summary(added), as_json)
+        tell_missing(sum(not path.is_file() for path in added.index.paths), "the photos of the index")
         return
-    if known_index:
+    if is_index(run):
         raise BadInput(f"{run} is an index. Add photos to it with --add FOLDER, or give a run to make a new index.")
     if not folders or out is None:
         raise BadInput("Give folders of photos, and the folder of the index with --out.")
-    _build(run, folders, out, approximate, choose_on, skip_unreadable, force, as_json, model.root)
+    settings: dict[str, Any] = {"choose_on": choose_on, "approximate": approximate, "force": force}
+    with embedding() as progress, images_in(model.root):
+        index = build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
+    _print_index(index, f"{plural(len(index), 'image', 'images')} of {_classes(index)}", as_json)
 
 
-def _build(
-    run: Path,
-    folders: list[Path],
-    out: Path,
-    approximate: str | None,
-    choose_on: str,
-    skip_unreadable: bool,
-    force: bool,
-    as_json: bool,
-    root: Path | None,
-) -> None:
-    from levelfield.embedder.devices import requested
-    from levelfield.shipping import build_index, load
-    from levelfield.shipping.index import decision
-    from levelfield.shipping.index.approximate import check_library
-    from levelfield.shipping.index.index import check_out, photos_of
-    from levelfield.studies.specification.locations import images_in
-
-    check_out(out, force=force)
-    if approximate is not None:
-        check_library(approximate)
-    skip = _unreadable(photos_of(folders), skip_unreadable)
-    model = load(run, device=requested())
-    with bar("choosing the threshold") as progress, images_in(root):
-        chosen, remark = decision.choose(run, model, choose_on=choose_on, progress=progress)
-    settings: dict[str, Any] = {"approximate": approximate, "skip": skip, "force": force}
-    try:
-        with bar("embedding") as progress:
-            photo_index = build_index(run, folders, out, decision=chosen, progress=progress, **settings)
-    except UnreadableImage as error:
-        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
-    if remark:
-        note(remark)
-    _print_index(photo_index, f"{plural(len(photo_index), 'image', 'images')} of {_classes(photo_index)}", as_json)
-
-
-def _add(home: Path, run: Path | None, more: list[Path], skip_unreadable: bool, as_json: bool) -> None:
-    from levelfield.shipping import add_to_index
-    from levelfield.shipping.index.index import photos_of
-
-    skip = _unreadable(photos_of(more), skip_unreadable)
-    try:
-        with bar("embedding") as progress:
-            done = add_to_index(home, more, model=run, skip=skip, progress=progress)
-    except UnreadableImage as error:
-        raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
-    changed = f", {plural(done.changed, 'changed image', 'changed images')} embedded again" if done.changed else ""
-    summary = (
-        f"{plural(done.new, 'new image', 'new images')}{changed}, {done.known:,} already there. Now {len(done.index):,}"
+def _summary(added: Added) -> str:
+    changed = f", {plural(added.changed, 'changed image', 'changed images')} embedded again" if added.changed else ""
+    return (
+        f"{plural(added.new, 'new image', 'new images')}{changed}, {added.known:,} already there. "
+        f"Now {len(added.index):,} of {_classes(added.index)}"
     )
-    _print_index(done.index, f"{summary} of {_classes(done.index)}", as_json)
-    tell_missing(sum(not path.is_file() for path in done.index.paths), "the photos of the index")
 
 
-def _unreadable(paths: list[Path], skip: bool) -> list[Path]:
-    return sorted(set(paths) - set(readable(paths))) if skip else []
+def _classes(index: Index) -> str:
+    return plural(len(set(index.classes) - {""}), "class", "classes")
 
 
-def _classes(photo_index: Index) -> str:
-    return plural(len(set(photo_index.classes) - {""}), "class", "classes")
-
-
-def _print_index(photo_index: Index, what: str, as_json: bool) -> None:
+def _print_index(index: Index, what: str, as_json: bool) -> None:
     """Print what was written, the threshold with its rate of matched unknowns, and what an approximate search loses."""
-    facts = photo_index.content.facts
+    facts = index.content.facts
     if as_json:
         shown = ("images", "dim", "codes", "model", "threshold", "unknowns", "approximate")
-        typer.echo(json.dumps({"folder": str(photo_index.folder), **{name: facts[name] for name in shown}}, indent=2))
+        print_json({"folder": str(index.folder), **{name: facts[name] for name in shown}})
         return
     from levelfield.shipping.index.decision import unknowns_text
 
-    lines = [
-        f"{photo_index.folder}: {what}, {photo_index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."
-    ]
+    lines = [f"{index.folder}: {what}, {index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."]
     if (graph := facts["approximate"]) is not None:
         recalls = ", ".join(f"{name} {value:.4f}" for name, value in graph.items() if name.startswith("recall"))
         lines.append(f"Approximate search ({graph['library']}) against exact: {recalls or 'not measured'}; ")

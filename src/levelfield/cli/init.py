@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from levelfield.cli.console import checking_images, console
+from levelfield.cli.options import RootOption, SkipOption, option, quoted, trust_named
 from levelfield.errors import BadInput
 
 
@@ -19,13 +19,11 @@ def init(
             help="Your photos (one sub-folder per class, or a CSV), or a benchmark; with --from, the file to write."
         ),
     ] = None,
-    source: Annotated[str | None, typer.Option("--from", help="Copy a built-in study, such as demo.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Study file to write.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")
-    ] = False,
-    root: Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")] = None,
+    source: Annotated[str | None, option("--from", "Copy a built-in study, such as demo.")] = None,
+    out: Annotated[Path | None, option("--out", "Study file to write.")] = None,
+    force: Annotated[bool, option("--force", "Replace an existing file.")] = False,
+    skip_unreadable: SkipOption = False,
+    root: RootOption = None,
 ) -> None:
     """Write a study file: for your photos, or from a built-in study."""
     from levelfield import library
@@ -45,19 +43,16 @@ def init(
     write_text(target, text)
     for change in changes:
         console.print(f"- {change}")
-    command = f"levelfield compare {shlex.quote(str(target))}"
-    console.print(f"Written: {target}. Review it, then run: {command}", soft_wrap=True)
+    console.print(f"Written: {target}. Review it, then run: levelfield compare {quoted(target)}", soft_wrap=True)
 
 
 def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str, str, list[str]]:
     """A study for the user's photos: its text, its name, and the changes that fit it to them."""
     import yaml
 
-    from levelfield.registry import references_in
     from levelfield.studies.planning.own_photos import fit_to
-    from levelfield.trust import trust
 
-    trust(*references_in(str(folder)))
+    trust_named(str(folder))
     with checking_images() as progress:
         content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
     remarks = "".join(f"# {line}\n" for line in changes)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from levelfield.cli.console import say
-from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption
+from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption, option
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -17,11 +15,9 @@ if TYPE_CHECKING:
 
 def maps(
     runs: RunsArgument,
-    images: Annotated[list[Path], typer.Option("--image", help="Image file; repeatable.")],
-    channels: Annotated[
-        int, typer.Option("--channels", min=1, max=100, help="Number of strongest channels to draw.")
-    ] = 3,
-    out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("maps.png"),
+    images: Annotated[list[Path], option("--image", "Image file; repeatable.")],
+    channels: Annotated[int, option("--channels", "Number of strongest channels to draw.", min=1, max=100)] = 3,
+    out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("maps.png"),
     device: DeviceOption = "auto",
     trust_files: TrustOption = None,
 ) -> None:

@@ -1,27 +1,40 @@
-"""Options that `compare`, `tune` and `train` share, in groups: a parameter that is a group stands for its options."""
+"""Groups of options that several commands share: a parameter of a command that is a group stands for its options."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
 
 import typer
 
+from levelfield.cli.console import Results, console
 from levelfield.cli.options import (
     CompactOption,
     DeviceOption,
     FullOption,
     ImagesOption,
+    MaybeRunArgument,
     OutOption,
     RootOption,
     SkipOption,
     TrustOption,
     WorkersOption,
+    option,
+    trust_named,
 )
+from levelfield.errors import BadInput
+from levelfield.files.writing import write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from levelfield.reports.evaluation import EmbeddingSet
+    from levelfield.studies.runs.training import Options
 
 
 @dataclass(frozen=True)
@@ -29,16 +42,12 @@ class Source:
     """The study: a variant of a named one, or one for the user's photos."""
 
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder with one sub-folder per class, a CSV, or a benchmark's name.")
+        Path | None, option("--data", "Folder with one sub-folder per class, a CSV, or a benchmark's name.")
     ] = None
     root: RootOption = None
-    mini: Annotated[bool, typer.Option("--mini", help="The study in minutes: embedded data, frozen network.")] = False
-    small: Annotated[bool, typer.Option("--small", help="The study in hours: as --mini, but the network trains.")] = (
-        False
-    )
-    on: Annotated[str | None, typer.Option("--on", help="Use the study's variant for another dataset, e.g. cars.")] = (
-        None
-    )
+    mini: Annotated[bool, option("--mini", "The study in minutes: embedded data, frozen network.")] = False
+    small: Annotated[bool, option("--small", "The study in hours: as --mini, but the network trains.")] = False
+    on: Annotated[str | None, option("--on", "Use the study's variant for another dataset, e.g. cars.")] = None
     skip_unreadable: SkipOption = False
     trust_files: TrustOption = None
 
@@ -50,7 +59,14 @@ class Environment:
     out: OutOption = Path("runs")
     device: DeviceOption = "auto"
     workers: WorkersOption = None
-    cache: Annotated[Path | None, typer.Option("--cache", help="Cache folder for computed features.")] = None
+    cache: Annotated[Path | None, option("--cache", "Cache folder for computed features.")] = None
+
+    def options(self, *, tensorboard: bool = False) -> Options:
+        """How runs are executed, on a device that was checked."""
+        from levelfield.embedder.devices import usable
+        from levelfield.studies.runs.training import Options
+
+        return Options(usable(self.device), self.cache, self.workers, tensorboard)
 
 
 @dataclass(frozen=True)
@@ -58,23 +74,25 @@ class Parallel:
     """How many runs at once, and on which machines."""
 
     jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", min=0, help="Number of parallel runs; 0: one per GPU, or per core without one."),
+        int, option("--jobs", "-j", "Number of parallel runs; 0: one per GPU, or per core without one.", min=0)
     ] = 1
     ray: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--ray",
+            "Give the runs to Ray: to a cluster (HOST:PORT, auto or RAY_ADDRESS), else to a Ray on this machine.",
             metavar="[ADDRESS]",
-            help="Give the runs to Ray: to a cluster (HOST:PORT, auto or RAY_ADDRESS), else to a Ray on this machine.",
         ),
     ] = None
     ship_features: Annotated[
-        bool,
-        typer.Option(
-            "--ship-features", help="With --ray: send computed features to nodes that do not have the images."
-        ),
+        bool, option("--ship-features", "With --ray: send computed features to nodes that do not have the images.")
     ] = False
+
+    def count(self, device: str, processes: int = 1) -> int:
+        """The number of parallel runs. processes: of each run."""
+        from levelfield.embedder.devices import capacity
+
+        return self.jobs or capacity(device, processes)
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class Output:
     """What the report of a comparison holds."""
 
     compact: CompactOption = False
-    page: Annotated[bool, typer.Option("--page/--no-page", help="Write report.html, a page with the images.")] = True
+    page: Annotated[bool, option("--page/--no-page", "Write report.html, a page with the images.")] = True
     full: FullOption = False
 
 
@@ -90,34 +108,23 @@ class Output:
 class Search:
     """How settings are searched."""
 
-    trials: Annotated[int | None, typer.Option("--trials", "-n", help="Number of trials per method; default 30.")] = (
-        None
-    )
-    budget: Annotated[
-        str | None, typer.Option("--budget", help="Instead of trials: 10m, 1h or '200k images' per method.")
-    ] = None
+    trials: Annotated[int | None, option("--trials", "-n", "Number of trials per method; default 30.")] = None
+    budget: Annotated[str | None, option("--budget", "Instead of trials: 10m, 1h or '200k images' per method.")] = None
     validation: Annotated[
-        float | None,
-        typer.Option("--validation", help="Share of the training classes used for validation; default 0.25."),
+        float | None, option("--validation", "Share of the training classes used for validation; default 0.25.")
     ] = None
     folds: Annotated[
         int | None,
-        typer.Option(
-            "--folds", help="Instead of --validation: number of class-disjoint folds of the training classes."
-        ),
+        option("--folds", "Instead of --validation: number of class-disjoint folds of the training classes."),
     ] = None
-    sampler: Annotated[str | None, typer.Option("--sampler", help="tpe, gp, cma (Optuna), halton, random or grid.")] = (
-        None
-    )
+    sampler: Annotated[str | None, option("--sampler", "tpe, gp, cma (Optuna), halton, random or grid.")] = None
     metric: Annotated[
-        str | None,
-        typer.Option("--metric", help="Metric to optimise; default: the one that chooses steps, or the study's first."),
+        str | None, option("--metric", "Metric to optimise; default: the one that chooses steps, or the study's first.")
     ] = None
-    prune: Annotated[bool, typer.Option("--prune", help="Stop weak trials early and try more settings.")] = False
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the sampler and of every trial.")] = 0
+    prune: Annotated[bool, option("--prune", "Stop weak trials early and try more settings.")] = False
+    seed: Annotated[int, option("--seed", "Seed of the sampler and of every trial.", min=0)] = 0
     ranges: Annotated[
-        list[str] | None,
-        typer.Option("--search", help="A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable."),
+        list[str] | None, option("--search", "A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable.")
     ] = None
 
 
@@ -131,6 +138,120 @@ class ModelOptions:
     trust_files: TrustOption = None
 
 
+in_arrays = functools.partial(option, panel="Arrays")
+in_metrics = functools.partial(option, panel="Metrics")
+in_output = functools.partial(option, panel="Output")
+ConfidenceOption = Annotated[float, in_metrics("--ci", "Confidence level of the intervals; 0: none.")]
+DistanceOption = Annotated[str, in_metrics("--distance", "cosine, euclidean, dot or hamming (bits).")]
+ColumnsOption = Annotated[int | None, in_metrics("--dim", "Use only the first columns.", min=1)]
+StartsOption = Annotated[
+    int, in_metrics("--starts", "Number of k-means starts for nmi, ami, ari, f1.", min=1, max=10_000)
+]
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions:
+    """A run, or arrays of embeddings and labels."""
+
+    run: MaybeRunArgument = None
+    embeddings: Annotated[Path | None, in_arrays("--embeddings", "Embeddings (.npy), one row per image.")] = None
+    labels: Annotated[Path | None, in_arrays("--labels", "One label per row, numbers or text (.npy, .txt, .csv).")] = (
+        None
+    )
+    gallery: Annotated[Path | None, in_arrays("--gallery", "Gallery embeddings (.npy) to search instead.")] = None
+    gallery_labels: Annotated[Path | None, in_arrays("--gallery-labels", "One label per gallery row.")] = None
+    query_ids: Annotated[
+        Path | None, in_arrays("--query-ids", "For each query, its own row in the gallery; -1: none.")
+    ] = None
+
+    def read(self) -> EmbeddingSet:
+        from levelfield.reports.evaluation import EmbeddingSet
+
+        gallery = {"gallery": self.gallery, "gallery_labels": self.gallery_labels, "query_ids": self.query_ids}
+        if (self.run is None) == (self.embeddings is None and self.labels is None):
+            raise BadInput("Give a run folder, or --embeddings with --labels.")
+        if self.run is not None:
+            if any(gallery.values()):
+                raise BadInput(
+                    "--gallery, --gallery-labels and --query-ids need --embeddings: a run defines which of its "
+                    "test images are searched."
+                )
+            return EmbeddingSet.of_run(self.run)
+        if self.embeddings is None or self.labels is None:
+            raise BadInput("--embeddings and --labels must be given together: one label per row.")
+        return EmbeddingSet.of_files(self.embeddings, self.labels, **gallery)
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What is measured, and how."""
+
+    metrics: Annotated[str | None, in_metrics("--metrics", "Comma-separated metrics (levelfield list metrics).")] = None
+    k: Annotated[str, in_metrics("--k", "Values of k for recall and precision given without @k.")] = "1,2,4,8"
+    average: Annotated[str, in_metrics("--average", "Average over queries or over classes: query, class.")] = "query"
+    ties: Annotated[str, in_metrics("--ties", "Treatment of ties: expected, pessimistic or optimistic.")] = "expected"
+    lone: Annotated[
+        str | None,
+        in_metrics(
+            "--lone",
+            "Queries with no other image of their class: exclude, or miss (the default for runs with a gallery).",
+        ),
+    ] = None
+    seed: Annotated[int, in_metrics("--seed", "Seed of k-means and of a sample.")] = 0
+    memory: Annotated[
+        str, in_metrics("--memory", "Memory limit of the search; a larger .npy file is read in parts.")
+    ] = "2GB"
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `levelfield.evaluate`; `metrics` and `lone` only if they were given."""
+        metrics = {} if self.metrics is None else {"metrics": words("metrics", self.metrics)}
+        trust_named(metrics)
+        lone = {} if self.lone is None else {"lone": self.lone}
+        fixed = {"average": self.average, "ties": self.ties, "seed": self.seed, "memory": self.memory}
+        return {**metrics, **lone, **fixed, "k": numbers("k", self.k)}
+
+
+class Scores(Results, Protocol):
+    def show(self, console: Console, *, signatures: bool = False) -> None: ...
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """How results are printed and saved."""
+
+    out: Annotated[Path | None, in_output("--out", "Write the output of --json to this file.")] = None
+    signatures: Annotated[bool, in_output("--signatures", "Show the definition of each score.")] = False
+    as_json: Annotated[bool, in_output("--json", "Print JSON, signatures included.")] = False
+
+    def show(self, results: Scores) -> None:
+        """Write the file of --out if one was named, and print."""
+        text = json.dumps(results.as_data(), indent=2, allow_nan=False) if self.as_json or self.out else ""
+        if self.out is not None:
+            write_text(self.out, text + "\n")
+        if self.as_json:
+            typer.echo(text)
+        else:
+            results.show(console, signatures=self.signatures)
+
+
+def words(flag: str, text: str) -> list[str]:
+    """Comma-separated words of an option; at least one."""
+    from levelfield.evaluation import split
+
+    names = split(text)
+    if not names:
+        raise BadInput(f"--{flag} is empty" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
+    return names
+
+
+def numbers(flag: str, text: str) -> list[int]:
+    """Comma-separated positive integers of an option."""
+    values = words(flag, text)
+    if not all(word.isdecimal() and len(word) < 19 and int(word) > 0 for word in values):
+        raise BadInput(f"--{flag} {text}: must be comma-separated positive integers, such as 1,10,100.")
+    return [int(word) for word in values]
+
+
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of its groups as parameters of their own, for typer."""
     hints = get_type_hints(command, include_extras=True)
@@ -140,18 +261,16 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
         if parameter.name not in groups:
             parameters.append(parameter.replace(annotation=hints[parameter.name]))
             continue
-        group = groups[parameter.name]
-        kinds = get_type_hints(group, include_extras=True)
-        for option in fields(group):
-            default = inspect.Parameter.empty if option.default is MISSING else option.default
+        kinds = get_type_hints(groups[parameter.name], include_extras=True)
+        for field in fields(groups[parameter.name]):
             parameters.append(
-                inspect.Parameter(option.name, parameter.kind, default=default, annotation=kinds[option.name])
+                inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=kinds[field.name])
             )
 
     @functools.wraps(command)
     def flat(**options: Any) -> None:
         values = {
-            name: group(**{option.name: options.pop(option.name) for option in fields(group)})
+            name: group(**{field.name: options.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
         command(**options, **values)

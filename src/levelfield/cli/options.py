@@ -1,30 +1,26 @@
-"""Options that several commands share."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from levelfield.cli.console import error_console, is_quiet
+from levelfield.cli.console import note
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.trust import trust
 
-Overrides = Annotated[
-    list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
-]
-StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")]
-BackbonesOption = Annotated[
-    str | None,
-    typer.Option("--backbones", help="With --data: compare networks, e.g. tf_efficientnet_lite0,mobilenetv2."),
-]
-OutOption = Annotated[Path, typer.Option("--out", help="Folder for results.")]
+
+def option(*flags_and_help: str, panel: str | None = None, **settings: Any) -> Any:
+    """A typer option: its flags, then its help text. panel: its group in the help."""
+    *flags, text = flags_and_help
+    return typer.Option(*flags, help=text, rich_help_panel=panel, **settings)
 
 
-def _computes(context: typer.Context, device: str) -> str:
+def _compute_on(context: typer.Context, device: str) -> str:
     """Models of finished runs compute on the device of the command."""
     from levelfield.embedder.devices import computing_on
 
@@ -32,54 +28,8 @@ def _computes(context: typer.Context, device: str) -> str:
     return device
 
 
-DeviceOption = Annotated[
-    str,
-    typer.Option("--device", help="auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps.", callback=_computes),
-]
-ProcessesOption = Annotated[
-    int | None,
-    typer.Option("--processes", min=1, help="Processes per run; each embeds its share of every batch."),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        min=0,
-        help="Processes that decode images, per run; default: the cores that the runs leave.",
-        callback=lambda workers: _decoding_with(workers),
-    ),
-]
-RootOption = Annotated[Path | None, typer.Option("--root", help="Root folder of the benchmark.")]
-ImagesOption = Annotated[
-    Path | None, typer.Option("--root", help="Current folder of the run's images, if they or the run were moved.")
-]
-FullOption = Annotated[bool, typer.Option("--full", help="Print the comparisons of every row, not only of the best.")]
-CompactOption = Annotated[
-    bool, typer.Option("--compact", help="Also compare float32 with float16, int8, bits and fewer dimensions.")
-]
-TimeOption = Annotated[
-    str | None, typer.Option("--time", help="With --data: time limit that chooses network, image size and trials: 30m.")
-]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace what exists.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SkipOption = Annotated[bool, typer.Option("--skip-unreadable", help="Skip images that cannot be read.")]
-TensorboardOption = Annotated[
-    bool, typer.Option("--tensorboard", help="Also write TensorBoard logs into each run folder.")
-]
-
-TrustOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--trust",
-        help="Allow running this Python file, which a run or study folder names; repeatable.",
-        callback=lambda files: _trusted(files or []),
-        is_eager=True,  # before an argument reads its folder
-    ),
-]
-
-
-def _decoding_with(workers: int | None) -> int | None:
-    """Decode with this number of processes from here on: a command is a process."""
+def _decode_with(workers: int | None) -> int | None:
+    """Decode with this number of processes for the rest of the command."""
     if workers is not None:
         from levelfield.data.decoders import choose_decoders
 
@@ -87,18 +37,24 @@ def _decoding_with(workers: int | None) -> int | None:
     return workers
 
 
+def _trust_files(files: list[Path] | None) -> list[Path]:
+    """Trust the files of --trust for the rest of the command."""
+    for file in files or []:
+        if not file.is_file() or file.suffix != ".py":
+            raise BadInput(f"--trust {file}: Python file not found.")
+    trust(*files or [])
+    return files or []
+
+
 def _run_of(folder: Path | None) -> Path | None:
     """The run that a folder refers to; prints it if the folder is a study's or a method's."""
     from levelfield.embedder.best import run_folder
 
-    if folder is None:
-        return None
-    if (folder / "index.json").is_file():  # an index of photos, which knows its run
+    if folder is None or (folder / "index.json").is_file():  # an index of photos, which names its run
         return folder
     run = _first_seed(folder) or run_folder(folder)
-    if run != folder and not is_quiet():
-        which = "the first seed" if run.parent == folder else f"the best of {run.parent.parent}"
-        error_console.print(f"Run: {run} ({which})", soft_wrap=True)
+    if run != folder:
+        note(f"Run: {run} ({'the first seed' if run.parent == folder else f'the best of {run.parent.parent}'})")
     return run
 
 
@@ -117,6 +73,10 @@ def _runs_of(folders: list[Path]) -> list[Path]:
     return [run for folder in folders if (run := _run_of(folder)) is not None]
 
 
+Overrides = Annotated[
+    list[str] | None, typer.Argument(help="Overrides such as [cyan]conditions.dim=64 seeds=5[/cyan].")
+]
+StudyArgument = Annotated[str | None, typer.Argument(help="Name or file of a study; or give --data.")]
 RunArgument = Annotated[
     Path, typer.Argument(help="Run folder, study folder (its best run) or method folder.", callback=_run_of)
 ]
@@ -124,26 +84,58 @@ ModelArgument = Annotated[
     Path,
     typer.Argument(help="Run, study (its best run) or method folder, or an exported .onnx file.", callback=_run_of),
 ]
-SearchedArgument = Annotated[
+RunOrIndexArgument = Annotated[
     Path,
     typer.Argument(help="Folder of an index; or, with --gallery, a run or an exported .onnx file.", callback=_run_of),
+]
+RunsArgument = Annotated[
+    list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_runs_of)
 ]
 MaybeRunArgument = Annotated[
     Path | None,
     typer.Argument(help="Run or study folder; or give --embeddings and --labels.", callback=_run_of),
 ]
-RunsArgument = Annotated[
-    list[Path], typer.Argument(help="Run folders, or study folders (their best runs).", callback=_runs_of)
+
+CompactOption = Annotated[
+    bool, option("--compact", "Also compare float32 with float16, int8, bits and fewer dimensions.")
 ]
-
-
-def _trusted(files: list[Path]) -> list[Path]:
-    """Trust the files of --trust for the rest of this command."""
-    for file in files:
-        if not file.is_file() or file.suffix != ".py":
-            raise BadInput(f"--trust {file}: Python file not found.")
-    trust(*files)
-    return files
+DeviceOption = Annotated[
+    str, option("--device", "auto (CUDA, else MPS, else CPU), cpu, cuda, cuda:1, mps.", callback=_compute_on)
+]
+ForceOption = Annotated[bool, option("--force", "Replace what exists.")]
+FullOption = Annotated[bool, option("--full", "Print the comparisons of every row, not only of the best.")]
+ImagesOption = Annotated[
+    Path | None, option("--root", "Current folder of the run's images, if they or the run were moved.")
+]
+JsonOption = Annotated[bool, option("--json", "Print JSON.")]
+OutOption = Annotated[Path, option("--out", "Folder for results.")]
+ProcessesOption = Annotated[
+    int | None, option("--processes", "Processes per run; each embeds its share of every batch.", min=1)
+]
+RootOption = Annotated[Path | None, option("--root", "Root folder of the benchmark.")]
+SkipOption = Annotated[bool, option("--skip-unreadable", "Skip images that cannot be read.")]
+TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard logs into each run folder.")]
+TimeOption = Annotated[
+    str | None, option("--time", "With --data: time limit that chooses network, image size and trials: 30m.")
+]
+TrustOption = Annotated[
+    list[Path] | None,
+    option(
+        "--trust",
+        "Allow running this Python file, which a run or study folder names; repeatable.",
+        callback=_trust_files,
+        is_eager=True,  # before an argument reads its folder
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    option(
+        "--workers",
+        "Processes that decode images, per run; default: the cores that the runs leave.",
+        min=0,
+        callback=_decode_with,
+    ),
+]
 
 
 def trusted_words(
@@ -156,9 +148,16 @@ def trusted_words(
     overrides = list(overrides or [])
     if study is not None and "=" in study and not Path(study).exists():
         overrides, study = [study, *overrides], None
-    named = [] if backbones is None else [name.strip() for name in backbones.split(",")]
-    trust(*named_by(study, overrides), *references_in([str(data), *named]))
+    networks = [name.strip() for name in (backbones or "").split(",")]
+    trust(*named_by(study, overrides), *references_in([str(data), *networks]))
     return study, overrides
+
+
+def trust_named(*words: object) -> None:
+    """Trust the files that the words of options name, such as `my_losses.py:MyLoss`."""
+    from levelfield.registry import references_in
+
+    trust(*references_in(words))
 
 
 def root_override(root: Path | None) -> list[str]:
@@ -173,8 +172,8 @@ def processes_override(processes: int | None) -> list[str]:
     _, size = torchrun_rank()
     if size > 1 and processes not in (None, size):
         raise BadSpecification(f"--processes {processes} contradicts torchrun, which started {size}: leave it out.")
-    chosen = size if size > 1 else processes
-    return [] if chosen is None else [f"conditions.processes={chosen}"]
+    count = size if size > 1 else processes
+    return [] if count is None else [f"conditions.processes={count}"]
 
 
 def quoted(path: Path | str) -> str:

@@ -26,9 +26,9 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
     details: print deviations, too. trials: of every method that trains, before the comparison.
     """
     study, runs = resolved.study, resolved.runs
-    left = [run for run in runs if not is_finished(run.folder(folder), run.spec, study.metrics)]
+    unfinished = [run for run in runs if not is_finished(run.folder(folder), run.spec, study.metrics)]
     with bar("timing a few steps of each method") as progress, resolved.in_use():
-        cost = estimate(study, left, options=resolved.options, jobs=jobs, progress=progress)
+        cost = estimate(study, unfinished, options=resolved.options, jobs=jobs, progress=progress)
         prospect = foresee(runs)
     if details:
         rows = [[row.label, row.runs, f"{row.seconds:.0f}", ", ".join(row.deviations) or "none"] for row in cost.rows]
@@ -46,8 +46,8 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
     console.print(prospect)
 
 
-def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
-    """Print what a search would try. known: None if no step could be timed."""
+def print_search(outline: Outline, measured: Cost | None, jobs: int) -> None:
+    """Print what a search would try. measured: None if no step could be timed."""
     how = outline.how
     about = how.plain
     title = (
@@ -56,7 +56,7 @@ def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
     rows: list[list[str]] = []
     total, seconds, shared = 0.0, 0.0, 0.0
     for label, space in outline.spaces.items():
-        trial = None if known is None else known.trials[label]
+        trial = None if measured is None else measured.trials[label]
         each = None if trial is None else trial.seconds
         trials = outline.trials(label, each)
         runs = trials * (how.judge.folds if trial is None else trial.runs)
@@ -71,11 +71,11 @@ def print_search(outline: Outline, known: Cost | None, jobs: int) -> None:
         seconds += outline.trials("", shared) * shared
     if how.prune:
         console.print(f"Weak trials stop early: {BRACKET} settings share the time of three. Not counted here.")
-    if known is not None:
-        time, runs_told = duration((seconds + known.features) / max(1, jobs)), plural(round(total), "run", "runs")
+    if measured is not None:
+        time = duration((seconds + measured.features) / max(1, jobs))
         console.print(
-            f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for {runs_told} "
-            f"({duration(known.features)} for features).",
+            f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for "
+            f"{plural(round(total), 'run', 'runs')} ({duration(measured.features)} for features).",
         )
 
 

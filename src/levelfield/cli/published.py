@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import console, say
+from levelfield.cli.console import console, print_json, say
+from levelfield.cli.options import option
 from levelfield.errors import BadInput, unknown
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ def published(
         str | None, typer.Argument(help="A paper, a table such as roth2020/table4, or a method's name.")
     ] = None,
     table: Annotated[str | None, typer.Argument(help="One of the paper's tables, such as table4.")] = None,
-    method: Annotated[str | None, typer.Option("--method", help="Print all reported results of a method.")] = None,
-    metric: Annotated[str, typer.Option("--metric", help="Metric to print for a method.")] = "recall@1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, each number with its setting.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per number.")] = False,
+    method: Annotated[str | None, option("--method", "Print all reported results of a method.")] = None,
+    metric: Annotated[str, option("--metric", "Metric to print for a method.")] = "recall@1",
+    as_json: Annotated[bool, option("--json", "Print JSON, each number with its setting.")] = False,
+    as_csv: Annotated[bool, option("--csv", "Print CSV, one line per number.")] = False,
 ) -> None:
     """Print the papers' result tables, or all results of a method."""
     from levelfield.papers import published as published_tables
@@ -44,7 +44,7 @@ def published(
     if table is not None and what is not None:
         chosen = [published_tables.table(what, table)]
     if as_json:
-        typer.echo(json.dumps([asdict(entry) for entry in chosen] if table is None else asdict(chosen[0]), indent=1))
+        print_json([asdict(entry) for entry in chosen] if table is None else asdict(chosen[0]))
     elif as_csv:
         typer.echo(paper_tables.as_csv([line for entry in chosen for line in entry.lines]), nl=False)
     else:
@@ -70,7 +70,7 @@ def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None
             "paper or reported method", method, [*published_tables.papers(), *known], see="levelfield published"
         )
     if as_json:
-        typer.echo(json.dumps([asdict(line) for line in reported], indent=1))
+        print_json([asdict(line) for line in reported])
     elif as_csv:
         typer.echo(paper_tables.as_csv(reported), nl=False)
     else:

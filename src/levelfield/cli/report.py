@@ -8,28 +8,33 @@ from typing import Annotated
 import typer
 
 from levelfield.cli.console import bar, console
-from levelfield.cli.options import CompactOption, DeviceOption, FullOption, ImagesOption, TrustOption
-from levelfield.trust import trust
+from levelfield.cli.options import (
+    CompactOption,
+    DeviceOption,
+    FullOption,
+    ImagesOption,
+    TrustOption,
+    option,
+    trust_named,
+)
 
 
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a study, such as runs/demo.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for the tables; default: the study's folder.")
-    ] = None,
-    metrics: Annotated[str | None, typer.Option("--metrics", help="Comma-separated metrics.")] = None,
+    out: Annotated[Path | None, option("--out", "Folder for the tables; default: the study's folder.")] = None,
+    metrics: Annotated[str | None, option("--metrics", "Comma-separated metrics.")] = None,
     figures: Annotated[
-        list[str] | None, typer.Option("--figure", help="Figure to draw; repeatable. See `levelfield list figures`.")
+        list[str] | None, option("--figure", "Figure to draw; repeatable. See `levelfield list figures`.")
     ] = None,
     beside: Annotated[
         list[Path] | None,
-        typer.Option("--beside", help="Another study that the figures show, too, e.g. on other data; repeatable."),
+        option("--beside", "Another study that the figures show, too, e.g. on other data; repeatable."),
     ] = None,
-    leaks: Annotated[bool, typer.Option("--leaks", help="Find and draw near-duplicates across the split.")] = False,
+    leaks: Annotated[bool, option("--leaks", "Find and draw near-duplicates across the split.")] = False,
     compact: CompactOption = False,
     page: Annotated[
         bool | None,
-        typer.Option("--page/--no-page", help="Make report.html even if it would not change; or not at all."),
+        option("--page/--no-page", "Make report.html even if it would not change; or not at all."),
     ] = None,
     root: ImagesOption = None,
     full: FullOption = False,
@@ -43,12 +48,11 @@ def report(
     """
     from levelfield.embedder.devices import usable
     from levelfield.evaluation import split
-    from levelfield.registry import references_in
     from levelfield.reports.finish import report_folder
     from levelfield.studies.specification.locations import images_in
 
     names = split(metrics or "")
-    trust(*references_in([names, figures or []]))
+    trust_named(names, figures or [])
     usable(device)
     with bar("making the report") as progress, images_in(root):
         finished = report_folder(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, note, say
-from levelfield.cli.importing import without_collection
-from levelfield.cli.options import DeviceOption, JsonOption, SearchedArgument, TrustOption, WorkersOption, quoted
+from levelfield.cli.console import bar, note, print_json, say
+from levelfield.cli.options import (
+    DeviceOption,
+    JsonOption,
+    RunOrIndexArgument,
+    TrustOption,
+    WorkersOption,
+    option,
+    quoted,
+)
+from levelfield.cli.running import without_collection
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,15 +25,11 @@ if TYPE_CHECKING:
 
 
 def search(
-    run: SearchedArgument,
+    run: RunOrIndexArgument,
     queries: Annotated[list[Path], typer.Argument(help="Query images.")],
-    gallery: Annotated[
-        Path | None, typer.Option("--gallery", help="Folder (or CSV) to search; not needed for an index.")
-    ] = None,
-    k: Annotated[int, typer.Option("-k", "--neighbours", min=1, help="Number of neighbours to print.")] = 5,
-    model: Annotated[
-        Path | None, typer.Option("--model", help="Where the model of an index is now, if it was moved.")
-    ] = None,
+    gallery: Annotated[Path | None, option("--gallery", "Folder (or CSV) to search; not needed for an index.")] = None,
+    k: Annotated[int, option("-k", "--neighbours", "Number of neighbours to print.", min=1)] = 5,
+    model: Annotated[Path | None, option("--model", "Where the model of an index is now, if it was moved.")] = None,
     workers: WorkersOption = None,
     as_json: JsonOption = False,
     device: DeviceOption = "auto",
@@ -49,7 +52,7 @@ def search(
     else:
         neighbours, threshold = _search_folder(run, gallery, queries, k, device), None
     if as_json:
-        typer.echo(json.dumps(neighbours, indent=2))
+        print_json(neighbours)
     else:
         _print(neighbours, threshold)
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.measure_options import EmbeddingOptions, OutputOptions, option
-from levelfield.cli.option_groups import ModelOptions, with_groups
+from levelfield.cli.option_groups import (
+    ColumnsOption,
+    ConfidenceOption,
+    DistanceOption,
+    EmbeddingOptions,
+    ModelOptions,
+    OutputOptions,
+    in_arrays,
+    with_groups,
+)
+from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
@@ -15,29 +25,26 @@ if TYPE_CHECKING:
 
     from levelfield.reports.evaluation import EmbeddingSet
 
+_in_threshold = partial(option, panel="Threshold")
+
 
 @with_groups
 def threshold(
     source: EmbeddingOptions,
     choose_on: Annotated[
-        str, option("Threshold", "--choose-on", "Classes of the run that choose the threshold: validation or training.")
+        str, _in_threshold("--choose-on", "Classes of the run that choose the threshold: validation or training.")
     ] = "validation",
     validation: Annotated[
-        Path | None, option("Arrays", "--validation", "Without a run: embeddings (.npy) that choose the threshold.")
+        Path | None, in_arrays("--validation", "Without a run: embeddings (.npy) that choose the threshold.")
     ] = None,
-    validation_labels: Annotated[
-        Path | None, option("Arrays", "--validation-labels", "Labels of --validation.")
-    ] = None,
-    rule: Annotated[
-        str, option("Threshold", "--rule", "Rule for the threshold: equal_error or balanced.")
-    ] = "equal_error",
+    validation_labels: Annotated[Path | None, in_arrays("--validation-labels", "Labels of --validation.")] = None,
+    rule: Annotated[str, _in_threshold("--rule", "Rule for the threshold: equal_error or balanced.")] = "equal_error",
     false_match: Annotated[
-        float | None,
-        option("Threshold", "--false-match", "Instead of a rule: largest rate of false matches, e.g. 0.01."),
+        float | None, _in_threshold("--false-match", "Instead of a rule: largest rate of false matches, e.g. 0.01.")
     ] = None,
-    distance: Annotated[str, option("Threshold", "--distance", "cosine, euclidean, dot or hamming (bits).")] = "cosine",
-    dim: Annotated[int | None, option("Threshold", "--dim", "Use only the first columns.", min=1)] = None,
-    ci: Annotated[float, option("Threshold", "--ci", "Confidence level of the intervals; 0: none.")] = 0.95,
+    distance: DistanceOption = "cosine",
+    dim: ColumnsOption = None,
+    ci: ConfidenceOption = 0.95,
     *,
     output: OutputOptions,
     model: ModelOptions,
@@ -64,8 +71,7 @@ def threshold(
             ci=ci or None,
             progress=progress,
         )
-    output.save(tested)
-    output.print(tested)
+    output.show(tested)
 
 
 def _read_chooser(

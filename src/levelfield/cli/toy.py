@@ -6,9 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from levelfield.cli.console import bar, console, say
+from levelfield.cli.options import option
 
 if TYPE_CHECKING:
     from levelfield.papers.toy import Figures, Outcome, Setting
@@ -26,12 +25,12 @@ _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall":
 
 
 def toy(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds; the figure shows the first.")] = 5,
-    out: Annotated[Path, typer.Option("--out", help="Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
-    form: Annotated[FormChoice, typer.Option("--form", help="Orientation of the lines.")] = FormChoice.both,
+    seeds: Annotated[int, option("--seeds", "Number of seeds; the figure shows the first.", min=1)] = 5,
+    out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
+    form: Annotated[FormChoice, option("--form", "Orientation of the lines.")] = FormChoice.both,
     switch: Annotated[
         float,
-        typer.Option("--switch", min=0, max=1, help="Switch probability to compare with 0 and the published one."),
+        option("--switch", "Switch probability to compare with 0 and the published one.", min=0, max=1),
     ] = 0.7,  # equal to PREFERRED_SWITCH of the experiment, which a test checks
 ) -> None:
     """Run the line experiments of roth2020 (figures 6 and 12).

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import StudyBars, checking_images, console
+from levelfield.cli.console import StudyBars, bars, checking_images, console
 from levelfield.cli.option_groups import Environment, with_groups
 from levelfield.cli.options import (
     Overrides,
@@ -14,6 +14,7 @@ from levelfield.cli.options import (
     RootOption,
     TensorboardOption,
     TrustOption,
+    option,
     processes_override,
     quoted,
     root_override,
@@ -35,11 +36,9 @@ def train(
     overrides: Overrides = None,
     *,
     method: Annotated[
-        str, typer.Option("--method", help="Label of a method, or [cyan]best[/cyan]: the leaderboard's winner.")
+        str, option("--method", "Label of a method, or [cyan]best[/cyan]: the leaderboard's winner.")
     ] = "best",
-    all_classes: Annotated[
-        bool, typer.Option("--all-classes", help="Train on every class, with none left for the test.")
-    ] = False,
+    all_classes: Annotated[bool, option("--all-classes", "Train on every class, with none left for the test.")] = False,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     root: RootOption = None,
     environment: Environment,
@@ -51,34 +50,31 @@ def train(
 
     Compared models trained on only half of the classes: see --all-classes.
     """
-    if torchrun_rank()[1] > 1:
-        raise BadSpecification(
-            f"`levelfield train` does not work under torchrun: use --processes {torchrun_rank()[1]}."
-        )
+    if (size := torchrun_rank()[1]) > 1:
+        raise BadSpecification(f"`levelfield train` does not work under torchrun: use --processes {size}.")
     words = [*(overrides or []), *root_override(root), *processes_override(processes)]
     whole = _read_study(study, words, method)
     from levelfield.distributed.processes import warm_up
 
     warm_up()  # in parallel with this process's imports and checks
 
-    from levelfield.embedder.devices import usable
     from levelfield.studies.execution.study import execute_study
     from levelfield.studies.planning.one_method import one_method
     from levelfield.studies.planning.resolve import resolve
-    from levelfield.studies.runs.training import Options
 
-    options = Options(usable(environment.device), environment.cache, environment.workers, tensorboard)
+    options = environment.options(tensorboard=tensorboard)
     winner = _winner(whole, environment, options) if method == "best" else None
     label, variation = (method, ()) if winner is None else (winner.label, winner.variation)
     compared = environment.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
     _print_steps(label, chosen)
-    with checking_images() as progress:
-        resolved = resolve(chosen.study, options=options, tested=False, progress=progress)
+    with checking_images() as checked:
+        resolved = resolve(chosen.study, options=options, tested=False, progress=checked)
     runs, folder = chosen.runs(resolved), environment.out / chosen.study.name
-    with StudyBars([run.title for run in runs]) as bars:
-        known = (folder / "study.yaml").exists() and not all_classes  # the compared study keeps its description
-        outcome = execute_study(resolved, folder, jobs=1, runs=runs, progress=bars, describe=not known)
+    with bars() as drawn:
+        progress = StudyBars(drawn, [run.title for run in runs])
+        describe = all_classes or not (folder / "study.yaml").exists()  # the compared study keeps its description
+        outcome = execute_study(resolved, folder, jobs=1, runs=runs, progress=progress, describe=describe)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
     trained = runs[-1].folder(folder)  # the runs that it needs come first
@@ -107,11 +103,9 @@ def _read_study(study: str, overrides: list[str], method: str) -> Study:
 def _print_steps(label: str, chosen: OneMethod) -> None:
     """Print the number of steps chosen on validation classes, if it was."""
     if chosen.steps:
-        text = f"Steps: {chosen.steps}, the median of the steps chosen on validation classes in the compared runs."
-        console.print(text)
+        console.print(f"Steps: {chosen.steps}, the median of the steps chosen on validation classes in compared runs.")
     elif chosen.steps == 0:
-        text = f"No step of '{label}' was better than its start on the validation classes, so the start is used."
-        console.print(text)
+        console.print(f"No step of '{label}' was better than its start on the validation classes: the start is used.")
 
 
 def _winner(study: Study, environment: Environment, options: Options) -> PlannedRun:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from levelfield.cli.choosing import choose_study, fit_to_time, with_ranges
-from levelfield.cli.comparing import compare_study
-from levelfield.cli.console import console
+from levelfield.cli.choosing import DEFAULT_SHARE, choose_study, fit_to_time, with_ranges
+from levelfield.cli.console import bar, console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
-from levelfield.cli.options import Overrides, StudyArgument, TimeOption, quoted, trusted_words
-from levelfield.cli.searching import print_outline, search_study, share_of
-from levelfield.errors import BadInput
+from levelfield.cli.options import Overrides, StudyArgument, TimeOption, option, quoted, trusted_words
+from levelfield.cli.running import choose_how, compare_study, search_study
+from levelfield.errors import BadInput, MissingData
+
+if TYPE_CHECKING:
+    from levelfield.studies.specification.study import Study
 
 
 @with_groups
@@ -25,10 +25,8 @@ def tune(
     source: Source,
     search: Search,
     time_limit: TimeOption = None,
-    then_compare: Annotated[bool, typer.Option("--compare", help="Compare the tuned study afterwards.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print ranges, number of runs and time without training.")
-    ] = False,
+    then_compare: Annotated[bool, option("--compare", "Compare the tuned study afterwards.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Print ranges, number of runs and time without training.")] = False,
     environment: Environment,
     parallel: Parallel,
     output: Output,
@@ -37,14 +35,14 @@ def tune(
     if output.compact and not then_compare:
         raise BadInput("--compact needs --compare: it evaluates the compared runs.")
     study, overrides = trusted_words(study, overrides, source.data)
-    trials = search.trials
     if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel.jobs, environment)
-    search = replace(search, trials=trials)
-    chosen = choose_study(study, overrides, source, trial_share=share_of(search))
-    chosen = with_ranges(chosen, search.ranges or [])
+        overrides, trials = fit_to_time(time_limit, study, source, overrides, search.trials, parallel, environment)
+        search = replace(search, trials=trials)
+    share = search.validation or (1 / search.folds if search.folds else DEFAULT_SHARE)
+    share = share if 0 < share < 1 else DEFAULT_SHARE  # a wrong one is refused later
+    chosen = with_ranges(choose_study(study, overrides, source, trial_share=share), search.ranges or [])
     if dry_run:
-        print_outline(chosen, search, environment, parallel)
+        _print_outline(chosen, search, environment, parallel)
         return
     tuned = search_study(chosen, search, environment, parallel, compact=output.compact)
     if then_compare:  # whose report shows the table
@@ -57,3 +55,21 @@ def tune(
     console.print(f"\nWritten: {', '.join(map(str, tuned.paths))}", soft_wrap=True)
     elsewhere = "" if environment.out == Path("runs") else f" --out {quoted(environment.out)}"
     console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{elsewhere}", soft_wrap=True)
+
+
+def _print_outline(study: Study, search: Search, environment: Environment, parallel: Parallel) -> None:
+    """Print what a search would try, and how long it would take on this machine."""
+    from levelfield.cli.plans import print_search
+    from levelfield.tuning.outline import cost, outline
+
+    options = environment.options()
+    jobs = parallel.count(options.device, study.conditions.processes)
+    searched = outline(study, choose_how(study, search))
+    try:
+        with bar("timing a few steps of each method") as progress:
+            measured = cost(searched, options=options, progress=progress)
+    except MissingData as error:
+        print_search(searched, None, jobs)
+        console.print(f"Time unknown: {error}")
+        return
+    print_search(searched, measured, jobs)

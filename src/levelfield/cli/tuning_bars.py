@@ -3,93 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any
+from dataclasses import dataclass
 
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+from rich.progress import Progress, TaskID
 
-from levelfield.cli.console import bars, error_console, is_quiet
+from levelfield.cli.console import RunBars, error_console, failure, note
 from levelfield.studies.execution.events import Event
 from levelfield.tuning import Trial, TuningProgress
+from levelfield.wording import plural
+
+
+@dataclass
+class _Tally:
+    """The trials of a method so far, and its bar."""
+
+    bar: TaskID
+    spent: float = 0.0
+    trials: int = 0
+    failed: int = 0
+    best: Trial | None = None
+
+    def __str__(self) -> str:
+        best = "none yet" if self.best is None else f"{self.best.value:.3f} (trial {self.best.number})"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{plural(self.trials, 'trial', 'trials')}, best {best}{failed}"
 
 
 class TuningBars(TuningProgress):
-    """A bar with the time left, the active runs, and the best score of each method so far."""
+    """A bar with the time left, one for each method with its best score so far, and one for each active run."""
 
-    def __init__(self) -> None:
-        self._progress = bars()
-        self._labels: list[str] = []
-        self._spent: dict[str, float] = {}
-        self._best: dict[str, Trial] = {}
-        self._counts: dict[str, int] = {}
-        self._failed: dict[str, int] = {}
-        self._titles: Sequence[str] = ()
-        self._running: dict[int, Any] = {}
-        self._all = self._progress.add_task("checking the study", total=None)
-        live = error_console.is_terminal and not is_quiet()
-        self._live = Live(console=error_console, refresh_per_second=4, transient=True) if live else None
-
-    def __enter__(self) -> TuningBars:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
+    def __init__(self, drawn: Progress) -> None:
+        self._drawn = drawn
+        self._all = drawn.add_task("checking the study", total=None)
+        self._runs = RunBars(drawn, ())
+        self._tallies: dict[str, _Tally] = {}
 
     def on_methods(self, labels: Sequence[str]) -> None:
-        self._labels = list(labels)
-        self._spent = dict.fromkeys(labels, 0.0)
-        self._progress.update(self._all, description=f"trials of {len(labels)} methods", total=len(labels), completed=0)
-        self._draw()
+        for tally in self._tallies.values():
+            self._drawn.remove_task(tally.bar)
+        self._tallies = {label: _Tally(self._drawn.add_task(label, total=1.0)) for label in labels}
+        text = f"trials of {plural(len(labels), 'method', 'methods')}"
+        self._drawn.update(self._all, description=text, total=len(labels), completed=0)
 
     def on_round(self, titles: Sequence[str]) -> None:
-        for task in self._running.values():
-            self._progress.remove_task(task)
-        self._titles, self._running = titles, {}
+        self._runs.clear()
+        self._runs = RunBars(self._drawn, titles)
 
     def on_event(self, event: Event) -> None:
-        if event.kind == "progress":
-            text = f"  {self._titles[event.run]}  {event.text}"
-            if event.run not in self._running:
-                self._running[event.run] = self._progress.add_task(text, total=event.total)
-            self._progress.update(self._running[event.run], description=text, completed=event.done, total=event.total)
-        elif event.kind in ("done", "failed") and event.run in self._running:
-            self._progress.remove_task(self._running.pop(event.run))
-        self._draw()
+        self._runs.on_event(event)
 
     def on_trial(self, trial: Trial, *, spent: float) -> None:
-        self._spent[trial.method] = spent
-        self._counts[trial.method] = self._counts.get(trial.method, 0) + 1
-        best = self._best.get(trial.method)
+        tally = self._tallies[trial.method]
+        tally.trials, tally.spent = tally.trials + 1, spent
         if trial.error:
-            self._failed[trial.method] = self._failed.get(trial.method, 0) + 1
-            if not is_quiet():
-                message = Text.assemble(("failed", "red"), f" {trial.method}, trial {trial.number}: {trial.error}")
-                error_console.print(message, soft_wrap=True)
-        elif trial.counts and (best is None or (trial.value or 0.0) > (best.value or 0.0)):
-            self._best[trial.method] = trial
-        self._progress.update(self._all, completed=sum(self._spent.values()))
-        if self._live is None and not is_quiet() and self._counts[trial.method] % 4 == 0:
-            best = self._best.get(trial.method)
-            value = "none yet" if best is None else f"{best.value:.3f} (trial {best.number})"
-            error_console.print(f"{trial.method}: {self._counts[trial.method]} trials, best {value}")
-        self._draw()
-
-    def _draw(self) -> None:
-        if self._live is None:
-            return
-        table = Table(box=None, pad_edge=False)
-        for head in ("method", "trials", "best", "trial", "failed"):
-            table.add_column(head, justify="left" if head == "method" else "right")
-        for label in self._labels:
-            best = self._best.get(label)
-            cells = ("-", "-") if best is None else (f"{best.value:.3f}", str(best.number))
-            table.add_row(label, str(self._counts.get(label, 0)), *cells, str(self._failed.get(label, "")))
-        self._live.update(Group(self._progress.get_renderable(), table))
+            tally.failed += 1
+            note(failure(f"{trial.method}, trial {trial.number}: {trial.error}"))
+        elif trial.counts and (tally.best is None or (trial.value or 0.0) > (tally.best.value or 0.0)):
+            tally.best = trial
+        self._drawn.update(tally.bar, description=f"{trial.method}: {tally}", completed=spent)
+        self._drawn.update(self._all, completed=sum(one.spent for one in self._tallies.values()))
+        if not error_console.is_terminal and tally.trials % 4 == 0:
+            note(f"{trial.method}: {tally}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from levelfield.cli.console import bar, error_console, is_quiet, say
-from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption
+from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption, option
 
 if TYPE_CHECKING:
     from levelfield.reports.view.server import Server
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def view(
     folder: Annotated[Path, typer.Argument(help="Folder of a study, such as runs/demo.")],
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any free one.")] = 0,
+    open_browser: Annotated[bool, option("--open", "Open the page in the browser.")] = False,
+    port: Annotated[int, option("--port", "Port; 0: any free one.", min=0, max=65535)] = 0,
     root: ImagesOption = None,
     device: DeviceOption = "auto",
     trust_files: TrustOption = None,
