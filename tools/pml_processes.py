@@ -1,6 +1,6 @@
 """Gradients of pytorch-metric-learning's DistributedLossWrapper against those of one process, for scale.md.
 
-`python tools/pml_processes.py` prints the table; tests/docs/test_scale_page.py compares it with the page.
+`python tools/pml_processes.py` prints the table; tests/docs/test_pages_from_logs.py compares it with the page.
 """
 
 from __future__ import annotations

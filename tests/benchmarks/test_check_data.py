@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import doctest
 import importlib
 import io
 from pathlib import Path
@@ -42,12 +41,6 @@ def check(checking: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any
 
     how = {"allow_incomplete": True, "run": run, "kill": False}
     return checking.Check(TABLE, root, sample, tmp_path / "runs", **how)
-
-
-def test_its_examples_hold(checking: Any) -> None:
-    failed, tried = doctest.testmod(importlib.import_module("harness.shortened"))
-    assert tried
-    assert not failed
 
 
 def test_every_table_and_figure_on_cub_is_checked(checking: Any) -> None:

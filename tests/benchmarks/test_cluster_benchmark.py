@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 import json
 from dataclasses import replace
@@ -21,12 +20,6 @@ def pieces(cluster: Any) -> Any:
     return cluster.Pieces(
         start=5.0, task=0.05, around=2.0, notice=2.0, replace=120.0, checkpoint=20.0, bandwidth=1e8, speed=1e10
     )
-
-
-def test_its_examples_hold(cluster: Any) -> None:
-    failed, tried = doctest.testmod(cluster)
-    assert tried
-    assert not failed
 
 
 def test_the_measured_times_of_one_to_three_nodes_are_reproduced(cluster: Any) -> None:

@@ -37,7 +37,7 @@ WALKS = (
     "batching/test_batching_laws.py",
     "reports/test_figures.py",
     "docs/test_docs_pages.py",
-    "benchmarks/test_objectives_benchmark.py",
+    "benchmarks/test_benchmarks_run.py",
 )
 BESIDES = ("tables_are", "small_picture", "contest", "same_way", "exports", "type_checkers")
 RUN = """

@@ -45,11 +45,6 @@ def test_a_cell_has_a_source_or_says_that_there_is_none(paper: str, row: str, ce
         assert cells[key] in ("unknown", "not stated") or cells[key].endswith(")"), key
 
 
-def test_no_cell_of_a_table_is_empty() -> None:
-    lines = [line for text in PARTS().values() for line in text.splitlines()]
-    assert not [line for line in lines if any(not cell.strip() for cell in line.strip("|").split(" | "))]
-
-
 @pytest.mark.parametrize(("paper", "row", "cells"), CELLS, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_verifies_a_row_exists(paper: str, row: str, cells: dict[str, str]) -> None:
     for kind, *names in (one.split() for one in cells["verified"].split(";")):
@@ -85,10 +80,6 @@ def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, An
     assert other
     if "study" in one:
         assert read_study(one["study"], [other.strip("`")]).conditions != read_study(one["study"]).conditions
-
-
-def test_the_script_is_run_by_make_tables() -> None:
-    assert "python tools/fidelity.py" in (pages.ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_a_trajectory_is_named_for_each_release_that_was_run() -> None:

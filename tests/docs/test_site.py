@@ -46,13 +46,6 @@ def test_a_broken_link_anchor_or_page_is_found(site: dict[str, Any], monkeypatch
     ]
 
 
-def test_an_anchor_counts_only_if_site_and_repository_make_the_same(site: dict[str, Any]) -> None:
-    found = site["links"].anchors_of(
-        '# Same bits?\n\n## a `proxy_nca` part\n\n## one - two\n\n```\n# no\n```\n\n## "x y"\n'
-    )
-    assert found == {"same-bits", "a-proxy_nca-part", "x-y"}
-
-
 def test_links_are_those_of_the_site(site: dict[str, Any]) -> None:
     text = "[a](docs/look.md#x) ![b](docs/figures/page.png) [c](CONTRIBUTING.md) [d](LICENSE) [e](https://x.y) [f](#g)"
     assert site["sources"].for_the_site("README.md", text) == (
