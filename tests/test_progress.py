@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from levelfield.progress import SILENT, CallbackProgress, LoggedProgress
+from levelfield.progress import CallbackProgress, LoggedProgress
 from levelfield.studies.execution.events import Event, RunsProgress
 
 
@@ -16,13 +16,6 @@ def test_a_stage_counts_from_nothing_to_its_total_and_steps_of_nothing_are_not_r
     for count in (2, 0, 3):
         stage.advance(count)
     assert heard == [("rows", 0, 5), ("rows", 2, 5), ("rows", 5, 5)]
-
-
-def test_silence_counts_all_the_same() -> None:
-    stage = SILENT.stage("rows", 5)
-    stage.advance(2)
-    stage.reach(4)
-    assert stage.done == 4
 
 
 def test_a_pause_leaves_out_what_comes_too_soon_but_never_the_end_of_a_stage() -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from cli_room import Levelfield
 
-from levelfield.cli.console import console
 from levelfield.evaluation import compact, evaluate, paired_differences
 from one_process import pages_as_for_users
 
@@ -71,27 +70,12 @@ def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> N
             assert metric["difference"]["interval"] == {"level": 0.9, "classes": ends}
 
 
-def test_float32_repeats_the_scores_of_the_plain_command(levelfield: Levelfield, arrays: Path) -> None:
-    words = [*ARRAYS, "--gallery", "g.npy", "--gallery-labels", "y.npy", "--distance", "euclidean", "--json"]
-    plain = json.loads(levelfield("evaluate", *words, "--metrics", "recall@1,map@r").printed)
-    content = json.loads(levelfield("compact", *words, *TRAIN).printed)
-    assert content["compact"][0]["metrics"] == plain["metrics"]
-    assert {one["distance"] for one in content["compact"]} == {"euclidean", "hamming"}
-
-
 def test_without_training_embeddings_it_says_what_is_left_out(levelfield: Levelfield, arrays: Path) -> None:
     content = json.loads(levelfield("compact", *ARRAYS, "--json").printed)
     assert [one["stored_as"] for one in content["compact"]] == ["float32", "float16", "first 16"]
     [note] = content["left_out"]
     assert note.startswith("Left out: int8, bits and whitened")
     assert note in " ".join(levelfield("compact", *ARRAYS).printed.split())
-
-
-def test_too_few_training_embeddings_leave_out_whitened_rows(levelfield: Levelfield, arrays: Path) -> None:
-    np.save("t.npy", np.load("t.npy")[:20])
-    content = json.loads(levelfield("compact", *ARRAYS, *TRAIN, "--json").printed)
-    assert content["left_out"] == ["Left out: whitened 32: the training embeddings vary in fewer dimensions."]
-    assert content["compact"][-1]["stored_as"] == "whitened 16"
 
 
 def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield: Levelfield, trained: Path) -> None:
@@ -104,24 +88,6 @@ def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield:
     assert found == pytest.approx({name: stored[name] for name in found})
     assert "Fitted on 16 training images." in levelfield("compact", trained).printed
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
-
-
-def test_a_narrow_screen_gets_one_table_per_metric(
-    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(console, "_width", 60)
-    table, about = levelfield("compact", *ARRAYS, *TRAIN).printed.split("50 queries")
-    assert table.count("stored as") == 2
-    assert "…" not in table + about
-    assert max(map(len, table.splitlines())) <= 60
-
-
-def test_without_intervals_there_are_only_values(levelfield: Levelfield, arrays: Path) -> None:
-    words = ["compact", *ARRAYS, "--ci", "0", "--metrics", "recall@1"]
-    assert " to " not in levelfield(*words).printed.split("queries")[0]
-    [_, half, _] = json.loads(levelfield(*words, "--json").printed)["compact"]
-    assert list(half["metrics"]["recall@1"]["difference"]) == ["value"]
-    assert "float16: recall@1|self:id" in levelfield(*words, "--signatures").printed
 
 
 @pytest.mark.parametrize(

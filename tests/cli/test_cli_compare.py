@@ -6,18 +6,15 @@ import json
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from cli_room import Levelfield, make_photos
 
-from levelfield.cli import main
 from levelfield.errors import BadInput
 from levelfield.reports.figures import _registry as figures
 from levelfield.studies.execution.study import keep_earlier
-from levelfield.studies.execution.workers import run_all
 
 QUICK = ["seeds=1", "conditions.steps=2", "conditions.image=32", "metrics=[recall@1, map@r]"]
 NETWORK = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]
@@ -68,13 +65,6 @@ def test_a_csv_is_data_too_and_its_next_commands_run(levelfield: Levelfield, roo
     assert Path("runs/my list/leaderboard.csv").exists()
 
 
-def test_the_next_commands_of_a_study_search_in_all_of_its_images(levelfield: Levelfield, compared: Path) -> None:
-    search, embed, train = next_commands(levelfield("compare", "small.yaml").printed)
-    assert search[2:4] == ["--gallery", "photos"]
-    for words in (search, embed, train):
-        assert levelfield(*words).code == 0
-
-
 def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, room: Path) -> None:
     before = files(room)
     said = levelfield("compare", "small.yaml", "methods.contrastive.lr=0.5", "--dry-run", "--cache", "mine").printed
@@ -86,14 +76,6 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, roo
     assert files(room) == before
     assert not (room / "runs").exists()
     assert not (room / "elsewhere").exists()
-
-
-def test_overrides_beat_what_was_fitted(levelfield: Levelfield, room: Path) -> None:
-    own = ["conditions.batch=2x2", "conditions.dim=5", "name=mine"]
-    said = levelfield("-q", "compare", *TINY, *own, "--data", "photos").printed
-    assert "The batch is" not in said
-    study = yaml.safe_load(Path("runs/mine/study.yaml").read_text())
-    assert (study["conditions"]["batch"], study["conditions"]["dim"]) == ("2x2", 5)
 
 
 def test_the_layout_is_fitted_to_what_is_left_after_validation(levelfield: Levelfield, room: Path) -> None:
@@ -132,31 +114,6 @@ def test_quiet_prints_results_and_no_progress(levelfield: Levelfield, room: Path
     after = levelfield("compare", "--data", "photos", *TINY, "--out", "again", "-q")
     assert after.err == ""
     assert after.out.partition("best first")[2] == quiet.out.partition("best first")[2]
-
-
-def test_finished_runs_are_not_done_again_and_new_ones_are_added(
-    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = []
-    execute = sys.modules["levelfield.studies.execution.executor"].execute
-
-    def counted(spec: object, *args: object, **kwargs: object) -> None:
-        done.append(spec)
-        execute(spec, *args, **kwargs)
-
-    monkeypatch.setattr("levelfield.studies.execution.executor.execute", counted)
-    assert levelfield("compare", "small.yaml").code == 0
-    assert not done
-    said = levelfield("compare", "small.yaml", "seeds=3", "methods=[lda, contrastive, margin]").printed
-    assert len(done) == 4  # the third seed of contrastive, and margin
-    assert "margin" in said
-
-
-def test_a_new_metric_is_measured_without_training(
-    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("levelfield.studies.runs.training.train", None)
-    assert "best first by r_precision" in levelfield("compare", "small.yaml", "metrics=[r_precision, nmi]").printed
 
 
 def test_a_sweep_has_a_row_for_each_value(levelfield: Levelfield, room: Path) -> None:
@@ -251,24 +208,6 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
     assert "All runs failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
 
 
-def test_real_worker_processes_give_the_same_figures(
-    levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The one test with processes of their own."""
-    monkeypatch.setattr("levelfield.studies.execution.study.run_all", run_all)
-    words = ["methods=[contrastive]", "seeds=1"]
-    assert levelfield("compare", "small.yaml", *words, "--out", "real").code == 0
-    [real] = Path("real").rglob("embeddings.npy")
-    [here] = Path("runs/small/contrastive").glob("seed0-*/embeddings.npy")
-    assert real.read_bytes() == here.read_bytes()
-
-
-def test_only_the_queries_that_count_are_counted(levelfield: Levelfield, room: Path) -> None:
-    make_photos(room / "lonely", classes=8, each=[4] * 7 + [1])
-    said = levelfield("compare", "--data", "lonely", *TINY, "methods=[start]").printed
-    assert "12 queries (1 more is left out: no other image of its class) against 13 images" in " ".join(said.split())
-
-
 def test_another_study_of_the_same_name_keeps_the_leaderboard_that_was_there(
     levelfield: Levelfield, compared: Path
 ) -> None:
@@ -356,13 +295,6 @@ def test_the_steps_that_validation_chose_train_on_every_class(
     assert trained["method"]["name"] == ("start" if starting else "contrastive")
     assert (trained["conditions"]["steps"], trained["conditions"]["select"]) == (1, "budget")
     assert ("No step of 'contrastive' was better" if starting else "Steps: 1, the median of the steps chosen") in said
-
-
-def test_main_reads_the_command_line_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["levelfield", "--version"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 0
 
 
 def test_what_has_no_steps_is_fitted_to_all_classes_of_a_validated_study(levelfield: Levelfield, room: Path) -> None:

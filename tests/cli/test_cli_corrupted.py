@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from cli_room import Levelfield
 from PIL import Image
 
-from levelfield.cli.console import console
 from levelfield.studies.runs.folder.files import read_training, write_training
 
 
@@ -37,22 +35,6 @@ def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained:
     assert "recall@1" in found["signatures"]["recall@1"]
 
 
-def test_metrics_without_room_come_in_a_further_table(
-    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(console, "_width", 60)
-    metrics = "recall@1,recall@4,map@r,nmi,r_precision"
-    asked = ["corrupt", trained, "--only", "jpeg,salt_and_pepper", "--metrics", metrics]
-    told, content = levelfield(*asked).printed, json.loads(levelfield(*asked, "--json").printed)
-    assert "…" not in told
-    assert told.count("test images") > 1
-    for metric in metrics.split(","):
-        assert told.split().count(metric) == 1
-    figures = [one for entry in content["corrupted"].values() for one in entry.values()]
-    assert all(f"{one['value']:.4f}" in told and f"{one['drop']:+.4f}" in told for one in figures)
-    assert max(map(len, told.splitlines())) <= 60
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -63,19 +45,6 @@ def test_metrics_without_room_come_in_a_further_table(
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, levelfield: Levelfield, trained: Path) -> None:
     assert told in levelfield("corrupt", trained, *arguments).error
-
-
-def test_a_study_with_corruptions_shows_and_writes_the_drops(levelfield: Levelfield, compared: Path) -> None:
-    """Nothing is trained again: the runs are those of the same study without corruptions."""
-    printed = levelfield("-q", "compare", "small.yaml", "corruptions=[jpeg, cutout]").printed
-    assert "Corrupted test images: drop in recall@1" in printed
-    with (compared / "runs" / "small" / "robustness.csv").open() as file:
-        lines = list(csv.DictReader(file))
-    assert {line["method"] for line in lines} == {"lda", "contrastive", "normalized_softmax"}
-    assert "drop jpeg" in lines[0]
-    again = levelfield("report", compared / "runs" / "small", "--out", compared / "out").printed
-    assert "Corrupted test images" in again
-    assert (compared / "out" / "robustness.md").read_text() == (compared / "runs/small/robustness.md").read_text()
 
 
 def spoil(model: Path) -> None:

@@ -41,16 +41,6 @@ def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: L
     assert "No intervals: they need at least 5 test classes" in said  # there are 4
 
 
-def test_json_is_what_is_saved(levelfield: Levelfield, runs: list[Path]) -> None:
-    said = levelfield("ensemble", *runs[:3], "--out", "all", "--json").printed
-    assert said == Path("all/summary.json").read_text()
-    assert [each["run"] for each in json.loads(said)["members"]] == [
-        "contrastive, seed 0",
-        "contrastive, seed 1",
-        "lda, seed 0",
-    ]
-
-
 def test_a_metric_that_no_run_has_is_measured_for_all(levelfield: Levelfield, runs: list[Path]) -> None:
     wanted = "recall,mrr,nmi"
     found = json.loads(levelfield("ensemble", *runs[:2], "--out", "b", "--metrics", wanted, "--json").printed)
@@ -99,13 +89,6 @@ def test_figures_are_saved_before_they_are_printed_and_a_cut_off_command_goes_on
         assert levelfield("ensemble", *runs[:2], "--out", "both").code == 130
     Path("both/metrics.json").unlink()  # as if it had ended earlier
     assert levelfield("ensemble", *runs[:2], "--out", "both").code == 0
-
-
-def test_many_metrics_are_printed_in_tables_that_fit(levelfield: Levelfield, runs: list[Path]) -> None:
-    said = levelfield("ensemble", *runs[:2], "--out", "b", "--metrics", "recall,precision,map@r,mrr,map").printed
-    assert "…" not in said
-    assert said.count("separated (mean)") > 1
-    assert max(map(len, said.splitlines())) <= 100
 
 
 @pytest.mark.parametrize(

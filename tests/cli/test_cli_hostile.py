@@ -109,20 +109,10 @@ def test_a_huge_number_is_refused_as_an_option(levelfield: Levelfield, words: li
     assert most in ended.err
 
 
-def test_one_method_may_stand_alone(levelfield: Levelfield, room: Path) -> None:
-    assert "lda" in levelfield(*DRY, "methods=lda").printed
-
-
 @pytest.mark.usefixtures("hostile_room")
 def test_an_archive_with_one_array_is_taken(levelfield: Levelfield) -> None:
     np.savez_compressed("one.npz", e=np.load("e.npy"))
     assert "recall@1" in levelfield("evaluate", "--embeddings", "one.npz", "--labels", "y.npy").printed
-
-
-def test_names_are_found_by_a_part(levelfield: Levelfield) -> None:
-    said = levelfield("list", "backbones", "dinov2").printed
-    assert "vit_small_patch14_dinov2" in said
-    assert "dpn92" not in said
 
 
 def test_what_is_no_utf8_can_be_printed(levelfield: Levelfield, room: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield import evaluation
-from levelfield.cli.evaluate import ExtentOptions
 from levelfield.evaluation import Shards, evaluate
 from levelfield.evaluation.query_blocks import block_values
 from levelfield.evaluation.search.ranking import InMemory
@@ -46,10 +45,6 @@ def test_a_sample_says_that_it_is_one(levelfield: Levelfield, arrays: Path) -> N
     )
 
 
-def test_a_sample_of_everything_is_the_whole(levelfield: Levelfield, arrays: Path) -> None:
-    assert levelfield("evaluate", *ARRAYS, "--sample", "600").printed == levelfield("evaluate", *ARRAYS).printed
-
-
 def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
     levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,21 +76,6 @@ def test_shared_queries_give_the_same_figures(
     assert found.pop("divided")["workers"] == 2
     assert found == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
     assert heard == [asked]
-
-
-def test_ray_without_an_address_uses_the_one_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    heard: list[object] = []
-
-    @contextmanager
-    def on_ray(address: str | None) -> Iterator[Shards]:
-        heard.append(address)
-        yield HERE
-
-    monkeypatch.setattr(evaluation, "on_ray", on_ray)
-    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
-    with ExtentOptions(ray="").shards() as found:
-        assert found is HERE
-    assert heard == ["head:6379"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -89,28 +88,6 @@ def test_report_leaks_draws_images_that_look_alike_and_remembers_them(levelfield
     Path("photos/class 06/9.bmp").unlink()
     assert CLEAN in levelfield("compare", "small.yaml").printed  # other images: what was found does not hold
     assert not Path("runs/small/leaks.png").exists()
-
-
-def test_closed_data_shares_its_classes_on_purpose(levelfield: Levelfield, room: Path) -> None:
-    rows = ["path,label,split"]
-    for folder in sorted(Path("photos").iterdir()):
-        parts = ("train", "train", "test", "test")
-        rows += [f"photos/{folder.name}/{k}.png,{folder.name},{part}" for k, part in enumerate(parts)]
-    Path("closed.csv").write_text("\n".join(rows) + "\n")
-    study = yaml.safe_load(Path("small.yaml").read_text()) | {"data": "closed.csv", "protocol": "closed"}
-    Path("closed.yaml").write_text(yaml.safe_dump(study | {"methods": ["lda"], "seeds": 1}))
-    levelfield("compare", "closed.yaml")
-    assert facts("runs/closed")["text"] == (
-        "The same 8 classes train and test by design (protocol 'closed'). No file is on both sides of the split."
-    )
-
-
-def test_images_are_looked_at_once(levelfield: Levelfield, leaky: Path) -> None:
-    for path in Path("photos").glob("*/*"):
-        os.utime(path, (1e9, 1e9))
-    assert "checking 34 images (first time only)" in levelfield("compare", "small.yaml", "--dry-run").err
-    assert "checking" not in levelfield("compare", "small.yaml", "--dry-run").err
-    assert "checking" not in levelfield("-q", "datasets", "leaks", "photos", "--radius", "-1").err
 
 
 def test_no_file_that_leaks_json_names_is_deleted(compared: Path, levelfield: Levelfield) -> None:

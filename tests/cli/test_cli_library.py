@@ -17,10 +17,7 @@ from levelfield.studies import read_study
 def test_list_studies_says_what_each_is_about_and_needs(levelfield: Levelfield) -> None:
     listed = levelfield("list", "studies").printed
     assert all(name in listed for name in library.names())
-    assert "levelfield[demo]" in listed
-    papers = [line.split() for line in listed.splitlines() if "/table" in line]
-    assert ["roth2020/table7", "batch", "sampling", "on", "CUB", "cub"] in papers
-    assert len(listed.splitlines()) < 1.5 * len(library.names())  # nearly all in one line
+    assert "Six losses on handwritten characters" in listed
     one = levelfield("list", "studies", "roth2020/table4").printed
     assert "objectives on CUB" in one
     assert "cub, weights of resnet50.tv_in1k (--mini: levelfield[demo])" in " ".join(one.split())
@@ -44,17 +41,6 @@ def test_an_unknown_study_is_one_message(levelfield: Levelfield, room: Path, com
     )
     assert "use 'demo'" in levelfield(command, "demo.yaml").error
     assert "is a folder, not a study file" in levelfield(command, "photos").error
-
-
-def test_a_study_that_ships_runs_by_its_name(levelfield: Levelfield, room: Path) -> None:
-    smaller = ["data=photos", "conditions.steps=2", "conditions.batch=4x2", "conditions.dim=8", "seeds=1"]
-    network = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.taps=final"]
-    methods = 'methods=["lda", "contrastive"]'
-    levelfield("compare", "demo", *smaller, *network, methods, "corruptions=[jpeg]")
-    assert Path("runs/demo/leaderboard.md").is_file()
-    assert Path("runs/demo/robustness.md").is_file()
-    trained = levelfield("train", "demo", *smaller, *network, methods, "--method", "best").printed
-    assert "runs/demo/" in trained
 
 
 def written(folder: Path) -> dict[str, bytes]:

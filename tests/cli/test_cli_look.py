@@ -46,10 +46,6 @@ def test_an_objective_is_shown_with_formula_sources_ranges_and_presets(levelfiel
     assert "_empty" not in levelfield("list", "objectives", "proxy_anchor").printed
 
 
-def test_a_method_that_is_an_objective_is_described_as_one(levelfield: Levelfield) -> None:
-    assert levelfield("list", "methods", "margin").printed == levelfield("list", "objectives", "margin").printed
-
-
 def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield, room: Path) -> None:
     for words in ([], ["--clear"]):
         said = levelfield("cache", "--cache", "mine", *words).printed

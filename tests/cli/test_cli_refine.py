@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +13,29 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield import evaluate
+from levelfield.cli import main
 from levelfield.methods.refine.passing import refine
 from levelfield.studies.runs.folder.method_file import load_method
 
 METRICS = ("--metrics", "recall@1,map@r")
 
 
+@pytest.fixture(scope="module")
+def passing_once(whole_room: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("passing") / "room"
+    shutil.copytree(whole_room, home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        with pytest.raises(SystemExit):
+            main(["-q", "compare", "small.yaml", "seeds=1", "methods=[message_passing]"])
+    return next((home / "runs/small/message_passing").glob("seed0-*"))
+
+
 @pytest.fixture
-def passing(levelfield: Levelfield, room: Path) -> Path:
-    """A run of message passing."""
-    assert levelfield("-q", "compare", "small.yaml", "seeds=1", "methods=[message_passing]").code == 0
-    return next((room / "runs/small/message_passing").glob("seed0-*"))
+def passing(passing_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run of message passing, which is only read."""
+    monkeypatch.chdir(tmp_path)
+    return passing_once
 
 
 def test_each_way_is_a_row_beside_the_plain_one(levelfield: Levelfield, passing: Path) -> None:

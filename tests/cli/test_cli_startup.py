@@ -1,8 +1,7 @@
-"""Light commands stay light: the heavy packages they import, and the facts they duplicate from other packages."""
+"""Light commands stay light: the packages they import, the facts they duplicate, and progress bars that move."""
 
 from __future__ import annotations
 
-import gc
 import inspect
 import json
 import subprocess
@@ -18,30 +17,20 @@ from levelfield import index
 from levelfield.cli import check, datasets, export, toy
 from levelfield.cli import index as index_command
 from levelfield.cli.app import app
-from levelfield.cli.importing import without_collection
+from levelfield.cli.console import StudyBars, bars
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.roots import VARIABLE
 from levelfield.errors import MissingExtra, UnknownName
 from levelfield.papers.toy import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS
 from levelfield.shipping.index.approximate import LIBRARIES
+from levelfield.studies.execution.events import Event
 from levelfield.studies.specification.methods import check_names
 from levelfield.studies.specification.study import parse_study
 from levelfield.testing import CLASSES, DIM
 
-HEAVY = (
-    "torch",
-    "torchvision",
-    "timm",
-    "scipy",
-    "sklearn",
-    "numba",
-    "matplotlib",
-    "onnx",
-    "onnxruntime",
-    "faiss",
-    "usearch",
-)
+HEAVY = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib")
+HEAVY += ("onnx", "onnxruntime", "faiss", "usearch")
 LIGHT = ("numpy", "PIL", "multiprocessing")  # light beside torch, and more than a message needs
 # each command in turn in one process: what a command imports first is what it is blamed for
 SCRIPT = """
@@ -78,11 +67,6 @@ def every_help() -> list[list[str]]:
     return found
 
 
-def test_no_help_imports_anything_heavy(tmp_path: Path) -> None:
-    for words, code, heavy, _ in ran(every_help(), tmp_path, HEAVY + LIGHT):
-        assert (words, code, heavy) == (words, 0, [])
-
-
 WRONG = {
     "unknown command": (["compar"], 2, "compare"),
     "unknown option": (["compare", "--job", "2"], 2, "--jobs"),
@@ -98,14 +82,15 @@ WRONG = {
 }
 
 
-def test_no_wrong_usage_and_no_wrong_study_imports_anything_heavy(tmp_path: Path) -> None:
+def test_neither_help_nor_a_wrong_usage_or_study_imports_anything_heavy(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dim: 8, batch: 4x2}}")
     (tmp_path / "key.yaml").write_text("{data: emoji, methods: [triplet], conditions: {dimm: 8}}")
     (tmp_path / "method.yaml").write_text("{data: emoji, methods: [margn]}")
     (tmp_path / "broken.yaml").write_text("{data: emoji, methods: [")
-    found = ran([words for words, _, _ in WRONG.values()], tmp_path, HEAVY + LIGHT)
-    for (_, code, text), (words, ended, heavy, printed) in zip(WRONG.values(), found, strict=True):
-        assert (words, ended, heavy) == (words, code, [])
+    expected = [*((words, 0, "") for words in every_help()), *WRONG.values()]
+    ended = ran([words for words, _, _ in expected], tmp_path, HEAVY + LIGHT)
+    for (_, code, text), (words, exit_code, heavy, printed) in zip(expected, ended, strict=True):
+        assert (words, exit_code, heavy) == (words, code, [])
         assert text in " ".join(printed.split())
 
 
@@ -115,32 +100,12 @@ def test_lists_import_torch_at_most(tmp_path: Path) -> None:
         assert set(heavy) <= {"torch"}
 
 
-def test_a_report_without_figures_needs_no_network_and_no_drawing(compared: Path) -> None:
-    [(_, code, heavy, _)] = ran([["report", "runs/small", "--no-page"]], compared)
-    assert code == 0
-    assert set(heavy) <= {"torch", "scipy"}
-
-
-def test_a_report_whose_page_is_there_needs_no_network_and_no_drawing(compared: Path) -> None:
-    [(_, made, _, _)] = ran([["report", "runs/small"]], compared)
-    [(_, again, heavy, _)] = ran([["report", "runs/small"]], compared)
-    assert (made, again) == (0, 0)
-    assert set(heavy) <= {"torch", "scipy"}
-
-
-def test_collection_is_off_during_imports_and_then_as_before() -> None:
-    with without_collection():
-        assert not gc.isenabled()
-        with without_collection():
-            pass
-        assert not gc.isenabled()
-    assert gc.isenabled()
-
-
-def test_planning_a_study_does_not_import_statistics_of_scipy() -> None:
-    script = "import sys, levelfield.cli.plans; print('torch' in sys.modules, 'scipy.stats' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False"]
+def test_a_report_needs_no_network_and_no_drawing(levelfield: Levelfield, compared: Path) -> None:
+    """With a page that is there already, and without one."""
+    assert levelfield("report", "runs/small", "--page").code == 0
+    for _, code, heavy, _ in ran([["report", "runs/small"], ["report", "runs/small", "--no-page"]], compared):
+        assert code == 0
+        assert set(heavy) <= {"torch", "scipy"}
 
 
 def test_the_first_help_fits_on_a_screen(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +162,25 @@ def test_embedded_images_that_are_not_installed_are_refused_before_torch_is_impo
     with pytest.raises(MissingExtra, match=r"pip install \"levelfield\[demo\]\""):
         check_names(study)
     check_names(parse_study({"data": "photos", "methods": ["lda"]}))
+
+
+def test_features_move_the_bar_of_all_runs() -> None:
+    drawn = bars()
+    progress = StudyBars(drawn, ["margin, seed 0", "margin, seed 1"])
+    [everything] = drawn.tasks
+    assert everything.description == "all 2 runs: starting"
+    moved = []
+    for event in (
+        Event("start", 0),
+        Event("progress", 0, "features", 50, 100),
+        Event("progress", 0, "features", 100, 100),
+        Event("progress", 0, "training", 1, 100),
+        Event("progress", 0, "training", 100, 100),
+        Event("done", 0),
+    ):
+        progress.on_event(event)
+        moved.append(everything.completed)
+    assert everything.description == "all 2 runs"
+    assert moved == sorted(moved)
+    assert moved[1] > 0
+    assert moved[-1] == 1

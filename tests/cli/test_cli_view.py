@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import io
 import json
 import os
 import re
@@ -24,7 +23,6 @@ from urllib.request import url2pathname
 import numpy as np
 import pytest
 from cli_room import Ended, Levelfield
-from PIL import Image
 
 from levelfield.embedder import load
 from levelfield.reports.view.server import Server
@@ -151,15 +149,6 @@ def test_the_data_of_a_written_page_are_used_again_but_not_its_script(
     assert shown == wanted
 
 
-def test_a_page_of_other_runs_is_not_used(compared: Path, levelfield: Levelfield, viewed: Callable[..., Ended]) -> None:
-    levelfield("-q", "report", STUDY, "--page")
-    written = compared / STUDY / "report.html"
-    written.write_text(written.read_text().replace('"study":"small"', '"study":"another"')[:-10] + "changed -->\n")
-    pages: list[bytes] = []
-    viewed(lambda address: pages.append(ask(address)[1]))
-    assert data_of(pages[0])["study"] == "small"
-
-
 def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callable[..., Ended]) -> None:
     ended = viewed(lambda address: ask(address, "image/0/2"), "-v")
     assert "GET /.../image/0/2: 200" in ended.err
@@ -214,20 +203,3 @@ def test_what_cannot_be_viewed_gets_one_message(levelfield: Levelfield, compared
     for rows in (compared / STUDY).glob("*/*/embeddings.npy"):
         rows.unlink()
     assert "has test embeddings, so there is nothing to search" in levelfield("view", STUDY).error
-
-
-def test_lost_images_do_not_end_it(compared: Path, viewed: Callable[..., Ended]) -> None:
-    found: dict[str, Any] = {}
-    _, items = stored_test(next((compared / STUDY / "lda").glob("seed0-*")))
-    Path(items.paths[4]).unlink()
-
-    def look(address: str) -> None:
-        found["page"] = data_of(ask(address)[1])["tests"][0]["lost"]
-        found["image"] = ask(address, "image/0/4")
-        found["other"] = Image.open(io.BytesIO(ask(address, "image/0/3?size=16")[1])).size
-
-    viewed(look)
-    assert found["page"] == [4]
-    assert found["image"][0] == 404
-    assert b"the file does not exist" in found["image"][1]
-    assert found["other"] == (16, 16)
