@@ -388,7 +388,7 @@ def switched_triplets(case: Case) -> Iterator[tuple[str, Outputs]]:
 
 def mixed_triplets(case: Case) -> Outputs:
     """Eq. 31 with the tuples of the case: on mixed rows, or (`hidden`) from the mixing on."""
-    from levelfield.methods.mixup import entries, mix, mixed_triplet_loss
+    from levelfield.methods.mixup import entries, mix
 
     chosen = settings(case, ["lambda_", "margin", "squared"], elsewhere=["reduction"])
     if case.params.get("reduction", "sum_over_batch_size") != "sum_over_batch_size":
@@ -402,10 +402,11 @@ def mixed_triplets(case: Case) -> Outputs:
     else:
         rows = inputs["embeddings"].requires_grad_()
     others = inputs["labels_partner" if "hidden" in inputs else "labels_mixed"]
-    both = entries(inputs["labels"], others, share)
-    value = mixed_triplet_loss(
-        rows, [inputs["triplets_1"], inputs["triplets_2"]], [entry.weights.double() for entry in both], **chosen
-    )
+    objective, value = objectives.create("triplet", **chosen), rows.new_zeros(())
+    for number, entry in enumerate(entries(inputs["labels"], others, share), 1):
+        triplets = inputs[f"triplets_{number}"]
+        loss = objective(rows, entry.labels, tuples=triplets, weights=entry.weights)  # mean over the triplets
+        value = value + loss * len(triplets) / len(rows)
     value.backward()
     answer |= {f"grad_{name}": part.grad for name, part in inputs.items() if part.grad is not None}
     return plain({"value": value, **answer})

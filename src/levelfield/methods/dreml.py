@@ -8,7 +8,6 @@ concatenated, L x D numbers per image. Every member trains on all images: "a sub
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -29,7 +28,7 @@ from levelfield.settings import Count, Positive
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
 
-_PLENTY = 10**6  # partitions: more than any practical number of members
+_DRAWS = 10_000  # without a new partition, after which there is no other
 
 
 def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanced: bool = True) -> np.ndarray:
@@ -42,31 +41,29 @@ def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanc
     >>> partition(5, 2, 0, seed=0), partition(5, 2, 1, seed=0)
     (array([1, 0, 1, 0, 0]), array([0, 0, 1, 0, 1]))
     """
-    check_sizes(classes, meta_classes, members=member + 1, balanced=balanced)
-    seen: set[bytes] = set()
-    for earlier in range(member + 1):
-        drawn = _draw(classes, meta_classes, balanced, seed, earlier, 0)
-        attempt = 0
-        while _renamed(drawn) in seen:
-            attempt += 1
-            drawn = _draw(classes, meta_classes, balanced, seed, earlier, attempt)
-        seen.add(_renamed(drawn))
-    return drawn
-
-
-def check_sizes(classes: int, meta_classes: int, *, members: int, balanced: bool) -> None:
-    """Refuse more meta classes than classes, and more members than distinct partitions."""
     if meta_classes > classes:
         raise BadSpecification(
             f"'meta_classes' of 'dreml' is {meta_classes}; it must be at most {classes}, the number of training "
             "classes."
         )
-    ways = _ways(classes, meta_classes, balanced)
-    if members > ways:
-        raise BadSpecification(
-            f"'dreml' needs a different partition for each of {members} members; the number of partitions of {classes} "
-            f"classes into {meta_classes} meta classes is {ways}. Use fewer members or another 'meta_classes'."
-        )
+    partitions: dict[bytes, np.ndarray] = {}
+    for earlier in range(member + 1):
+        for attempt in range(_DRAWS):
+            random = numpy_stream(seed, "meta classes", earlier, attempt)
+            drawn = (
+                random.permutation(np.arange(classes) % meta_classes)
+                if balanced
+                else random.integers(meta_classes, size=classes)
+            )
+            if partitions.setdefault(_renamed(drawn), drawn) is drawn:
+                break
+        else:
+            raise BadSpecification(
+                f"'dreml' needs a different partition for each of its members; the number of partitions of {classes} "
+                f"classes into {meta_classes} meta classes is {len(partitions)}. Use fewer members or another "
+                "'meta_classes'."
+            )
+    return drawn
 
 
 def static_loss(outputs: Tensor, meta_labels: Tensor) -> Tensor:
@@ -164,7 +161,7 @@ class Dreml(Method):
     def check(self, trunk: Trunk, batching: Batching) -> None:
         super().check(trunk, batching)
         classes = len(np.unique(batching.labels))
-        check_sizes(classes, self.meta_classes, members=self.members, balanced=self.balanced)
+        partition(classes, self.meta_classes, self.members - 1, seed=0, balanced=self.balanced)
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
@@ -189,39 +186,7 @@ class _Static(nn.Module):
         return static_loss(outputs, meta_labels)
 
 
-def _draw(classes: int, meta_classes: int, balanced: bool, seed: int, member: int, attempt: int) -> np.ndarray:
-    random = numpy_stream(seed, "meta classes", member, attempt)
-    if not balanced:
-        return random.integers(meta_classes, size=classes)
-    return random.permutation(np.arange(classes) % meta_classes)
-
-
 def _renamed(drawn: np.ndarray) -> bytes:
     """Renumber meta classes in order of first occurrence: equal for equal partitions."""
     _, first, codes = np.unique(drawn, return_index=True, return_inverse=True)
     return first.argsort().argsort()[codes].astype(np.int64).tobytes()
-
-
-def _ways(classes: int, meta_classes: int, balanced: bool) -> int:
-    """Number of partitions up to renaming, at most _PLENTY.
-
-    >>> _ways(4, 2, True), _ways(4, 2, False), _ways(12, 12, True), _ways(11_318, 12, True)
-    (3, 8, 1, 1000000)
-    """
-    if not balanced:
-        return _ways_unbalanced(classes, meta_classes)
-    each, larger = divmod(classes, meta_classes)
-    smaller = meta_classes - larger
-    log = math.lgamma(classes + 1) - smaller * math.lgamma(each + 1) - larger * math.lgamma(each + 2)
-    log -= math.lgamma(smaller + 1) + math.lgamma(larger + 1)
-    return _PLENTY if log > math.log(_PLENTY) else round(math.exp(log))
-
-
-def _ways_unbalanced(classes: int, meta_classes: int) -> int:
-    """Sum of Stirling numbers: partitions into 1, 2, ... parts, computed class by class."""
-    parts = [1] + [0] * meta_classes  # partitions of 0 classes into 0, 1, ... parts
-    for _ in range(classes):
-        parts = [0] + [min(_PLENTY, count * parts[count] + parts[count - 1]) for count in range(1, meta_classes + 1)]
-        if sum(parts) >= _PLENTY:
-            return _PLENTY
-    return sum(parts)

@@ -15,11 +15,9 @@ from torch import Tensor, nn
 
 from levelfield.batching import Batching
 from levelfield.errors import BadSpecification
-from levelfield.geometry import Geometry
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option, total_of
 from levelfield.objectives import Objective
-from levelfield.objectives.triplet import triplet_terms
 from levelfield.settings import Positive, check_settings
 
 if TYPE_CHECKING:
@@ -55,33 +53,6 @@ def entries(labels: Tensor, others: Tensor, share: float) -> tuple[Entry, Entry]
     same = labels == others
     first = torch.full(labels.shape, share, device=labels.device).masked_fill(same, 1.0)
     return Entry(labels, first), Entry(others, torch.full_like(first, 1 - share).masked_fill(same, 0.0))
-
-
-def mixed_triplet_loss(
-    embeddings: Tensor,
-    tuples: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    *,
-    margin: float = 0.2,
-    squared: bool = False,
-) -> Tensor:
-    """Eq. 31 for the triplet loss: sum_k sum_(T_k) w_k(a) [d_ap - d_an + margin]+ / batch size, on unit rows.
-
-    tuples: triplets (t, 3) of each of the two entries. weights: one weight per row (batch,) for each entry.
-
-    >>> drawn = [torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2, 1]])]
-    >>> mixed_triplet_loss(torch.eye(3), drawn, [torch.full((3,), 0.75), torch.full((3,), 0.25)], margin=0.3)
-    tensor(0.1000)
-    """
-    geometry = Geometry(embeddings, normalize=True)
-    total = embeddings.new_zeros(())
-    for triplets, weight in zip(tuples, weights, strict=True):
-        anchor, positive, negative = triplets.T
-        to_positive = geometry.distance_of(anchor, positive, squared=squared)
-        to_negative = geometry.distance_of(anchor, negative, squared=squared)
-        terms = triplet_terms(to_positive, to_negative, margin=margin)
-        total = total + (terms * weight.to(terms).index_select(0, anchor)).sum()
-    return total / len(embeddings)
 
 
 @dataclass(frozen=True)
@@ -123,9 +94,8 @@ class Mixup:
         for layer in self.layers:
             if layer not in reachable:
                 raise BadSpecification(
-                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': the layer is below the cut or does "
-                    "not exist. "
-                    f"Use one of: {', '.join(reachable)}."
+                    f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': the layer is below the cut or does not "
+                    f"exist. Use one of: {', '.join(reachable)}."
                 )
         return self.layers
 
