@@ -29,17 +29,14 @@ def gather(
     if ranks.size == 1:
         return embeddings, labels, indices
     sizes = ranks.counts(len(embeddings))
-    apply: Any = _Gathered.apply
-    rows: Tensor = apply(embeddings, ranks, sizes, float(ranks.size) if averaged else 1.0)
+    rows = _gathered(embeddings, ranks, sizes, factor=float(ranks.size) if averaged else 1.0)
     both = ranks.gathered(torch.stack([labels, indices.to(labels)], dim=1), sizes)  # one message
     return rows, both[:, 0], both[:, 1].to(indices.dtype)
 
 
 def exchange(rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
-    """The rows of all ranks, of which each rank uses what it likes: their gradients are summed over the ranks."""
-    apply: Any = _Exchanged.apply
-    gathered: Tensor = rows if ranks.size == 1 else apply(rows, ranks, sizes)
-    return gathered
+    """The rows of all ranks, any of which each rank may use: their gradients are summed over the ranks."""
+    return rows if ranks.size == 1 else _gathered(rows, ranks, sizes, summed=True)
 
 
 def shared(rows: Tensor, ranks: Ranks) -> Tensor:
@@ -51,38 +48,32 @@ def shared(rows: Tensor, ranks: Ranks) -> Tensor:
 
 def from_each(values: Tensor, ranks: Ranks) -> Tensor:
     """The values of each rank (ranks, ...), for a loss that all ranks compute alike."""
+    return values[None] if ranks.size == 1 else _gathered(values[None], ranks, [1] * ranks.size)
+
+
+def _gathered(rows: Tensor, ranks: Ranks, sizes: list[int], *, factor: float = 1.0, summed: bool = False) -> Tensor:
     apply: Any = _Gathered.apply
-    gathered: Tensor = values[None] if ranks.size == 1 else apply(values[None], ranks, [1] * ranks.size, 1.0)
+    gathered: Tensor = apply(rows, ranks, sizes, factor, summed)
     return gathered
 
 
 class _Gathered(torch.autograd.Function):
-    """Backward: this rank's share of a gradient that all ranks have computed alike."""
+    """Backward: this rank's share of the gradient, which all ranks have computed alike, or of its sum over them."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, ranks: Ranks, sizes: list[int], factor: float) -> Tensor:
-        ctx.start, ctx.size, ctx.factor = sum(sizes[: ranks.rank]), sizes[ranks.rank], factor
+    def forward(ctx: Any, rows: Tensor, ranks: Ranks, sizes: list[int], factor: float, summed: bool) -> Tensor:
+        ctx.ranks, ctx.factor, ctx.summed = ranks, factor, summed
+        ctx.start, ctx.size = sum(sizes[: ranks.rank]), sizes[ranks.rank]
         return ranks.gathered(rows, sizes)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        own = gradients[0].narrow(0, ctx.start, ctx.size)
-        return own if ctx.factor == 1.0 else own * ctx.factor, None, None, None
-
-
-class _Exchanged(torch.autograd.Function):
-    """Backward: the sum of the gradients that the ranks have for this rank's rows."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
-        ctx.start, ctx.size, ctx.ranks = sum(sizes[: ranks.rank]), sizes[ranks.rank], ranks
-        return ranks.gathered(rows, sizes)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        total = gradients[0].clone()
-        ctx.ranks.summed_([total])
-        return total.narrow(0, ctx.start, ctx.size), None, None
+        gradient = gradients[0]
+        if ctx.summed:
+            gradient = gradient.clone()
+            ctx.ranks.summed_([gradient])
+        share = gradient.narrow(0, ctx.start, ctx.size)
+        return share if ctx.factor == 1.0 else share * ctx.factor, None, None, None, None
 
 
 class _Shared(torch.autograd.Function):

@@ -5,9 +5,7 @@ A process is a *rank* in a group of several (`torch.distributed`). With one proc
 
 from __future__ import annotations
 
-import math
 import os
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,10 +80,10 @@ class Ranks:
         shares = whole.split(list(sizes)) if self.first else ()
         for start in range(0, most, each):
             block = _padded(rows[start : start + each], min(each, most - start))
-            received = [torch.empty_like(block) for _ in shares] or None
+            received = [torch.empty_like(block) for _ in shares]
             with _collective() as group:
-                group.gather(block, received, dst=0)
-            for share, part in zip(shares, received or (), strict=True):
+                group.gather(block, received or None, dst=0)
+            for share, part in zip(shares, received, strict=True):
                 target = share[start : start + each]
                 target.copy_(part[: len(target)])
         return whole if self.first else rows
@@ -120,17 +118,16 @@ class Ranks:
 
     def check_equal(self, what: str, value: float) -> None:
         """Raise if a number is not the same on all ranks: bit for bit, or nearly if kernels of a GPU may add in any
-        order. The ranks' weights are the same in any case, since they add the same gradients."""
+        order. The weights are the same in any case, since all ranks add the same gradients."""
         if self.size == 1:
             return
-        steady = _device() == "cpu" or torch.are_deterministic_algorithms_enabled()
-        bits = torch.tensor([struct.unpack("<q", struct.pack("<d", value))[0]], device=_device())
-        all_bits = self.gathered(bits, [1] * self.size).cpu()
-        if (all_bits != all_bits[0]).any():
-            values = [struct.unpack("<d", struct.pack("<q", int(one)))[0] for one in all_bits]
-            if not steady and all(math.isclose(one, values[0], rel_tol=ROUNDING, abs_tol=1e-6) for one in values):
-                return
-            per_rank = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values))
+        bits = torch.tensor([value], dtype=torch.float64, device=_device()).view(torch.int64)
+        every = self.gathered(bits, [1] * self.size).cpu()
+        values = every.view(torch.float64)
+        exact = _device() == "cpu" or torch.are_deterministic_algorithms_enabled()
+        close = not exact and torch.allclose(values, values[:1], rtol=ROUNDING, atol=1e-6)
+        if (every != every[0]).any() and not close:
+            per_rank = ", ".join(f"{value!r} on rank {rank}" for rank, value in enumerate(values.tolist()))
             raise RunFailed(
                 f"The processes of this run disagree on {what}: {per_rank}. Use machines with equal CPUs and library "
                 "versions, and methods whose random numbers come from the generator they are given."
@@ -139,10 +136,10 @@ class Ranks:
     @contextmanager
     def in_turn(self) -> Iterator[None]:
         """Context that rank 0 executes first and the others afterwards, for files that rank 0 makes and all read."""
-        if self.size > 1 and not self.first:
+        if not self.first:
             self.wait()
         yield
-        if self.size > 1 and self.first:
+        if self.first:
             self.wait()
 
     def wait(self) -> None:
@@ -178,13 +175,14 @@ def joined(device: str, ranks: Ranks | None = None, store: Path | None = None) -
     """
     from torch import distributed
 
+    meeting: dict[str, Any] = {}
     if ranks is None:
-        backend, number = backend_for(device, int(os.environ["LOCAL_WORLD_SIZE"])), int(os.environ["LOCAL_RANK"])
-        distributed.init_process_group(backend, timeout=PATIENCE)
+        number, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     else:
-        backend, number = backend_for(device, ranks.size), ranks.rank
-        meeting: dict[str, Any] = {"init_method": f"file://{store}", "rank": ranks.rank, "world_size": ranks.size}
-        distributed.init_process_group(backend, timeout=PATIENCE, **meeting)
+        number, size = ranks.rank, ranks.size
+        meeting = {"init_method": f"file://{store}", "rank": number, "world_size": size}
+    backend = backend_for(device, size)
+    distributed.init_process_group(backend, timeout=PATIENCE, **meeting)
     if backend == GPUS:
         torch.cuda.set_device(number)
     yield current()
@@ -235,14 +233,14 @@ def _padded(rows: Tensor, count: int) -> Tensor:
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     """Tensors of one type and device together, up to `BUCKET` numbers."""
     bucket: list[Tensor] = []
-    held = 0
+    size = 0
     for tensor in tensors:
-        fits = not bucket or (bucket[0].dtype, bucket[0].device) == (tensor.dtype, tensor.device)
-        if bucket and (not fits or held + tensor.numel() > BUCKET):
+        other_kind = bool(bucket) and (bucket[0].dtype, bucket[0].device) != (tensor.dtype, tensor.device)
+        if other_kind or (bucket and size + tensor.numel() > BUCKET):
             yield bucket
-            bucket, held = [], 0
+            bucket, size = [], 0
         bucket.append(tensor)
-        held += tensor.numel()
+        size += tensor.numel()
     if bucket:
         yield bucket
 

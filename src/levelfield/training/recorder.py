@@ -136,13 +136,10 @@ class Recorder:
     def begin(self) -> None:
         """Audit the start, and score it if the conditions say so."""
         self._audit.check()
-        if self.state.step:
-            return
-        if self._conditions.validate_start:
-            self._score()
-        if self._watch is not None:
-            self._began += self.state.monitor(self._watch)
-            self._peak.begin()
+        if self.state.step == 0:
+            if self._conditions.validate_start:
+                self._score()
+            self._monitor()
 
     def next_step(self, batches: Iterator[Batch]) -> StepRecord:
         """The next batch. Counts the time that the loop waits for it, and the rows that a batching embeds for it."""
@@ -179,10 +176,7 @@ class Recorder:
         if state.step % self._conditions.validate_every == 0 or self._is_last(state.step):
             self._read()  # a loss that is not finite ends the run before its rows are scored
             self._score()
-            if self._watch is not None:
-                state.peak_bytes = self._peak.larger(state.peak_bytes)
-                self._began += state.monitor(self._watch)  # not training: neither time nor memory count
-                self._peak.begin()
+            self._monitor()
         state.seconds = time.perf_counter() - self._began
         due = partial(self._pace.is_time, state.step, time.perf_counter() - self._saved)
         if self.is_over or self._ranks.from_first(due):
@@ -204,6 +198,13 @@ class Recorder:
         if self._validate is not None and self.state.record_validation(self._validate(), self._conditions):
             self._checkpointer.remember_best()
 
+    def _monitor(self) -> None:
+        """Record scores that are not part of the training: neither their time nor their memory counts."""
+        if self._watch is not None:
+            self.state.peak_bytes = self._peak.larger(self.state.peak_bytes)
+            self._began += self.state.monitor(self._watch)
+            self._peak.begin()
+
     def _save(self) -> None:
         self._read()
         self._audit.check()
@@ -213,8 +214,7 @@ class Recorder:
         self._saved = time.perf_counter()
 
     def _read(self) -> None:
-        """Read the losses since the last reading at once, count idle batches, and stop at the first that is not
-        finite."""
+        """Read the losses since the last reading, count idle batches, and stop at a loss that is not finite."""
         steps, self._unread = self._unread, []
         if not steps:
             return
@@ -233,29 +233,26 @@ class Recorder:
         self._loss = losses[-1]
 
     def _write(self, step: StepRecord, rows: Tensor | None, norm: Tensor | None) -> None:
-        number, conditions = step.batch.step, self._conditions
+        number = step.batch.step
         self._ranks.check_equal(f"the loss of step {number}", self._loss)
         spread = spread_of(rows)
         self.state.collapsed = spread < COLLAPSE
-        entry: dict[str, Any] = {
+        with_rho = number % (RHO_EVERY * self._pace.log_every) == 0 or self._is_last(self.state.step)
+        values: dict[str, Any] = {
             "step": number,
             "epoch": step.batch.epoch,
             "loss": self._loss,
             "spread": spread,
             "idle": self.state.idle_batches,
-            "factor": factor(number, conditions, drops=self.state.drops),
-        }
-        decay = number % (RHO_EVERY * self._pace.log_every) == 0 or self._is_last(self.state.step)
-        known = {
+            "factor": factor(number, self._conditions, drops=self.state.drops),
             "active": step.active,
             "norm": None if norm is None or not math.isfinite(norm) else float(norm),
             "memory_age": self._feed.batching.memory_age,
-            "rho": decay_of(rows) if decay else None,
+            "rho": decay_of(rows) if with_rho else None,
+            **self._method.counts(),
+            "terms": {name: float(term) for name, term in (step.terms or {}).items()} or None,
         }
-        entry |= {name: value for name, value in known.items() if value is not None}
-        entry |= self._method.counts()
-        if step.terms:
-            entry["terms"] = {name: float(term) for name, term in step.terms.items()}
+        entry = {name: value for name, value in values.items() if value is not None}
         if self._log is not None:
             self._log.write(**entry)
         if self._tensorboard is not None:
