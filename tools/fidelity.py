@@ -1,7 +1,7 @@
 """Write the fidelity tables of the papers into papers.md: `make tables`.
 
 What the text and the released code of a paper say is data: tools/fidelity.yaml. What levelfield does is read from the
-studies, so that it is never out of date. `levelfield.papers.text` lists where text and code of objectives differ.
+studies, so that it is never out of date. `levelfield.papers.presets` lists where text and code of objectives differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from levelfield import methods
 from levelfield.embedder.trunk.weights import public_file
 from levelfield.evaluation import evaluate
-from levelfield.papers.text import DIFFERENCES
+from levelfield.papers.presets import DIFFERENCES
 from levelfield.reports.facts import as_written
 from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import Study, read_study

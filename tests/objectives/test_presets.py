@@ -1,4 +1,4 @@
-"""Presets: numbers come from the papers' tables, and the translation tables are complete."""
+"""Presets have the papers' numbers, and fit their objectives."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification
 from levelfield.papers import presets as _presets
-from levelfield.papers.published import hyperparameters
-from levelfield.papers.text import DIFFERENCES, Difference
+from levelfield.papers.presets import DIFFERENCES, Difference
 from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import read_study
 
@@ -110,8 +109,7 @@ def test_a_preset_has_the_papers_numbers(name: str, preset: str, expected: dict[
 def test_every_difference_of_text_and_code_is_a_pair_of_presets(one: Difference) -> None:
     for name in one.methods.split(", "):
         known = _presets.presets(name)
-        code = str(_presets.Preset(*one.preset.split("/")).coded)
-        assert known[one.preset] != known[code], name
+        assert known[one.preset] != known[_presets.without_text(one.preset)], name
 
 
 def test_a_difference_in_training_is_a_condition_of_the_papers_studies() -> None:
@@ -143,13 +141,6 @@ def test_an_unknown_preset_names_those_there_are() -> None:
 
 def test_facts_show_the_settings_per_dataset() -> None:
     assert objectives.describe("histogram").presets["roth2020/sop"] == {"bins": 11}
-
-
-def test_every_published_key_is_translated_or_a_condition() -> None:
-    """A new entry with a word that nobody knows must not be passed over: translating everything raises nothing."""
-    for entry in hyperparameters():
-        if _presets._ours(entry)[0] in objectives.names():
-            _presets._translated(_presets._ours(entry)[0], entry.params)
 
 
 def test_a_study_may_name_a_preset() -> None:

@@ -58,7 +58,7 @@ def hyperparameters() -> tuple[Entry, ...]:
     >>> next(entry for entry in hyperparameters() if entry.method == "contrastive").params
     {'margin': 1.0, 'miner': 'distance_weighted', 'distance': 'euclidean'}
     """
-    return tuple(Entry(**entry) for entry in _entries("hyperparameters.json"))
+    return tuple(Entry(**entry) for entry in entries_of("hyperparameters.json"))
 
 
 @cache
@@ -68,10 +68,11 @@ def batches() -> tuple[Batches, ...]:
     >>> next(entry for entry in batches() if entry.methods == "n-pair, angular").batching
     {'n_pair': {'same_image': 0.1}}
     """
-    return tuple(Batches(**entry) for entry in _entries("batches.json"))
+    return tuple(Batches(**entry) for entry in entries_of("batches.json"))
 
 
-def _entries(name: str) -> list[dict[str, Any]]:
+def entries_of(name: str) -> list[dict[str, Any]]:
+    """The entries of a file of this folder."""
     content = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
     entries: list[dict[str, Any]] = content["entries"]
     return entries
