@@ -153,15 +153,15 @@ class Quadruplet(Objective):
         """The second term uses all negative pairs, except those with a member of the anchor's class."""
         _, negative = class_masks(inputs.labels)
         distance = geometry.squared_distance if self.squared else geometry.distance
-        weights = torch.ones_like(distance[:, 0]) if inputs.weights is None else inputs.weights
         pairs, members = positive_pairs(inputs.labels), _with_members(class_table(inputs.labels))
         anchor, other = pairs.T
-        first, first_active = sum_over_triplets(distance, pairs, negative, weights, margin=self.margin1)
-        inside, inside_active = sum_over_triplets(distance, members, negative, weights, margin=self.margin2)
+        first, first_active = sum_over_triplets(distance, pairs, negative, inputs.weights, margin=self.margin1)
+        inside, inside_active = sum_over_triplets(distance, members, negative, inputs.weights, margin=self.margin2)
         limit, negatives = distance[anchor, other] + self.margin2, distance[negative].sort().values
         nearer = torch.searchsorted(negatives.detach(), limit.detach())
         sums = functional.pad(negatives.to(widest(negatives.device)).cumsum(0), (1, 0))[nearer].to(limit.dtype)
-        second = ((nearer * limit - sums) * weights[anchor]).sum() - 2 * inside  # a pair counts in both orders
+        between, weights = nearer * limit - sums, inputs.weights_of(anchor)
+        second = (between if weights is None else between * weights).sum() - 2 * inside  # a pair counts in both orders
         self.active = first_active + nearer.sum() - 2 * inside_active
         triplets = negative.sum(1)[anchor].sum()
         quadruplets = len(pairs) * len(negatives) - 2 * negative.sum(1)[members[:, 0]].sum()

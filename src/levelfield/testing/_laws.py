@@ -9,12 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from levelfield.objectives import Objective
 from levelfield.objectives._inputs import LossInputs
 from levelfield.randomness import stream
-from levelfield.testing._divided_law import a_divided_batch_has_the_gradients_of_the_whole
 from levelfield.testing._measuring import (
     CLASSES,
     Factory,
@@ -30,8 +29,34 @@ from levelfield.testing._measuring import (
     per_class,
     without_chance,
 )
+from levelfield.training.divided import Divided
+
+Needs = Callable[[Objective], bool]
+CONDITIONS: dict[Law, tuple[Needs, str]] = {}
+"""Law -> what an objective needs for it, and the reason why the law does not apply without."""
+_NO_CLOSED_FORM = "it has no closed form beside its definition"
 
 
+def law(needs: Needs = lambda objective: True, reason: str = "") -> Callable[[Law], Law]:
+    """Decorator: add a law, in the order of this file."""
+
+    def enter(entry: Law) -> Law:
+        CONDITIONS[entry] = needs, reason
+        return entry
+
+    return enter
+
+
+def _has_closed_form(objective: Objective) -> bool:
+    """Whether the objective uses its closed form with these settings and this number of classes."""
+    return objective.quick(LossInputs(*ordinary(), None, None, None, stream(0, "law"))) is not None
+
+
+def _has_terms(objective: Objective) -> bool:
+    return len(objective.terms(*ordinary(), generator=stream(0, "law"))) > 1
+
+
+@law()
 def loss_is_one_finite_number(factory: Factory) -> None:
     objective = make(factory)
     value, gradient = measure(objective, *ordinary())
@@ -41,6 +66,7 @@ def loss_is_one_finite_number(factory: Factory) -> None:
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
 
 
+@law(_has_terms, "the loss has one term")
 def terms_add_up_to_the_loss(factory: Factory) -> None:
     """The terms kept for the log add up too."""
     for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
@@ -55,31 +81,29 @@ def terms_add_up_to_the_loss(factory: Factory) -> None:
             close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")
 
 
+@law(_has_closed_form, _NO_CLOSED_FORM)
 def closed_form_is_the_definition(factory: Factory) -> None:
     """Compare value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
         for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
             if dtype == torch.float32 and name in degenerate():  # the direction between coincident rows is rounding
                 continue
-            objective = make(factory, dtype)
+            objective, again = make(factory, dtype), rows.to(dtype, copy=True).requires_grad_()
             value, gradient = measure(objective, rows.to(dtype), labels)
-            own = [None if p.grad is None else p.grad.clone() for p in objective.parameters()]
+            own = [parameter.grad for parameter in objective.parameters()]
             objective.zero_grad()
-            again = rows.to(dtype, copy=True).requires_grad_()
-            plain = sum(objective.terms(again, labels, generator=stream(0, "law")).values())
-            assert isinstance(plain, Tensor)
+            plain = torch.stack(list(objective.terms(again, labels, generator=stream(0, "law")).values())).sum()
             plain.backward()
-            assert again.grad is not None
-            pairs = [(value, plain.detach()), (gradient, again.grad)]
-            for quick_slope, parameter in zip(own, objective.parameters(), strict=True):
-                if parameter.grad is not None:
-                    assert quick_slope is not None, f"batch '{name}': the closed form has no gradient for a parameter"
-                    pairs.append((quick_slope, parameter.grad))
+            defined_own = [parameter.grad for parameter in objective.parameters()]
+            pairs = [(value, plain.detach()), (gradient, again.grad), *zip(own, defined_own, strict=True)]
             for quick, defined in pairs:
-                atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
-                close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
+                if defined is not None:
+                    assert quick is not None, f"batch '{name}': the closed form has no gradient for a parameter"
+                    atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
+                    close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
 
 
+@law(_has_closed_form, _NO_CLOSED_FORM)
 def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float64)
     objective = make(factory, torch.float64)
@@ -95,6 +119,7 @@ def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
     close(derivatives[0], derivatives[1], "second derivatives differ")
 
 
+@law()
 def gradient_is_the_derivative(factory: Factory) -> None:
     objective = make(factory, torch.float64)
     rows, labels = ordinary(dtype=torch.float64)
@@ -112,6 +137,7 @@ def gradient_is_the_derivative(factory: Factory) -> None:
     assert torch.autograd.gradcheck(loss, inputs, atol=1e-6, fast_mode=many), "gradcheck failed"
 
 
+@law()
 def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
     objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
@@ -122,6 +148,7 @@ def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
     close(shuffled_gradient, gradient[order], "a gradient of the shuffled batch differs")
 
 
+@law()
 def names_of_classes_are_irrelevant(factory: Factory) -> None:
     """Permute the labels 0..C-1 together with the objective's state per class."""
     objective = without_chance(factory)
@@ -137,6 +164,7 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
     close(other_gradient, gradient, "a gradient differs after renaming classes")
 
 
+@law(lambda objective: not per_class(objective), "it has state per class, so labels must be 0 to C-1")
 def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
     """Labels that would merge as float32."""
     objective = without_chance(factory)
@@ -146,6 +174,7 @@ def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
     close(measure(objective, rows, -(labels + 1))[0], value, "negative labels change the loss")
 
 
+@law()
 def degenerate_batches_are_finite(factory: Factory) -> None:
     faults: dict[str, list[str]] = {}
     first: BaseException | None = None
@@ -162,6 +191,7 @@ def degenerate_batches_are_finite(factory: Factory) -> None:
         raise AssertionError(summary) from first
 
 
+@law()
 def float32_agrees_with_float64(factory: Factory) -> None:
     rows, labels = ordinary(dtype=torch.float32)
     value, gradient = measure(make(factory), rows, labels)
@@ -171,6 +201,7 @@ def float32_agrees_with_float64(factory: Factory) -> None:
     close(gradient.double(), exact_gradient, "a gradient in float32 differs", rtol=1e-3, atol=1e-4 * scale)
 
 
+@law()
 def half_precision_is_computed_in_float32(factory: Factory) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         rows, labels = ordinary(dtype=dtype)
@@ -180,6 +211,7 @@ def half_precision_is_computed_in_float32(factory: Factory) -> None:
         assert gradient.dtype == dtype, f"the gradient of {dtype} rows is {gradient.dtype}"
 
 
+@law()
 def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
     """With a NaN row, the loss is not finite or raises an error: ignoring the row would hide the fault."""
     for bad in (0, 1, 3):  # rows of different classes with positives
@@ -192,6 +224,7 @@ def a_row_that_is_not_a_number_is_not_hidden(factory: Factory) -> None:
         assert not value.isfinite(), "a row is NaN, but the loss is finite"
 
 
+@law()
 def autocast_changes_nothing(factory: Factory) -> None:
     rows, labels = ordinary()
     plain, _ = measure(make(factory), rows, labels)
@@ -200,6 +233,7 @@ def autocast_changes_nothing(factory: Factory) -> None:
     close(value, plain, "the loss differs under autocast")
 
 
+@law()
 def state_survives_save_and_load(factory: Factory) -> None:
     """After loading, the next two calls without a generator return the same losses."""
     rows, labels = ordinary()
@@ -217,6 +251,7 @@ def state_survives_save_and_load(factory: Factory) -> None:
         close(loaded(rows, labels), objective(rows, labels), "the loss differs after save and load", rtol=0, atol=0)
 
 
+@law()
 def same_generator_gives_the_same_loss(factory: Factory) -> None:
     rows, labels = ordinary()
     objective = make(factory)
@@ -225,6 +260,7 @@ def same_generator_gives_the_same_loss(factory: Factory) -> None:
     close(first[1], second[1], "gradients of two calls with equal generators differ", rtol=0, atol=0)
 
 
+@law()
 def no_global_random_number_is_drawn(factory: Factory) -> None:
     def states() -> tuple[bytes, str, str]:
         numpy_state = np.random.get_state(legacy=False)  # noqa: NPY002 (looked at, not drawn from)
@@ -237,6 +273,7 @@ def no_global_random_number_is_drawn(factory: Factory) -> None:
         assert old == new, f"{name}'s global generator was used"
 
 
+@law()
 def inputs_are_not_written_to(factory: Factory) -> None:
     rows, labels = ordinary()
     rows_before, labels_before = rows.clone(), labels.clone()
@@ -245,6 +282,7 @@ def inputs_are_not_written_to(factory: Factory) -> None:
     assert torch.equal(labels, labels_before), "the labels were changed"
 
 
+@law()
 def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
     rows, labels = ordinary()
     value = make(factory)(rows.requires_grad_(), labels)
@@ -253,6 +291,7 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
     close(first, second, "the second backward differs", rtol=0, atol=0)
 
 
+@law(lambda objective: objective.takes_weights, "it takes no weights")
 def loss_is_linear_in_the_weights(factory: Factory) -> None:
     """Weights multiply an anchor's terms and do not change the divisor."""
     objective = without_chance(factory)
@@ -265,6 +304,7 @@ def loss_is_linear_in_the_weights(factory: Factory) -> None:
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
 
 
+@law(lambda objective: objective.separable, "it is not declared as a mean over independent samples")
 def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
     objective = without_chance(factory)
     rows, labels = ordinary(dtype=torch.float64)
@@ -274,66 +314,34 @@ def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
     close((5 * first + 7 * second) / 12, whole, "the loss is declared separable but is not")
 
 
+@law(lambda objective: any(True for _ in objective.parameters()), "it has no parameters")
 def learning_rates_name_own_parameters(factory: Factory) -> None:
     objective = make(factory)
     wrong = set(objective.lr_multipliers()) - {name for name, _ in objective.named_parameters()}
     assert not wrong, f"lr_multipliers names {sorted(wrong)}, which are not parameters"
 
 
-LAWS: list[Law] = [
-    loss_is_one_finite_number,
-    terms_add_up_to_the_loss,
-    closed_form_is_the_definition,
-    second_derivatives_are_those_of_the_definition,
-    gradient_is_the_derivative,
-    order_of_the_batch_is_irrelevant,
-    names_of_classes_are_irrelevant,
-    labels_above_2_to_24_stay_apart,
-    degenerate_batches_are_finite,
-    float32_agrees_with_float64,
-    half_precision_is_computed_in_float32,
-    a_row_that_is_not_a_number_is_not_hidden,
-    autocast_changes_nothing,
-    state_survives_save_and_load,
-    same_generator_gives_the_same_loss,
-    no_global_random_number_is_drawn,
-    inputs_are_not_written_to,
-    backward_twice_gives_the_same_gradient,
-    loss_is_linear_in_the_weights,
-    a_separable_loss_is_the_mean_of_its_parts,
-    learning_rates_name_own_parameters,
-    a_divided_batch_has_the_gradients_of_the_whole,
-]
+@law()
+def a_divided_batch_has_the_gradients_of_the_whole(factory: Factory) -> None:
+    """Embedded in pieces, in two passes: loss, and gradients of the network and of the objective's own parameters."""
+    rows, labels = ordinary(dtype=torch.float64)
+    results = []
+    for pieces in (1, 5):  # of 12 rows: the pieces differ in size
+        network, objective = nn.Linear(rows.shape[1], rows.shape[1]).double(), make(factory, torch.float64)
+        with torch.no_grad():  # move rows a little, so that they stay in their classes
+            noise = torch.randn(network.weight.shape, generator=stream(0, "network"))
+            network.weight.copy_(torch.eye(rows.shape[1]) + 0.1 * noise)
+            network.bias.zero_()
+        divided = Divided(network, pieces=pieces)
+        loss = objective(network(rows) if pieces == 1 else divided(rows), labels, generator=stream(0, "law"))
+        loss.backward() if pieces == 1 else divided.backward(loss)
+        results.append({"loss": loss.detach()})
+        for name, parameter in nn.ModuleDict({"network": network, "objective": objective}).named_parameters():
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            results[-1][f"gradient of {name}"] = gradient
+    for name, value in results[0].items():
+        close(results[1][name], value, f"the {name} differs if the batch is embedded in pieces")
+
+
+LAWS: list[Law] = list(CONDITIONS)
 """Every law, in the order in which `levelfield check` runs them."""
-
-
-def _has_closed_form(objective: Objective) -> bool:
-    """Whether the objective uses its closed form with these settings and this number of classes."""
-    rows, labels = ordinary()
-    return objective.quick(LossInputs(rows, labels, None, None, None, stream(0, "law"))) is not None
-
-
-def _has_terms(objective: Objective) -> bool:
-    return len(objective.terms(*ordinary(), generator=stream(0, "law"))) > 1
-
-
-_NO_CLOSED_FORM = "it has no closed form beside its definition"
-CONDITIONS: dict[Law, tuple[Callable[[Objective], bool], str]] = {
-    terms_add_up_to_the_loss: (_has_terms, "the loss has one term"),
-    closed_form_is_the_definition: (_has_closed_form, _NO_CLOSED_FORM),
-    second_derivatives_are_those_of_the_definition: (_has_closed_form, _NO_CLOSED_FORM),
-    labels_above_2_to_24_stay_apart: (
-        lambda objective: not per_class(objective),
-        "it has state per class, so labels must be 0 to C-1",
-    ),
-    loss_is_linear_in_the_weights: (lambda objective: objective.takes_weights, "it takes no weights"),
-    a_separable_loss_is_the_mean_of_its_parts: (
-        lambda objective: objective.separable,
-        "it is not declared as a mean over independent samples",
-    ),
-    learning_rates_name_own_parameters: (
-        lambda objective: any(True for _ in objective.parameters()),
-        "it has no parameters",
-    ),
-}
-"""Law -> what an objective needs for it, and the reason why the law does not apply without."""
