@@ -33,8 +33,8 @@ def run_folder(folder: Path | str) -> Path:
     'margin/seed0-1a2b3c'
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        return _followed(folder) if folder.name == BEST and folder.is_file() else folder
+    if folder.is_file() and folder.name == BEST:
+        return _followed(folder)
     if any((folder / name).is_file() for name in _RUN) or not (folder / _STUDY).is_file():
         return folder
     if not (folder / BEST).is_file():
@@ -46,17 +46,15 @@ def run_folder(folder: Path | str) -> Path:
 
 def _followed(pointer: Path) -> Path:
     """The folder that a pointer names; it must be inside the pointer's own folder."""
-    home = pointer.parent
-    again = "remove it, and `levelfield compare` writes it again"
+    home, again = pointer.parent.resolve(), "remove it, and `levelfield compare` writes it again"
     with pointer.open("rb") as file:
         text = file.read(_LONGEST + 1).decode("utf-8", errors="replace").strip()
-    named = home / text if 0 < len(text) <= _LONGEST and "\0" not in text else home
     try:
-        real, inside = named.resolve(), home.resolve()
-        if pointer.is_symlink() or real == inside or not real.is_relative_to(inside):
-            raise BadInput(f"{pointer} does not name a run inside {home}: {again}.")
-        if not named.is_dir():
+        real = (home / text).resolve()
+        if not pointer.is_symlink() and real != home and real.is_relative_to(home):
+            if real.is_dir():
+                return pointer.parent / text
             raise BadInput(f"{pointer} names the run {text}, which no longer exists: {again}.")
-    except OSError as error:
-        raise BadInput(f"{pointer} does not name a run inside {home} ({error.strerror}): {again}.") from error
-    return named
+    except (OSError, ValueError):
+        pass  # no path at all
+    raise BadInput(f"{pointer} does not name a run inside {pointer.parent}: {again}.")

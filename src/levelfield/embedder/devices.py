@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ALSO = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps"}
-_KNOWN = ("cuda", "mps", "cpu")  # in the order in which `auto` chooses
+_KINDS = ("cuda", "mps", "cpu")  # in the order in which `auto` chooses
 _REQUESTED: ContextVar[str] = ContextVar("device", default="cpu")
 
 
@@ -56,36 +56,28 @@ def usable(device: str) -> str:
     if device == AUTO:
         return _first_here()
     kind, _, index = device.partition(":")
-    here = ", ".join(name for name in _KNOWN if _is_here(name))
-    if kind == "cuda" and not _is_here(kind):
-        reason = "this PyTorch is built without CUDA" if torch.version.cuda is None else "no NVIDIA GPU is visible"
-        raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. Usable here: {here}.")
-    if kind == "cuda" and index.isdecimal() and int(index) >= (count := torch.cuda.device_count()):
-        there = ", ".join(f"cuda:{number}" for number in range(count))
-        raise BadSpecification(f"There is no device '{device}': this machine has {there}.")
-    try:
-        if kind == "meta":
-            raise RuntimeError("it cannot compute")
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        if kind in _KNOWN:
-            reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it is not available"
-            raise BadSpecification(
-                f"The device '{device}' cannot be used here: {reason}. Usable here: {here}."
-            ) from error
-        close = _ALSO.get(kind.lower()) or nearest(kind, _KNOWN) if len(device) < 40 else None
+    here = f"Usable here: {', '.join(name for name in _KINDS if _is_here(name))}."
+    if kind not in _KINDS:
+        close = (_ALSO.get(kind.lower()) or nearest(kind, _KINDS)) if len(device) < 40 else None
         hint = f" Did you mean '{close}'?" if close else ""
-        raise BadSpecification(f"There is no device '{device[:40]}'.{hint} Usable here: {here}.") from error
+        raise BadSpecification(f"There is no device '{device[:40]}'.{hint} {here}")
+    if not _is_here(kind):
+        without = f"this PyTorch is built without {kind.upper()}"
+        reason = without if kind == "mps" or torch.version.cuda is None else "no NVIDIA GPU is visible"
+        raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. {here}")
+    devices = [f"{kind}:{number}" for number in range(torch.cuda.device_count() if kind == "cuda" else 1)]
+    if index and device not in devices:
+        raise BadSpecification(f"There is no device '{device[:40]}': this machine has {', '.join(devices)}.")
     return device
 
 
 @cache
 def _first_here() -> str:
     """The device of "auto"; names it in a line, and how to choose another one if there is one."""
-    chosen = next(name for name in _KNOWN if _is_here(name))
-    other = ". Another one: --device cpu" if chosen != "cpu" else ""
-    logging.getLogger("levelfield").warning("Device: %s%s", description(chosen), other)
-    return chosen
+    device = next(name for name in _KINDS if _is_here(name))
+    other = ". Another one: --device cpu" if device != "cpu" else ""
+    logging.getLogger("levelfield").warning("Device: %s%s", description(device), other)
+    return device
 
 
 def _is_here(name: str) -> bool:
@@ -118,8 +110,9 @@ def description(device: str) -> str:
     import torch
 
     name = hardware(device).get("gpu", device)
-    several = device == "cuda" and (count := torch.cuda.device_count()) > 1
-    return device + (f" ({f'{count} x ' if several else ''}{name})" if name != device else "")
+    count = torch.cuda.device_count() if device == "cuda" else 1
+    gpus = f"{count} x {name}" if count > 1 else name
+    return device if name == device else f"{device} ({gpus})"
 
 
 def key_of(device: str | torch.device) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -68,10 +69,9 @@ class Embedder(nn.Module):
         change: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """(rows, dim): raw embedding rows, not normalised."""
-        if self.precision not in HALVES:
-            return self.coded(self.head(self.features(inputs, at=at, change=change)))
+        half = HALVES.get(self.precision)
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
-        with torch.autocast(device.type, dtype=HALVES[self.precision]):
+        with nullcontext() if half is None else torch.autocast(device.type, dtype=half):
             return self.coded(self.head(self.features(inputs, at=at, change=change)))
 
     def coded(self, rows: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class Embedder(nn.Module):
         exact: bool = True,
         stage: Stage = SILENT_STAGE,
     ) -> Tensor:
-        """(rows, dim) for any number of rows, in eval mode and in blocks: a row's bits never depend on its neighbours.
+        """(rows, dim) for any number of rows, in eval mode and in blocks: bits of a row never depend on other rows.
 
         rows: stored tensors (or a Source, or a loader of them); images if `from_images`. Both give the same bits.
         coded: encode rows as they are compared; otherwise return the raw output of the head, for training.

@@ -18,7 +18,7 @@ from torch.nn import functional
 from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
-from levelfield.embedder.model import Model, load
+from levelfield.embedder.model import Model, Shown, load
 from levelfield.embedder.model_files import (
     DESCRIPTION,
     MEMBERS,
@@ -33,8 +33,6 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files.writing import copy_whole, link_whole
 from levelfield.progress import SILENT, Progress
-from levelfield.table import Table
-from levelfield.wording import one_line
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
@@ -66,8 +64,8 @@ def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn
     return Ensemble(members, facts.get("about", {}))
 
 
-@dataclass(frozen=True)
-class Ensemble:
+@dataclass(frozen=True, repr=False)
+class Ensemble(Shown):
     """Models whose rows are normalised to length 1 and concatenated. Used like a Model.
 
     A member may be an ensemble itself. Images are opened and transformed once for all members with the same view, and
@@ -98,15 +96,8 @@ class Ensemble:
         each = [member.checksum for member in self.members]
         return f"({' '.join(each)})" if all(each) else ""
 
-    def __repr__(self) -> str:
-        return one_line("Ensemble", self._facts())
-
-    def _repr_html_(self) -> str:
-        return Table([], [*self._facts().items(), *enumerate(self.members)], "Ensemble").html()
-
-    def _facts(self) -> dict[str, Any]:
-        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
-        return {**metadata, "members": len(self.members), "dim": self.dim, "device": str(self.device)}
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "members": len(self.members), "dim": self.dim, "device": str(self.device)}
 
     @cached_property
     def models(self) -> tuple[Model, ...]:
@@ -155,15 +146,14 @@ class Ensemble:
     def shared_below(self) -> list[tuple[int, int]]:
         """For each model the index of its view, and the first model with the same network below the cut."""
         shared: list[tuple[int, int]] = []
+        keys = [view.key for view in self._views]
         for index, model in enumerate(self.models):
-            view = [each.key for each in self._views].index(model.view.key)
-            trunk = model.embedder.trunk
-            same = (
-                first
-                for first, (other_view, owner) in enumerate(shared)
-                if owner == first and other_view == view and _same_below(self.models[first].embedder.trunk, trunk)
-            )
-            shared.append((view, next(same, index)))
+            view, trunk, owner = keys.index(model.view.key), model.embedder.trunk, index
+            for first, (other_view, _) in enumerate(shared):
+                if other_view == view and _same_below(self.models[first].embedder.trunk, trunk):
+                    owner = first
+                    break
+            shared.append((view, owner))
         return shared
 
     def _block(self, *views: Tensor) -> tuple[Tensor, ...]:
@@ -185,11 +175,7 @@ class Ensemble:
 
 def _same_below(one: Trunk, other: Trunk) -> bool:
     """Whether two trunks are equal below the cut: the same settings and the same weights."""
-    if one.key != other.key:
+    if one.key != other.key or one.frozen_prefixes != other.frozen_prefixes:
         return False
-    mine, theirs = _frozen(one), _frozen(other)
-    return mine.keys() == theirs.keys() and all(torch.equal(mine[name], theirs[name]) for name in mine)
-
-
-def _frozen(trunk: Trunk) -> dict[str, Tensor]:
-    return {name: value for name, value in trunk.state_dict().items() if name.startswith(trunk.frozen_prefixes)}
+    weights, others = one.state_dict(), other.state_dict()
+    return all(torch.equal(weights[name], others[name]) for name in weights if name.startswith(one.frozen_prefixes))

@@ -43,10 +43,10 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     missing = [name for name in ("image", "mean", "std") if name not in description]
     if missing:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
-    steps = {"steps": description["steps"]} if "steps" in description else None
+    crop = {"crop": float(description.get("crop", 1.0))}
     view = {
         "image": int(description["image"]),
-        **(steps or {"crop": float(description.get("crop", 1.0))}),
+        **({"steps": description["steps"]} if "steps" in description else crop),
         "mean": [float(value) for value in description["mean"]],
         "std": [float(value) for value in description["std"]],
         "interpolation": str(description.get("interpolation", "bicubic")),
@@ -114,16 +114,31 @@ def _rebuilt(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Modul
     if facts is None:
         return nn.Identity()
     if "own" not in facts:
-        settings = dict(facts)
-        kind = HEADS[settings.pop("kind", "linear")]
-        return kind(**settings)
+        return HEADS[facts.get("kind", "linear")](**{name: facts[name] for name in facts if name != "kind"})
     if custom is None:
         raise BadInput(f"This model has a custom head; pass it: levelfield.load(RUN, head={facts['own']}(...)).")
     return custom
 
 
-@dataclass(frozen=True)
-class Model:
+class Shown:
+    """One line and a small table for notebooks, from `facts` of an object with `about`."""
+
+    about: Mapping[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """What identifies the object, in short."""
+        return {key: self.about[key] for key in ("method", "data") if key in self.about}
+
+    def __repr__(self) -> str:
+        return one_line(type(self).__name__, self.facts())
+
+    def _repr_html_(self) -> str:
+        parts = enumerate(getattr(self, "members", ()))
+        return Table([], [*self.facts().items(), *parts], type(self).__name__).html()
+
+
+@dataclass(frozen=True, repr=False)
+class Model(Shown):
     """An embedder with its test view. `about` holds the facts that its run stored, `checksum` that of its files."""
 
     embedder: Embedder
@@ -140,17 +155,9 @@ class Model:
     def device(self) -> torch.device:
         return next(self.embedder.parameters()).device
 
-    def __repr__(self) -> str:
-        return one_line("Model", self._facts())
-
-    def _repr_html_(self) -> str:
-        return Table([], list(self._facts().items()), "Model").html()
-
-    def _facts(self) -> dict[str, Any]:
-        """The identifying facts of this model, in short."""
-        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
+    def facts(self) -> dict[str, Any]:
         return {
-            **metadata,
+            **super().facts(),
             "backbone": self.embedder.trunk.settings["backbone"],
             "dim": self.dim,
             "image": getattr(self.view, "image", None),
