@@ -53,18 +53,6 @@ def test_subset_does_not_read_files_again(pets):
     assert catalog.subset([2, 0]).digests == (digests[2], digests[0])
 
 
-def test_missing_file_is_named_by_the_digest(pets):
-    catalog = data.create(pets)
-    catalog.paths[2].unlink()
-    with pytest.raises(BadInput, match=r"cat/2.png"):
-        _ = catalog.digests
-
-
-def test_labels_cannot_be_changed(pets):
-    with pytest.raises(ValueError, match="read-only"):
-        data.create(pets).labels[0] = 1
-
-
 @pytest.mark.parametrize(
     "change",
     [

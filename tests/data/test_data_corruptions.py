@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from levelfield.data import corruptions
-from levelfield.data.corruptions.warps import homography
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 
 NINE = [
@@ -26,11 +25,6 @@ def noisy(height=40, width=40):
 
 def corrupted(name, image, identity="a", **settings):
     return corruptions.create(name, **settings)(image, corruptions.stream(name, identity))
-
-
-def test_the_nine_of_the_paper_are_there():
-    assert set(NINE) <= set(corruptions.names())
-    assert corruptions.chosen("all") == tuple(corruptions.names())
 
 
 @pytest.mark.parametrize("name", corruptions.names())
@@ -77,15 +71,6 @@ def test_perspective_shows_the_inside_only():
     image = np.full((64, 64, 3), 200, dtype=np.uint8)
     for identity in map(str, range(50)):
         assert (corrupted("perspective", image, identity) == 200).all()
-
-
-def test_homography_takes_the_corners_where_they_belong():
-    source = np.array([[0, 0], [4, 0], [4, 3], [0, 3]], dtype=float)
-    target = np.array([[1, 1], [5, 0], [6, 4], [0, 3]], dtype=float)
-    to = homography(source, target)
-    for point, wanted in zip(source, target, strict=True):
-        x, y, depth = to @ [*point, 1]
-        assert np.allclose([x / depth, y / depth], wanted)
 
 
 def test_blur_by_a_slow_loop():

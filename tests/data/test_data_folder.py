@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -156,18 +155,6 @@ def test_facts_about_a_folder(make_folder, picture):
     assert facts.shorter_side == (30, 30, 200)
     assert facts.sampled == 9
     assert str(facts) == "10 images of 3 classes, 1 to 7 each (median 2); shorter side 30 to 200 px, usually 30"
-
-
-def test_facts_sample_images_from_the_whole_catalog(make_folder):
-    facts = data.survey(data.create(make_folder("many", {"a": 30, "b": 30})), sample=10)
-    assert facts.sampled == 10
-
-
-def test_twenty_classes_of_eight_have_two_usable_halves(make_folder):
-    catalog = data.create(make_folder("small", {f"class {i}": 8 for i in range(20)}))
-    [fold] = data.protocols.create("standard", catalog)
-    assert np.unique(catalog.labels[fold.train]).tolist() == list(range(10))
-    assert catalog.class_names[9] == "class 9"
 
 
 def test_a_relative_folder_gives_paths_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from levelfield.data.loader import Loader
 from levelfield.data.views.basic import test_view as view_for_test
 from levelfield.data.views.basic import train_view
 from levelfield.data.views.named import steps_view
-from levelfield.embedder.trunk.blocks import block_size
 from levelfield.errors import RunFailed, UnreadableImage
 
 HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
@@ -185,10 +184,6 @@ def test_workers_are_the_cores_that_jobs_leave_and_none_for_a_few_images(monkeyp
     assert (decoders.decoders(99), decoders.decoders(100)) == (0, 11)
     with decoders.decoding(4), decoders.decoding(None):
         assert decoders.decoders(100) == decoders.decoders_per_job(3) == 4
-
-
-def test_blocks_are_larger_where_bits_do_not_depend_on_them():
-    assert block_size(torch.device("cpu")) == 16 < block_size(torch.device("cuda"))
 
 
 def test_closing_an_older_iteration_leaves_a_newer_one_whole(paths):

@@ -12,11 +12,9 @@ from levelfield.embedder.devices import (
     VISIBLE,
     capacity,
     clock,
-    computing_on,
     description,
     environment_of,
     key_of,
-    requested,
     usable,
 )
 from levelfield.errors import BadSpecification
@@ -107,9 +105,3 @@ def test_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None
     clock("cpu")
     clock("cuda:1")
     assert waited == ["cuda:1"]
-
-
-def test_a_requested_device_ends_with_its_context() -> None:
-    with computing_on("cuda:3"):
-        assert requested() == "cuda:3"
-    assert requested() == "cpu"

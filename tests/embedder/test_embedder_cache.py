@@ -14,7 +14,7 @@ import torch
 import levelfield.embedder.trunk.cache as cache_module
 import levelfield.embedder.trunk.chunks as chunks_module
 from levelfield.embedder import FeatureCache
-from levelfield.errors import BadInput, LevelfieldError
+from levelfield.errors import BadInput
 from levelfield.files.writing import locked
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
@@ -198,18 +198,6 @@ def test_processes_share_the_work_and_a_killed_one_loses_at_most_a_chunk(
     os.close(log)
 
 
-@pytest.mark.parametrize("moment", range(3))
-def test_a_writer_killed_from_outside_at_any_moment_leaves_a_store_that_is_right(moment: int, tmp_path: Path) -> None:
-    child = forked(lambda: [FeatureCache(tmp_path).rows(f"key {i}", DIGESTS, truth) for i in range(100)])
-    while len(list(tmp_path.glob("rows/*/*.safetensors"))) < 5 + 20 * moment:
-        os.sched_yield()
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    for i in range(5):
-        assert is_right(FeatureCache(tmp_path).rows(f"key {i}", DIGESTS, truth))
-    assert not list(tmp_path.rglob(".?-*.tmp"))
-
-
 @pytest.mark.parametrize("strike", range(4))
 def test_a_store_whose_writer_dies_in_the_middle_of_a_write_stays_right(
     strike: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,17 +278,3 @@ def test_entries_say_what_is_there_and_clear_frees_it(tmp_path: Path) -> None:
     assert [entry.key for entry in store.entries()] == ["two"]
     store.clear()
     assert store.size() == 0
-
-
-def test_no_rows_are_no_rows(tmp_path: Path) -> None:
-    assert len(FeatureCache(tmp_path).rows("key", [], truth)) == 0
-
-
-def test_a_computation_that_forgets_rows_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LevelfieldError, match="a different number"):
-        FeatureCache(tmp_path).rows("key", ["aa"], lambda positions: (np.zeros((2, 3)),))
-
-
-def test_the_folder_is_the_users_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path))
-    assert FeatureCache().folder == tmp_path

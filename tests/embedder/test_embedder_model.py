@@ -130,13 +130,6 @@ def test_a_description_must_say_how_to_read_an_image(embedder: Embedder, tmp_pat
         save_model(tmp_path, embedder, {"image": 64})
 
 
-def test_every_public_name_of_the_room_is_there() -> None:
-    for name in levelfield.embedder.__all__:
-        assert hasattr(levelfield.embedder, name)
-    with pytest.raises(AttributeError):
-        _ = levelfield.embedder.no_such_thing
-
-
 def test_a_model_is_shown_in_one_line_and_as_a_small_table(embedder: Embedder, tmp_path: Path) -> None:
     save_model(tmp_path, embedder, {**VIEW, "method": "<margin>", "data": "photos"})
     model = load(tmp_path)

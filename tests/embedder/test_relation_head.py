@@ -85,21 +85,6 @@ def test_blocks_are_cut_as_tensor_split_does() -> None:
     assert widths == [len(block) for block in torch.arange(14).tensor_split(4)]
 
 
-def test_reconstruction_teaches_the_decoders_only() -> None:
-    head, features = moved(12, 6, 3), drawn(5, 12).requires_grad_()
-    head(features)
-    head.taken().errors.mean().backward()
-    assert features.grad is None
-    moving = {name for name, parameter in head.named_parameters() if parameter.grad is not None}
-    assert moving == {"parts.0.decoder_weight", "parts.0.decoder_bias"}
-
-
-def test_edges_give_the_features_no_gradient() -> None:
-    head, features = moved(12, 6, 3), drawn(5, 12).requires_grad_()
-    head(features)
-    assert torch.autograd.grad(head.taken().edges.sum(), features, allow_unused=True) == (None,)
-
-
 def test_columns_of_edges_sum_to_1_or_to_0_with_finite_gradients() -> None:
     head, features = moved(12, 6, 3), drawn(40, 12)
     with torch.no_grad():
@@ -136,12 +121,6 @@ def test_a_batch_of_one_or_none_works_and_rows_do_not_see_each_other() -> None:
     torch.testing.assert_close(head(features[2:3]), together[2:3])
     torch.testing.assert_close(head(features.flip(0)), together.flip(0))
     assert head(features[:0]).shape == (0, 6)
-
-
-def test_the_first_of_equal_branches_is_chosen() -> None:
-    errors, unused = torch.tensor([[2.0, 1.0, 1.0], [0.0, 0.0, 0.0]]), torch.empty(0)
-    steps = Steps(unused, errors, unused, unused)
-    assert steps.assignment.tolist() == [1, 0]
 
 
 def test_a_new_head_passes_its_nodes_on_and_its_weights_are_he_normal() -> None:

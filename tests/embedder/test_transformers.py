@@ -61,14 +61,6 @@ def test_stages_in_a_row_compute_timms_features(name: str, cut: str) -> None:
         assert stages <= trained <= stages | {"final"}  # EVA's final norm comes after its own pooling
 
 
-@pytest.mark.parametrize("name", ["swin_tiny_patch4_window7_224", "swinv2_tiny_window8_256"])
-def test_swin_is_cut_at_its_four_stages(name: str) -> None:
-    assert small_backbone(name).stages == ("layers.0", "layers.1", "layers.2", "layers.3")
-    trunk = Trunk(small_backbone(name), cut="last-1", taps=["layers.1", "final"], image=64)
-    assert trunk.stored_shapes(64) == [(4, 4, 32), (8, 8, 16)]
-    assert [tuple(one.shape) for one in trunk.maps(images(64))] == [(2, 16, 8, 8), (2, 64, 2, 2), (2, 64, 2, 2)]
-
-
 @pytest.mark.parametrize("name", ["vit_small_patch16_dinov3", "vit_base_patch16_siglip_224", "swinv2_tiny_window8_256"])
 def test_gradients_above_the_cut_are_those_of_the_uncut_network(name: str) -> None:
     backbone, side = small_backbone(name), side_for(name)
@@ -125,20 +117,3 @@ def test_a_network_without_a_token_is_refused_or_averaged() -> None:
     siglip = small_backbone("vit_base_patch16_siglip_224")
     with pytest.raises(BadSpecification, match=r"cannot read the tap blocks.0: use taps: \[final\]"):
         Trunk(siglip, cut="frozen", pooling="token", taps=["blocks.0", "final"])
-
-
-def test_an_image_that_patches_do_not_divide_names_the_sizes_around_it() -> None:
-    with pytest.raises(BadSpecification, match=r"patches of 14 pixels, so images of 160 .*such as 154 or 168"):
-        Trunk(small_backbone("vit_small_patch14_dinov2"), cut="frozen", image=160)
-
-
-@pytest.mark.parametrize(
-    ("name", "mean", "image"),
-    [
-        ("vit_small_patch14_dinov2", (0.485, 0.456, 0.406), 518),
-        ("vit_base_patch16_siglip_224", (0.5, 0.5, 0.5), 224),
-        ("vit_base_patch32_clip_224", (0.48145466, 0.4578275, 0.40821073), 224),
-    ],
-)
-def test_the_image_format_is_the_networks_own(name: str, mean: tuple[float, ...], image: int) -> None:
-    assert (small_backbone(name).mean, small_backbone(name).image) == (mean, image)

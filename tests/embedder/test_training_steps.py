@@ -1,11 +1,16 @@
+"""How training steps are computed: fast depthwise gradients, block by block, compiled."""
+
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from levelfield.embedder import Trunk, backbones
 from levelfield.embedder.trunk.depthwise import QuickDepthwise, weight_gradient, with_quick_gradients
 from levelfield.randomness import stream
 
@@ -60,10 +65,57 @@ def test_large_maps_and_frozen_weights_take_the_ordinary_way() -> None:
         assert quick.requires_grad_(True)(torch.zeros(1, 6, 2, 2)).dtype == torch.bfloat16
 
 
-def test_a_copied_convolution_stands_alone() -> None:
-    quick = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6))
-    with_quick_gradients(quick)
-    other = copy.deepcopy(quick)
-    with torch.no_grad():
-        other[0].weight.zero_()
-    assert quick[0].weight.abs().sum() > 0
+def trained(*, blockwise: bool) -> tuple[dict[str, Tensor], int]:
+    """Gradients and BatchNorm's statistics after one step with the whole batch; bytes that the graph keeps of maps."""
+    trunk = Trunk(backbones.create("resnet18", weights="random"), cut="tuned", batch_norm="train").train()
+    trunk.blockwise = nullcontext if blockwise else None
+    weights = {parameter.untyped_storage().data_ptr() for parameter in trunk.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = 0 if storage.data_ptr() in weights else storage.nbytes()
+        return tensor
+
+    images = torch.randn(4, 3, 64, 64, generator=stream(0))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        features = trunk.above(images)
+    features.square().sum().backward()
+    gradients = {name: parameter.grad for name, parameter in trunk.named_parameters()}
+    return gradients | {name: buffer.clone() for name, buffer in trunk.named_buffers()}, sum(kept.values())
+
+
+def test_blocks_are_computed_again_to_the_same_bits_with_statistics_updated_once() -> None:
+    (expected, whole), (found, kept) = trained(blockwise=False), trained(blockwise=True)
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+    assert {int(value) for name, value in found.items() if name.endswith("num_batches_tracked")} == {1}
+    assert kept < 0.5 * whole
+
+
+def test_a_compiled_step_agrees_and_evaluation_keeps_its_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    trunk = Trunk(backbones.create("test_resnet", weights="random"), cut="last-1", normalize_taps=False)
+    stored = trunk.below(torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
+
+    def step() -> list[Tensor]:
+        trunk.zero_grad()
+        rows = trunk.train().above(*stored)
+        rows.square().mean().backward()
+        return [
+            rows.detach(),
+            *(parameter.grad.clone() for _, parameter in trunk.trainable() if parameter.grad is not None),
+        ]
+
+    plain, evaluated = step(), trunk.eval().above(*stored)
+    trunk.compile_steps()
+    called: list[int] = []
+    compiled = trunk._compiled
+    assert compiled is not None
+    monkeypatch.setattr(trunk, "_compiled", lambda *given: called.append(len(given)) or compiled(*given))
+    for one, other in zip(step(), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert called
+    called.clear()
+    assert torch.equal(trunk.eval().above(*stored), evaluated)
+    assert not called
