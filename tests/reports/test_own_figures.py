@@ -1,4 +1,4 @@
-"""The cost figure and the critical-difference diagram: positions of their elements."""
+"""Figures of costs, mean ranks and activation maps: positions of their elements."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_runs import Figures, class_means, planned, write_run
+from PIL import Image
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.friedman import Ranking, rank
 from levelfield.reports.dataset_ranks import draw_critical_difference
 from levelfield.reports.figures import draw_figures
+from levelfield.reports.figures.activation_maps import draw_activation_maps, overlaid, top_maps
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -19,17 +21,17 @@ LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
 
 
-def made(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leaderboard, list[PlannedRun]]:
+def study_of_costs(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leaderboard, list[PlannedRun]]:
     runs = planned(list(LEVELS), seeds=1, **content)
     for run in runs:
         seconds = SECONDS.get(run.label, 0.0) * (scale if run.label == "margin" else 1)
         cost = {"peak_bytes": int(seconds * 1e8), "images": 100, "rows_through_trunk": 100} if seconds else {}
         write_run(run, folder, class_means(LEVELS[run.label]), steps=10 if seconds else 0, seconds=seconds, **cost)
-    return gather("made", runs, folder, ("recall@1",)), runs
+    return gather("study_of_costs", runs, folder, ("recall@1",)), runs
 
 
 def test_every_trained_row_is_a_point_and_the_front_a_staircase(tmp_path: Path, shown: Figures) -> None:
-    board, runs = made(tmp_path)
+    board, runs = study_of_costs(tmp_path)
     draw_figures(["cost"], board, runs, tmp_path)
     seconds, memory = shown[0].axes  # rows through the trunk are the same for all
     assert (seconds.get_xlabel(), memory.get_xlabel()) == ("training, seconds", "peak memory, MB")
@@ -48,13 +50,13 @@ def test_every_trained_row_is_a_point_and_the_front_a_staircase(tmp_path: Path, 
 
 
 def test_costs_far_apart_are_drawn_on_a_logarithmic_axis(tmp_path: Path, shown: Figures) -> None:
-    board, runs = made(tmp_path, scale=40.0)
+    board, runs = study_of_costs(tmp_path, scale=40.0)
     draw_figures(["cost"], board, runs, tmp_path)
     assert shown[0].axes[0].get_xscale() == "log"
 
 
 def test_each_test_set_has_panels_and_a_front_of_its_own(tmp_path: Path, shown: Figures) -> None:
-    board, runs = made(tmp_path, vary={"data": ["emoji", "photos"]})
+    board, runs = study_of_costs(tmp_path, vary={"data": ["emoji", "photos"]})
     draw_figures(["cost"], board, runs, tmp_path)
     assert [axis.get_title(loc="left") for axis in shown[0].axes[::2]] == list(board.signatures)
     assert {text.get_text() for text in shown[0].legends[0].get_texts()} == {
@@ -70,11 +72,11 @@ def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
     [run] = planned(["lda"])
     write_run(run, tmp_path, class_means(0.5), steps=0)
     with pytest.raises(BadInput, match="needs a row that was trained"):
-        draw_figures(["cost"], gather("made", [run], tmp_path, ("recall@1",)), [run], tmp_path)
+        draw_figures(["cost"], gather("study_of_costs", [run], tmp_path, ("recall@1",)), [run], tmp_path)
 
 
 def names_and_bars(found: Ranking, shown: Figures) -> tuple[set[str], list[list[float]]]:
-    draw_critical_difference(found, "made", Path("made.png"))
+    draw_critical_difference(found, "study_of_costs", Path("study_of_costs.png"))
     (axis,) = shown[-1].axes
     bars = [line for line in axis.lines if line.get_linewidth() == 3]
     return {text.get_text() for text in axis.texts}, [list(bar.get_xdata()) for bar in bars]
@@ -98,3 +100,26 @@ def test_one_bar_joins_methods_that_do_not_differ_at_all(
     assert not found.differ
     _, bars = names_and_bars(found, shown)
     np.testing.assert_allclose(bars, [[1.47, 3.03]])
+
+
+def test_a_hot_corner_is_red_and_a_cold_one_blue():
+    image = np.full((20, 30, 3), 100, dtype=np.uint8)
+    heat = np.zeros((4, 4))
+    heat[0, 0] = 1.0
+    result = overlaid(image, heat)
+    assert result.shape == image.shape
+    assert result[0, 0, 0] > result[0, 0, 2]
+    assert result[-1, -1, 2] > result[-1, -1, 0]
+
+
+def test_rows_are_the_image_and_each_network(tmp_path):
+    images = [np.full((16, 16, 3), shade, dtype=np.uint8) for shade in (50, 200)]
+    maps = [np.random.default_rng(k).random((5, 4, 4)) for k in range(2)]
+    path = draw_activation_maps(images, {"baseline": maps, "method": maps}, tmp_path / "maps.png")
+    with Image.open(path) as drawn:
+        assert drawn.width > drawn.height  # two images of three channels side by side
+
+
+def test_too_few_channels_are_refused():
+    with pytest.raises(BadInput, match="at least 3 channels"):
+        top_maps(np.zeros((2, 4, 4)))
