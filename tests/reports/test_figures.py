@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -62,35 +63,27 @@ def test_a_figure_is_written_where_it_is_wanted(pairs: Made, tmp_path: Path, nam
         assert min(picture.size) > 150
 
 
-def test_a_figure_is_beside_the_tables(pairs: Made, shown: Figures) -> None:
-    assert draw_figures(["leaderboard"], *pairs) == [pairs[2] / "leaderboard.png"]
-
-
-def test_the_leaderboard_shows_every_row_with_its_interval(pairs: Made, tmp_path: Path, shown: Figures) -> None:
+def test_the_leaderboard_shows_every_row_with_its_interval(pairs: Made, shown: Figures) -> None:
     made, runs, folder = pairs
-    draw_figures(["leaderboard"], made, runs, folder, tmp_path)
+    assert draw_figures(["leaderboard"], made, runs, folder) == [folder / "leaderboard.png"]  # beside the tables
     (axis,) = shown[0].axes
     assert [text.get_text() for text in axis.get_yticklabels()] == [row.label for row in made.rows]
     assert len(axis.containers) == len(made.rows)
 
 
+@pytest.mark.parametrize(
+    ("ties", "legend"),
+    [([0, 2], "not distinguishable from the best row"), ([0], "the best row; no other ties with it")],
+)
 def test_rows_that_tie_with_the_best_are_shaded_and_the_legend_says_so(
-    pairs: Made, tmp_path: Path, shown: Figures
+    pairs: Made, tmp_path: Path, shown: Figures, ties: list[int], legend: str
 ) -> None:
     made, runs, folder = pairs
-    ties = [True, False, True, False]
-    rows = [replace(row, tied_with_best=tied) for row, tied in zip(made.rows, ties, strict=True)]
+    rows = [replace(row, tied_with_best=number in ties) for number, row in enumerate(made.rows)]
     draw_figures(["leaderboard"], replace(made, rows=rows), runs, folder, tmp_path)
     shaded = [patch.get_y() + patch.get_height() / 2 for patch in shown[0].axes[0].patches]
-    assert shaded == [0, 2]
-    assert "not distinguishable from the best row" in told(shown[0])
-
-
-def test_a_best_row_without_ties_is_called_so(pairs: Made, tmp_path: Path, shown: Figures) -> None:
-    made, runs, folder = pairs
-    rows = [replace(row, tied_with_best=place == 0) for place, row in enumerate(made.rows)]
-    draw_figures(["leaderboard"], replace(made, rows=rows), runs, folder, tmp_path)
-    assert "the best row; no other ties with it" in told(shown[0])
+    assert shaded == ties
+    assert legend in told(shown[0])
 
 
 def test_nothing_is_said_of_ties_or_intervals_that_are_not_known(tmp_path: Path, shown: Figures) -> None:
@@ -211,21 +204,20 @@ def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(tmp_path: P
     assert len(set(lines["lda"].get_ydata())) == 1
 
 
-def test_words_stand_side_by_side_in_a_sweep(tmp_path: Path, shown: Figures) -> None:
-    draw_study("sweep", tmp_path, ["margin"], seeds=1, vary={"methods.margin.miner": ["random", "distance_weighted"]})
-    assert {text.get_text() for text in shown[0].axes[0].get_xticklabels()} == {"random", "distance_weighted"}
-
-
-def test_a_sweep_of_two_keys_is_a_heat_map(tmp_path: Path, shown: Figures) -> None:
-    made = draw_study(
-        "sweep", tmp_path, ["margin"], seeds=1, vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.6, 0.8, 1.0]}
-    )
-    (image,) = shown[0].axes[0].images
-    means = {json.dumps(row.variation): row.cells["recall@1"].mean for row in made.rows}
-    for i, dim in enumerate((8, 16)):
-        for j, beta in enumerate((0.6, 0.8, 1.0)):
-            key = json.dumps({"conditions.dim": dim, "methods.margin.beta": beta})
-            assert image.get_array()[i, j] == pytest.approx(means[key])
+def test_a_sweep_of_two_keys_is_a_heat_map_whose_colours_are_not_stretched(tmp_path: Path, shown: Figures) -> None:
+    vary = {"conditions.dim": [8, 16], "conditions.warmup": [1, 2, 3]}
+    runs = planned(["margin", "triplet"], seeds=1, vary=vary)
+    for number, run in enumerate(runs):
+        write_run(run, tmp_path, class_means(0.6 + 0.001 * number))
+    made = gathered(runs, tmp_path, ("recall@1",))
+    draw_figures(["sweep"], made, runs, tmp_path)
+    images = {axis.get_title(): image for axis in shown[0].axes for image in axis.images}
+    means = {row.label.partition(" [")[0] + json.dumps(row.variation): row.cells["recall@1"].mean for row in made.rows}
+    for (i, dim), (j, warmup) in product(enumerate((8, 16)), enumerate((1, 2, 3))):
+        key = json.dumps({"conditions.dim": dim, "conditions.warmup": warmup})
+        assert all(image.get_array()[i, j] == pytest.approx(means[label + key]) for label, image in images.items())
+    [(low, high)] = {image.get_clim() for image in images.values()}
+    assert high - low >= 0.12
 
 
 def test_a_grid_of_batches_is_a_heat_map(tmp_path: Path, shown: Figures) -> None:
@@ -328,49 +320,41 @@ def test_a_study_that_varies_is_drawn_as_a_sweep_unless_it_says_otherwise() -> N
     assert figures_of(parse_study({**plain, "figures": "spectra"})) == ["spectra"]
 
 
+TWO_KEYS = {"conditions.dim": [8, 16], "conditions.image": [32, 64]}
+OF_METHODS = {"methods.margin.beta": [1, 2], "methods.triplet.margin": [1, 2], "conditions.dim": [8]}
+THREE_KEYS = {f"conditions.{key}": [1, 2] for key in ("dim", "steps", "warmup")}
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reason"),
     [
         ("sweep", TRAINS, "nothing varies"),
-        ("sweep", {**TRAINS, "vary": {f"conditions.{key}": [1, 2] for key in ("dim", "steps", "warmup")}}, "3 keys"),
+        ("sweep", {**TRAINS, "vary": THREE_KEYS}, "3 keys"),
+        ("sweep", {**RESTS, "vary": TWO_KEYS}, None),
+        ("sweep", {**TRAINS, "methods": ["margin", "triplet", "lda"], "vary": OF_METHODS}, None),
         ("curves", TRAINS, "conditions.monitor: test"),
         ("curves", {**RESTS, "conditions": {"monitor": "test"}}, "trains anything"),
+        ("curves", {**TRAINS, "conditions": {"monitor": "test"}}, None),
+        ("curves", {**TRAINS, **VALIDATES}, None),
+        ("curves", {**TRAINS, "vary": {"conditions.monitor": ["none", "test"]}}, None),
         ("cost", RESTS, "trains anything"),
+        ("cost", {**TRAINS, "methods": ["lda", "mine.py:Loss"]}, None),
         ("spectra", RESTS, "trains anything"),
         ("recall-rho", RESTS, "trains anything"),
         ("distributions", {**TRAINS, "methods": ["margin"]}, "it needs the method `hist`"),
+        ("distributions", TRAINS, None),
+        ("leaderboard", RESTS, None),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
-    name: str, content: dict[str, Any], told: str
+    name: str, content: dict[str, Any], reason: str | None
 ) -> None:
-    with pytest.raises(BadSpecification, match=f"The figure '{name}' cannot be drawn for this study: .*{told}"):
-        check_figures(["leaderboard", name], parse_study(content))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("leaderboard", RESTS),
-        ("sweep", {**RESTS, "vary": {"conditions.dim": [8, 16], "conditions.image": [32, 64]}}),
-        (
-            "sweep",
-            {
-                **TRAINS,
-                "methods": ["margin", "triplet", "lda"],
-                "vary": {"methods.margin.beta": [1, 2], "methods.triplet.margin": [1, 2], "conditions.dim": [8]},
-            },
-        ),
-        ("curves", {**TRAINS, "conditions": {"monitor": "test"}}),
-        ("curves", {**TRAINS, **VALIDATES}),
-        ("curves", {**TRAINS, "vary": {"conditions.monitor": ["none", "test"]}}),
-        ("cost", {**TRAINS, "methods": ["lda", "mine.py:Loss"]}),
-        ("distributions", TRAINS),
-        ("spectra", TRAINS),
-    ],
-)
-def test_a_figure_that_the_specification_allows_has_no_reason_against_it(name: str, content: dict[str, Any]) -> None:
-    assert why_not(name, parse_study(content)) is None
+    study = parse_study(content)
+    if reason is None:
+        assert check_figures([name], study) == [name]
+        return
+    with pytest.raises(BadSpecification, match=f"The figure '{name}' cannot be drawn for this study: .*{reason}"):
+        check_figures(["leaderboard", name], study)
 
 
 def test_training_spectra_are_those_of_unit_rows(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
     assert label in printed(board, 120)
 
 
-def test_ties_and_differences_are_said_once_each(tmp_path: Path) -> None:
+def test_ties_differences_and_what_would_resolve_them_are_said_once_each(tmp_path: Path) -> None:
     board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
     lines = verdicts(board)
     assert "Holm-corrected over 3 pairs" in lines[0]
@@ -122,16 +122,13 @@ def test_ties_and_differences_are_said_once_each(tmp_path: Path) -> None:
         "- triplet: better than contrastive.",
     ]
     assert all(line in " ".join(printed(board, 200).split("\n")) for line in lines[1:])
-
-
-def test_what_would_resolve_a_tie_with_the_best_is_said_once(tmp_path: Path) -> None:
-    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
-    pairs = {frozenset((one.first, one.second)): one for one in board.comparisons}
-    tie = replace(pairs[frozenset(("margin", "triplet"))], missing="seeds", needed_seeds=Needed(7, 4, None))
+    tie = replace(board.comparison("margin", "triplet"), missing="seeds", needed_seeds=Needed(7, 4, None))  # type: ignore[type-var]
     others = [one for one in board.comparisons if {one.first, one.second} != {"margin", "triplet"}]
     lines = verdicts(replace(board, comparisons=[tie, *others]))
     assert lines[-1] == "What would resolve a tie with margin, with 80 % power: triplet 7 seeds (95 %: 4 or more)."
     assert not any("resolve" in line for line in verdicts(replace(board, comparisons=others)))
+    nothing = "Nothing to compare: one row, or no metric with a value per query."
+    assert verdicts(replace(board, comparisons=[])) == [nothing]
 
 
 def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path) -> None:
@@ -146,12 +143,6 @@ def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path
     for text in (printed(board, 200), as_markdown(board)):
         assert text.index(told) < text.index("95 % interval")
     assert board.as_data()["limit"] == f"{told}0."
-
-
-def test_one_row_has_nothing_to_be_compared_with(tmp_path: Path) -> None:
-    assert verdicts(small_board(tmp_path, {"margin": 0.6})) == [
-        "Nothing to compare: one row, or no metric with a value per query."
-    ]
 
 
 def test_missing_runs_and_warnings_are_said_in_every_text(demo_board: Leaderboard) -> None:
