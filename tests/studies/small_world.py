@@ -11,6 +11,8 @@ import gc
 import multiprocessing
 import os
 import signal
+import time
+from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -129,6 +131,13 @@ def command(arguments: list[str], log: Path, cache: Path, environment: dict[str,
     fork = multiprocessing.get_context("fork")
     levelfield_processes.context = lambda: fork  # type: ignore[assignment]
     main(arguments)
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
 
 
 Strike = tuple[str, str, int]

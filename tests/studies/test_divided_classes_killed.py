@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import resolve, small_study
-from test_ending import wait_for
+from small_world import resolve, small_study, wait_for
 from test_kill_and_resume import Trial
 
 from levelfield.training import checkpoint

@@ -10,14 +10,12 @@ import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from small_world import SMALL, Heard, board_of, carry_out, command, processes, run_one, small_study
+from small_world import SMALL, Heard, board_of, carry_out, command, processes, run_one, small_study, wait_for
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare
@@ -86,6 +84,14 @@ class Meets(Fine):
             while len(set(begun.read_text().split())) < 2 and time.monotonic() < until:
                 time.sleep(0.02)
         return super().forward(embeddings, labels)
+
+class Busy(Fine):
+    """Computes without end, and holds on to the interpreter as long as Python lets it."""
+    def forward(self, embeddings, labels):
+        Path(__file__).with_name("begun").touch()
+        rows = torch.rand(300, 300)
+        while True:
+            rows = (rows @ rows).clamp(0, 1)
 '''
 
 FILES = {  # of a finished run: nothing resumes it, so its checkpoint is gone
@@ -118,26 +124,32 @@ def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard
 
 
 @pytest.mark.usefixtures("quick_processes")
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_crashing_run_is_reported_and_stops_no_other(photos: Path, losses: Path, tmp_path: Path, jobs: int) -> None:
+def test_a_crashing_run_is_reported_stops_no_other_and_is_tried_again(
+    photos: Path, losses: Path, tmp_path: Path
+) -> None:
     study = small_study(photos, [f"{losses}:Broken", "lda", f"{losses}:Dies", f"{losses}:Killed", f"{losses}:Fine"])
     losses.with_name("broken").touch()
-    outcome, heard = all_of(study, tmp_path / "out", jobs=jobs)
-    folders = [run.folder(tmp_path / "out") for run in resolve(study).runs]
+    outcome, heard = all_of(study, tmp_path / "out", jobs=2)
+    runs = resolve(study).runs
+    errors = [run.folder(tmp_path / "out") / "error.txt" for run in runs]
     assert outcome.failed.keys() == {0, 2, 3}
     assert outcome.failed[0] == "ValueError: the batch [0] is odd"
     assert outcome.failed[2] == "its process exited with code 7"
     assert "signal 9 (SIGKILL, often due to lack of memory)" in outcome.failed[3]
-    assert "Traceback" in (folders[0] / "error.txt").read_text()
-    assert 'raise ValueError("the batch [0] is odd")' in (folders[0] / "error.txt").read_text()
-    assert outcome.failed[2] in (folders[2] / "error.txt").read_text()
+    assert "Traceback" in errors[0].read_text()
+    assert 'raise ValueError("the batch [0] is odd")' in errors[0].read_text()
+    assert outcome.failed[2] in errors[2].read_text()
     assert sorted(heard.of("failed")) == [0, 2, 3]
     assert sorted(heard.of("done")) == [1, 4]
-    assert board_of(study, resolve(study).runs, tmp_path / "out").missing == [
+    assert board_of(study, runs, tmp_path / "out").missing == [
         "Broken, seed 0: ValueError: the batch [0] is odd",
         "Dies, seed 0: its process exited with code 7",
         f"Killed, seed 0: {outcome.failed[3]}",
     ]
+    losses.with_name("broken").unlink()
+    _, outcome = carry_out(small_study(photos, [f"{losses}:Broken"]), tmp_path / "out")
+    assert not outcome.failed
+    assert not errors[0].exists()
 
 
 @pytest.mark.usefixtures("quick_processes")
@@ -149,17 +161,6 @@ def test_runs_are_spread_over_the_gpus(
     outcome, _ = all_of(study, tmp_path / "out", jobs=2)
     assert not outcome.failed
     assert sorted(path.name for path in tmp_path.glob("gpu*")) == ["gpu0 of 1", "gpu1 of 1"]
-
-
-def test_a_run_that_crashed_is_tried_again_and_its_note_goes(photos: Path, losses: Path, tmp_path: Path) -> None:
-    study = small_study(photos, [f"{losses}:Broken"])
-    losses.with_name("broken").touch()
-    runs, outcome = carry_out(study, tmp_path / "out")
-    assert outcome.failed
-    losses.with_name("broken").unlink()
-    _, outcome = carry_out(study, tmp_path / "out")
-    assert not outcome.failed
-    assert not (runs[0].folder(tmp_path / "out") / "error.txt").exists()
 
 
 def test_more_seeds_and_methods_do_only_what_is_new(photos: Path, tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_a_finished_study_starts_no_process(photos: Path, tmp_path: Path, monkey
     assert [(event.kind, event.text) for event in heard.events] == [("done", "finished before")]
 
 
-def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp_path: Path) -> None:
+def test_a_new_metric_or_label_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"])
     folder = run_one(study, tmp_path)
     before = json.loads((folder / "metrics.json").read_text())
@@ -199,14 +200,10 @@ def test_a_new_metric_trains_nothing_and_keeps_the_old_figures(photos: Path, tmp
     assert after["values"].keys() == {"recall@1", "map@r", "nmi"}
     assert {name: after["values"][name] for name in before["values"]} == before["values"]
     assert board_of(study, runs, tmp_path).rows[0].cells["recall@1"].mean == before["values"]["recall@1"]
-
-
-def test_another_label_trains_nothing_again(photos: Path, tmp_path: Path) -> None:
-    carry_out(small_study(photos, ["contrastive"]), tmp_path)
-    study, heard = small_study(photos, [{"label": "mine", "contrastive": {}}]), Heard()
-    runs, _ = carry_out(study, tmp_path, progress=heard)
+    renamed, heard = small_study(photos, [{"label": "mine", "contrastive": {}}]), Heard()
+    runs, _ = carry_out(renamed, tmp_path, progress=heard)
     assert heard.of("start") == []
-    assert [row.label for row in board_of(study, runs, tmp_path).rows] == ["mine"]
+    assert [row.label for row in board_of(renamed, runs, tmp_path).rows] == ["mine"]
 
 
 def test_tensorboard_gets_every_logged_step(photos: Path, tmp_path: Path) -> None:
@@ -275,6 +272,24 @@ def test_torch_that_cannot_write_its_checkpoint_is_one_message_too(photos: Path,
     assert "checkpoint: File too large" in told
 
 
+def _hears_ctrl_c() -> None:
+    """Tests that run in the background are deaf to Ctrl-C, and so would be the command."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def children(number: int) -> list[str]:
+    return Path(f"/proc/{number}/task/{number}/children").read_text().split()
+
+
+def is_group(number: int) -> bool:
+    """Whether a process is left in the group."""
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def study_file(folder: Path, photos: Path, methods: list[Any], **more: Any) -> Path:
     content = {"data": str(photos), "methods": methods, "conditions": SMALL, "metrics": ["recall@1", "map@r"], **more}
     (folder / "shared.yaml").write_text(yaml.safe_dump(content))
@@ -323,11 +338,6 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
 
 
-def _hears_ctrl_c() -> None:
-    """Tests that run in the background are deaf to Ctrl-C, and so would be the command."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, tmp_path: Path) -> None:
     """A command as it is installed, struck while its worker loads torch."""
     study = study_file(tmp_path, photos, ["lda"], seeds=1)
@@ -347,26 +357,6 @@ def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, t
     wait_for(lambda: not is_group(process.pid), seconds=10)
 
 
-def children(number: int) -> list[str]:
-    return Path(f"/proc/{number}/task/{number}/children").read_text().split()
-
-
-def is_group(number: int) -> bool:
-    """Whether a process is left in the group."""
-    try:
-        os.killpg(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def wait_for(happened: Callable[[], bool], seconds: float = 90) -> None:
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.05)
-
-
 def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"])
     [run, *_] = resolve(study).runs
@@ -376,3 +366,45 @@ def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_
     ours.close()
     execution._work(theirs)
     assert not (run.folder(tmp_path) / "error.txt").exists()
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(number) == session and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_all_processes_of_a_command_end_with_it(
+    photos: Path, losses: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    """As installed, in a session of its own; a file `signal.py` in its working directory does not break it."""
+    (tmp_path / "signal.py").write_text("raise RuntimeError('not this file')\n")
+    conditions = {**SMALL, "steps": 100_000}
+    study = study_file(tmp_path, photos, [f"{losses}:Busy", "contrastive"], conditions=conditions, seeds=2)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "levelfield").write_text("from levelfield.cli import main\nmain()\n")
+    words = [sys.executable, "bin/levelfield", "compare", study, "--jobs", "2", "--out", "runs"]
+    with (tmp_path / "log").open("w") as log:
+        command = subprocess.Popen(words, stderr=log, cwd=tmp_path, start_new_session=True)
+
+    def both_train() -> bool:
+        assert command.poll() is None, (tmp_path / "log").read_text()
+        return (tmp_path / "begun").exists() and any(tmp_path.glob("runs/*/contrastive/*/log.jsonl"))
+
+    try:
+        wait_for(both_train)
+        assert len(members(command.pid)) >= 3, "the command and two workers"
+        command.send_signal(how)
+        wait_for(lambda: command.poll() is not None and not members(command.pid), seconds=5)
+    finally:
+        if members(command.pid):
+            os.killpg(command.pid, signal.SIGKILL)
+        command.wait()

@@ -61,13 +61,10 @@ def test_an_ensemble_comes_after_its_members_and_needs_those_of_its_seed() -> No
     assert not runs[0].spec.joined
 
 
-def test_all_seeds_join_to_one_run() -> None:
+def test_all_or_some_seeds_join_to_one_run() -> None:
     runs = planned([{"label": "five", "ensemble": {"of": "margin", "seeds": "all"}}, "margin"], seeds=5)
     assert [run.label for run in runs] == ["margin"] * 5 + ["five"]
     assert len(runs[-1].spec.needs) == 5
-
-
-def test_some_seeds_join_to_one_run() -> None:
     methods = [{"label": "two", "ensemble": {"of": "margin", "seeds": [0, 2]}}, "margin"]
     runs = planned(methods, seeds=3)
     assert [need.name for need in runs[-1].spec.needs] == [runs[0].spec.folder_name, runs[2].spec.folder_name]
@@ -137,11 +134,6 @@ def test_a_circle_and_a_name_that_nobody_has_are_told() -> None:
         carry_out(small_study("emoji", [{"ensemble": {"of": ["margin"]}}, "margin"]), Path("nowhere"))
 
 
-def test_a_member_is_another_run() -> None:
-    [run] = planned(["margin"], seeds=1)
-    assert run.spec.model_copy(update={"member": 0}).identity != run.spec.identity
-
-
 def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
     methods = ["margin", "triplet", {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}]
     methods += [{"label": "more", "ensemble": {"of": ["both", "margin"]}}]
@@ -155,10 +147,7 @@ def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
     assert "triplet, seed 0" in lost[0].text
     assert not agenda.waiting
     assert Agenda(runs, [2, 3]).next() == 2, "what was finished before is not waited for"
-
-
-def test_the_same_run_under_two_labels_is_waited_for_under_both() -> None:
-    twice = [{"label": "a", "margin": {}}, {"label": "b", "margin": {}}]
+    twice: list[Any] = [{"label": "a", "margin": {}}, {"label": "b", "margin": {}}]  # one run under two labels
     runs = planned([*twice, {"label": "pupil", "softmax": {"student": {"teacher": "a"}}}], seeds=1)
     agenda = Agenda(runs, [0, 1, 2])
     assert [agenda.next(), agenda.next()] == [0, 1]

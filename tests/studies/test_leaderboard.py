@@ -135,25 +135,13 @@ def test_another_representation_is_printed_in_the_cell(tmp_path: Path) -> None:
     assert shown == {"untrained": "3840-d", "margin": "", "triplet": ""}
 
 
-def test_no_finished_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="No finished run of 'made'"):
-        board(planned(["margin"]), tmp_path)
-
-
-def test_a_metric_nobody_measured_is_named(tmp_path: Path) -> None:
+def test_without_a_finished_run_of_all_metrics_there_is_no_leaderboard(tmp_path: Path) -> None:
     [run] = planned(["margin"], seeds=1)
+    with pytest.raises(BadInput, match="No finished run of 'made'"):
+        board([run], tmp_path)
     write_run(run, tmp_path, class_means(0.5))
     with pytest.raises(BadInput, match="mrr"):
         board([run], tmp_path, ("recall@1", "mrr"))
-
-
-def test_a_folder_of_another_run_does_not_count(tmp_path: Path) -> None:
-    runs = planned(["margin", "triplet"], seeds=1)
-    for run in runs:
-        write_run(run, tmp_path, class_means(0.5))
-    described = runs[1].folder(tmp_path) / "run.yaml"
-    described.write_text(described.read_text().replace(runs[1].spec.identity, "f" * 12))
-    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
 
 
 def test_the_first_metric_with_a_value_per_query_ranks(tmp_path: Path) -> None:
@@ -166,23 +154,15 @@ def test_the_first_metric_with_a_value_per_query_ranks(tmp_path: Path) -> None:
     assert by_clusters.metrics == ["recall@1", "nmi"]  # what has a value per query is tested, so it ranks
     assert [row.label for row in by_clusters.rows] == ["margin", "triplet"]
     assert by_clusters.comparisons[0].difference == pytest.approx(0.1)
-
-
-def test_without_a_value_per_query_nothing_is_tested(tmp_path: Path) -> None:
-    runs = planned(["margin", "triplet"], seeds=1)
-    for run in runs:
-        write_run(run, tmp_path, class_means(0.5))
     assert board(runs, tmp_path, ("nmi",)).comparisons == []
 
 
 def test_the_winner_is_the_best_that_trained(tmp_path: Path) -> None:
-    runs = planned(["lda", "margin", "triplet"], seeds=1)
-    for run in runs:
-        level = {"lda": 0.7, "margin": 0.5, "triplet": 0.6}[run.label]
-        write_run(run, tmp_path, class_means(level), steps=0 if run.label == "lda" else 5)
+    runs = planned(["lda", "margin"], seeds=1)
+    for run, level, steps in zip(runs, (0.7, 0.5), (0, 5), strict=True):
+        write_run(run, tmp_path, class_means(level), steps=steps)
     found = board(runs, tmp_path)
-    assert found.rows[0].label == "lda"
-    assert found.winner.label == "triplet"
+    assert (found.rows[0].label, found.winner.label) == ("lda", "margin")
     assert board(runs[:1], tmp_path).winner.label == "lda"
 
 
@@ -228,21 +208,17 @@ def test_rows_tested_on_different_images_are_not_compared(tmp_path: Path) -> Non
     assert [made["recall@1"]["queries"] for made in found.signatures.values()] == [200, 7]
 
 
-def test_damaged_figures_are_not_taken_for_good_ones(tmp_path: Path) -> None:
-    runs = planned(["margin", "triplet"], seeds=1)
-    folders = [write_run(run, tmp_path, class_means(0.5)) for run in runs]
-    change_metrics(folders[1], values={"recall@1": 0.9})  # the others were not measured
-    assert board(runs, tmp_path).missing == ["triplet, seed 0"]
-
-
-def test_a_damaged_metrics_file_is_an_unfinished_run(tmp_path: Path) -> None:
-    runs = planned(["margin", "triplet"], seeds=1)
-    for run in runs:
-        write_run(run, tmp_path, class_means(0.5))
-    (runs[1].folder(tmp_path) / "metrics.json").write_text("")
-    [missing] = board(runs, tmp_path).missing
-    assert missing.startswith("triplet, seed 0: ")
-    assert missing.endswith("metrics.json is empty. Run `levelfield compare` (or `ensemble`) to make it again")
+def test_damaged_files_and_folders_of_another_run_do_not_count(tmp_path: Path) -> None:
+    runs = planned(["margin", "triplet", "contrastive", "hist"], seeds=1)
+    _, changed, empty, other = (write_run(run, tmp_path, class_means(0.5)) for run in runs)
+    change_metrics(changed, values={"recall@1": 0.9})  # the others were not measured
+    (empty / "metrics.json").write_text("")
+    described = other / "run.yaml"
+    described.write_text(described.read_text().replace(runs[3].spec.identity, "f" * 12))
+    first, second, third = board(runs, tmp_path).missing
+    assert (first, third) == ("triplet, seed 0", "hist, seed 0")
+    assert second.startswith("contrastive, seed 0: ")
+    assert second.endswith("metrics.json is empty. Run `levelfield compare` (or `ensemble`) to make it again")
 
 
 def test_a_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -55,21 +55,12 @@ def test_the_figures_are_those_of_both_halves_and_the_ledger_says_that_somebody_
     assert content["measured"]["rows_through_trunk"] == content["measured"]["images"]
 
 
-def test_the_first_metric_that_ranks_is_taken(photos: Path, tmp_path: Path) -> None:
+def test_the_first_metric_that_ranks_is_monitored_in_what_trains(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"], monitor="test", overrides=("metrics=[rho, map@r, recall@1]",))
     assert told(run_one(study, tmp_path))["summary"]["monitored"][0]["metric"] == "map@r"
-
-
-def test_what_does_not_train_is_not_watched(photos: Path, tmp_path: Path) -> None:
     content = told(run_one(small_study(photos, ["start"], monitor="test"), tmp_path))
     assert content["summary"]["monitored"] == []
     assert "monitor" not in {entry["what"] for entry in content["deviations"]}
-
-
-def test_a_run_without_it_is_the_run_that_it_was(photos: Path) -> None:
-    one, two = (resolve(small_study(photos, [METHOD], monitor=monitor)).runs[0].spec for monitor in ("none", "test"))
-    assert one.identity != two.identity  # else nobody would look
-    assert "monitor" in one.model_dump()["conditions"]
 
 
 def test_a_run_that_was_interrupted_writes_the_same_figures(photos: Path, tmp_path: Path) -> None:
@@ -89,11 +80,8 @@ def test_a_run_that_was_interrupted_writes_the_same_figures(photos: Path, tmp_pa
     assert (whole / "model.safetensors").read_bytes() == (again / "model.safetensors").read_bytes()
 
 
-def test_few_images_are_all_looked_at() -> None:
+def test_a_sample_has_all_of_few_images_and_whole_classes_of_many_always_the_same() -> None:
     assert sample(np.arange(30) % 7, most=30).tolist() == list(range(30))
-
-
-def test_of_many_images_whole_classes_are_looked_at_always_the_same() -> None:
     labels = np.repeat(np.arange(100), 7)
     chosen = sample(labels, most=50)
     assert len(chosen) == 49
@@ -101,10 +89,7 @@ def test_of_many_images_whole_classes_are_looked_at_always_the_same() -> None:
     assert set(counts) == {7}
     assert classes.tolist() != list(range(7))
     assert np.array_equal(chosen, sample(labels, most=50))
-
-
-def test_large_classes_are_cut_so_that_there_are_several() -> None:
-    labels = np.repeat(np.arange(4), 400)
-    chosen = sample(labels, most=300, of_a_class=100)
-    assert np.unique(labels[chosen], return_counts=True)[1].tolist() == [100, 100, 100]
-    assert len(sample(labels, most=60, of_a_class=100)) == 60
+    large = np.repeat(np.arange(4), 400)  # is cut so that there are several
+    chosen = sample(large, most=300, of_a_class=100)
+    assert np.unique(large[chosen], return_counts=True)[1].tolist() == [100, 100, 100]
+    assert len(sample(large, most=60, of_a_class=100)) == 60

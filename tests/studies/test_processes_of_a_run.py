@@ -12,8 +12,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from small_world import carry_out, one_run, processes, run_one, small_study
-from test_ending import SECONDS, wait_for
+from small_world import carry_out, one_run, processes, run_one, small_study, wait_for
 
 from levelfield.cli import app
 from levelfield.distributed.ranks import Ranks
@@ -103,7 +102,7 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
         (left,) = Path(tempfile.gettempdir()).glob(f".levelfield.{socket.gethostname()}~{driver.pid}~*")
     finally:
         driver.kill()
-    wait_for(lambda: not any(map(is_alive, ranks)), SECONDS)
+    wait_for(lambda: not any(map(is_alive, ranks)), seconds=5)
     run_one(small_study(photos, ["triplet"], steps=1, processes=2), tmp_path / "next")
     assert not left.exists()
 

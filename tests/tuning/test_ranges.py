@@ -50,18 +50,26 @@ def demo(**more: Any) -> Any:
     return parse_study({"data": "emoji", "methods": ["margin", {"label": "mine", "triplet": {}}], **more})
 
 
+RANGE = [1, 2, "linear"]
+
+
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("search", "told"),
     [
-        ("margn.beta", "names no method of the study. Did you mean 'margin.beta'"),
-        ("margin.bta", "has no setting 'bta'.*Did you mean 'beta'"),
-        ("conditions.lrr", "unknown condition 'lrr'.*Did you mean 'conditions.lr'"),
-        ("common.dimm", "Did you mean 'common.dim'"),
+        ({"margn.beta": RANGE}, "names no method of the study. Did you mean 'margin.beta'"),
+        ({"margin.bta": RANGE}, "has no setting 'bta'.*Did you mean 'beta'"),
+        ({"conditions.lrr": RANGE}, "unknown condition 'lrr'.*Did you mean 'conditions.lr'"),
+        ({"common.dimm": RANGE}, "Did you mean 'common.dim'"),
+        ({"margin.miner": ["all", "semihard"], "margin.miner.lower": [0.1, 1, "log"]}, "'margin.miner' replaces"),
+        ({"margin.beta": [0.1, 1, "log"]}, "also in `vary`"),
+        ({"common.dim": [8, 16]}, "also in `vary`"),
+        ({"conditions.select": ["recall@1", "map@r"]}, "'conditions.select' cannot be searched: selection and"),
+        ({"common.threads": [1, 2]}, "machine setting"),
     ],
 )
-def test_a_range_of_something_unknown_names_the_nearest(key: str, told: str) -> None:
+def test_a_range_of_something_unknown_or_without_effect_is_refused(search: dict[str, Any], told: str) -> None:
     with pytest.raises(BadSpecification, match=told):
-        check_search(demo(search={key: [1, 2, "linear"]}))
+        check_search(demo(search=search, vary={"methods.margin.beta": [0.6, 1.2], "conditions.dim": [8, 16]}))
 
 
 def test_a_study_narrows_and_adds_ranges() -> None:
@@ -89,6 +97,7 @@ def test_a_value_lands_where_the_study_file_would_write_it() -> None:
     made = applied(method, {"beta": 1.0, "miner.lower": 0.3, "conditions.lr": 0.01, "conditions.trunk_lr": 0.1})
     assert made.settings == {"miner": {"distance_weighted": {"upper": None, "lower": 0.3}}, "beta": 1.0, "lr": 0.01}
     assert made.conditions == {"trunk_lr": 0.1}
+    assert applied(MethodSpec(name="triplet"), {"conditions.batch": "5x2"}).settings == {"batch": "5x2"}
 
 
 def test_parts_of_a_method_bring_their_ranges() -> None:
@@ -188,22 +197,3 @@ def test_what_is_kept_or_varied_or_searched_as_a_whole_is_not_searched_in_part()
     assert set(space_of(kept, kept.methods[0])) == set(methods.search_ranges("margin", margin["margin"])) - {"beta"}
     varied = parse_study({"data": "emoji", "methods": [margin], "vary": {"methods.margin.beta": [0.6, 1.2]}})
     assert "beta" not in space_of(varied, varied.methods[0])
-
-
-@pytest.mark.parametrize(
-    ("search", "told"),
-    [
-        ({"margin.miner": ["all", "semihard"], "margin.miner.lower": [0.1, 1, "log"]}, "'margin.miner' replaces"),
-        ({"margin.beta": [0.1, 1, "log"]}, "also in `vary`"),
-        ({"common.dim": [8, 16]}, "also in `vary`"),
-        ({"conditions.select": ["recall@1", "map@r"]}, "'conditions.select' cannot be searched: selection and"),
-        ({"common.threads": [1, 2]}, "machine setting"),
-    ],
-)
-def test_a_range_without_effect_is_refused(search: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadSpecification, match=told):
-        check_search(demo(search=search, vary={"methods.margin.beta": [0.6, 1.2], "conditions.dim": [8, 16]}))
-
-
-def test_a_batch_of_its_own_is_a_setting_of_the_method() -> None:
-    assert applied(MethodSpec(name="triplet"), {"conditions.batch": "5x2"}).settings == {"batch": "5x2"}

@@ -1,14 +1,19 @@
-"""The search: equal budgets, deterministic and resumable, without test classes, robust to failing trials."""
+"""The search: equal budgets, deterministic and resumable, without test classes, robust to failing trials, and what it
+would do before it is made."""
 
 from __future__ import annotations
 
+import csv
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
@@ -18,7 +23,10 @@ from levelfield import data
 from levelfield.data import protocols
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.studies import read_study
+from levelfield.studies.runs.folder.store import read_result
+from levelfield.studies.runs.run import Options
 from levelfield.tuning import Budget, How, Judge, Trial, Tuned, TuningProgress, tune
+from levelfield.tuning.outline import cost, outline
 from levelfield.tuning.trials import chosen
 
 SEARCH = {"triplet.margin": [0.05, 0.3, "log"], "conditions.lr": [0.001, 0.01, "log"]}
@@ -64,31 +72,20 @@ def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(pho
         assert method.settings["trials"] == 4
         assert best.settings.get("margin", method.settings.get("margin")) == method.settings.get("margin")
     assert (tmp_path / "trials.json").exists()
-
-
-def test_the_journal_is_readable_by_optuna(photos: Path, tmp_path: Path) -> None:
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=3)
     storage = JournalStorage(JournalFileBackend(str(tmp_path / "optuna.log")))
-    assert len(optuna.load_study(study_name="lda", storage=storage).trials) == 3
+    assert len(optuna.load_study(study_name="lda", storage=storage).trials) == 4
 
 
 def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(photos: Path, tmp_path: Path) -> None:
-    class Stop(Exception):
-        """As if somebody pressed Ctrl-C."""
-
     class Interrupting(TuningProgress):
         def on_trial(self, trial: Trial, *, spent: float) -> None:
             if trial.number == 2:
-                raise Stop
+                raise KeyboardInterrupt
 
     whole = searched(study_of(photos), tmp_path / "whole", trials=4)
     assert told(searched(study_of(photos), tmp_path / "two", jobs=2, trials=4).trials) == told(whole.trials)
     how = How(budget=Budget(trials=4), judge=Judge(validation=0.4), sampler="tpe")
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         tune(study_of(photos), tmp_path / "stopped", how, jobs=0, progress=Interrupting())
     again = searched(study_of(photos), tmp_path / "stopped", trials=4)
     assert told(again.trials) == told(whole.trials)
@@ -125,6 +122,12 @@ def test_no_part_of_a_trial_holds_a_test_class(photos: Path) -> None:
         assert (fold.validation == fold.test).all()
     with pytest.raises(BadSpecification, match="validation"):
         protocols.create("choosing", catalog)
+    of = {"name": "mlrc", "folds": 3, "reversed": True}  # folds of trials are reversed if those of the protocol are
+    [fold] = protocols.create("choosing", catalog, of=of, parts=3, part=1)
+    expected = protocols.create("mlrc", catalog, folds=3, reversed=True)[1]
+    np.testing.assert_array_equal(fold.train, expected.train)
+    np.testing.assert_array_equal(fold.validation, expected.validation)
+    assert len(fold.train) < len(fold.validation)
 
 
 def test_folds_judge_by_their_mean(photos: Path, tmp_path: Path) -> None:
@@ -160,33 +163,37 @@ class Plain(torch.nn.Module):
     def forward(self, embeddings, labels):
         return embeddings.square().mean()
 """
-OWN_LOSS = """
+TOUCHY_LOSS = """
 import torch
 
 class Touchy(torch.nn.Module):
-    search = {"scale": (1.0, 40.0, "log"), "fail": [False, True]}
+    search = {"mood": ["calm", "refuses", "crashes"]}
 
-    def __init__(self, scale: float = 10.0, fail: bool = False):
+    def __init__(self, mood: str = "calm"):
         super().__init__()
-        self.scale, self.fail = scale, fail
+        self.mood = mood
+        if mood == "refuses":
+            raise TypeError("not in this mood")
 
     def forward(self, embeddings, labels):
-        if self.fail:
+        if self.mood == "crashes":
             raise RuntimeError("not with these settings")
-        rows = torch.nn.functional.normalize(embeddings, dim=1)
-        return (rows @ rows.T * self.scale).logsumexp(1).mean()
+        return (embeddings @ embeddings.T).logsumexp(1).mean()
 """
 
 
-def test_an_own_loss_takes_part_and_a_trial_that_crashes_is_counted(photos: Path, tmp_path: Path) -> None:
+def test_an_own_loss_takes_part_and_a_trial_that_cannot_be_made_or_crashes_is_counted(
+    photos: Path, tmp_path: Path
+) -> None:
     loss = tmp_path / "touchy.py"
-    loss.write_text(OWN_LOSS)
-    found = searched(study_of(photos, [f"{loss}:Touchy"]), tmp_path / "out", trials=5, jobs=1, sampler="halton")
-    failed = [trial for trial in found.trials if trial.settings.get("fail")]
-    assert failed
-    assert all(trial.value is None and "not with these settings" in trial.error for trial in failed)
-    assert len(found.trials) == 5
-    assert not found.record.methods["Touchy"].chosen.get("fail", False)
+    loss.write_text(TOUCHY_LOSS)
+    found = searched(study_of(photos, [f"{loss}:Touchy"]), tmp_path / "out", trials=4, jobs=1, sampler="grid")
+    errors = {trial.settings.get("mood", "own"): trial.error for trial in found.trials}
+    assert (errors["own"], errors["calm"]) == ("", "")
+    assert errors["refuses"] == "TypeError: not in this mood"
+    assert "not with these settings" in errors["crashes"]
+    assert all((trial.value is None) == bool(trial.error) for trial in found.trials)
+    assert found.record.methods["Touchy"].chosen.get("mood", "calm") == "calm"
 
 
 def test_settings_that_a_method_refuses_make_failed_trials(photos: Path, tmp_path: Path) -> None:
@@ -226,15 +233,6 @@ def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Pat
     assert all("lr" not in method.settings for method in found.study.methods)
 
 
-def test_the_step_is_chosen_by_the_same_classes_where_a_study_selects(photos: Path, tmp_path: Path) -> None:
-    study = small_study(
-        photos, ["triplet"], select="recall@1", validate_every=2, overrides=("protocol.validation=0.4",)
-    )
-    found = searched(study, tmp_path, trials=2)
-    assert all(trial.value is not None for trial in found.trials)
-    assert found.study.protocol.validation == 0.4
-
-
 def test_steps_and_settings_are_chosen_by_one_metric_and_a_trial_keeps_any_gain(photos: Path, tmp_path: Path) -> None:
     study = small_study(
         photos,
@@ -247,13 +245,9 @@ def test_steps_and_settings_are_chosen_by_one_metric_and_a_trial_keeps_any_gain(
     )
     found = searched(study, tmp_path, trials=3)
     assert found.record.metric == "map@r"
+    assert found.study.protocol.validation == 0.4  # the classes that judge trials choose the step, too
     assert found.study.conditions.min_delta == 0.9  # the comparison requires the gain that no trial has to reach
     assert len({trial.value for trial in found.trials}) > 1
-
-
-def test_a_study_without_anything_to_tune_is_refused(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadSpecification, match="nothing to tune"):
-        searched(study_of(photos, [{"untrained": {}}]), tmp_path)
 
 
 def test_members_are_charged_once(photos: Path, tmp_path: Path) -> None:
@@ -268,34 +262,6 @@ def test_a_method_with_its_own_steps_trains_shorter_too(photos: Path, tmp_path: 
     assert sorted(trial.images // 12 for trial in found.trials) == [10] * 6 + [40] * 2 + [130]
 
 
-CRASHES_WHEN_MADE = """
-import torch
-
-class Fragile(torch.nn.Module):
-    search = {"shape": ["round", "square"]}
-
-    def __init__(self, shape: str = "none"):
-        super().__init__()
-        if shape != "none":
-            raise TypeError(f"no {shape} ones")
-
-    def forward(self, embeddings, labels):
-        return embeddings.square().mean()
-"""
-
-
-def test_a_class_that_cannot_be_made_is_a_failed_trial(photos: Path, tmp_path: Path) -> None:
-    loss = tmp_path / "fragile.py"
-    loss.write_text(CRASHES_WHEN_MADE)
-    found = searched(study_of(photos, [f"{loss}:Fragile"]), tmp_path / "out", trials=3, jobs=1)
-    assert [trial.error.split(":")[0] for trial in found.trials] == ["", "TypeError", "TypeError"]
-
-
-def test_common_conditions_need_a_method_that_trains(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadSpecification, match="no method of the study trains"):
-        searched(study_of(photos, ["lda"], **{"common.lr": [0.001, 0.01, "log"]}), tmp_path)
-
-
 def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp_path: Path) -> None:
     study = study_of(photos, ["triplet"], **{"common.batch": ["4x3", "many"]})
     found = searched(study, tmp_path, trials=4, sampler="halton").record.common
@@ -303,6 +269,20 @@ def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp
     refused = [s.get("batch") == "many" for s in found.settings]
     assert any(refused)
     assert [value is None for value in found.values] == refused
+
+
+@pytest.mark.parametrize(
+    ("method", "search", "told"),
+    [
+        ("untrained", {}, "nothing to tune"),
+        ("lda", {"common.lr": [0.001, 0.01, "log"]}, "no method of the study trains"),
+    ],
+)
+def test_a_study_without_anything_to_tune_is_refused(
+    photos: Path, tmp_path: Path, method: str, search: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(BadSpecification, match=told):
+        searched(study_of(photos, [method], **search), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -325,3 +305,51 @@ def test_a_study_that_is_tuned_again_counts_all_its_trials(photos: Path, tmp_pat
     second = searched(first.study, tmp_path / "second", trials=2)
     assert second.study.methods[0].settings["trials"] == 5
     assert second.study.conditions.tuning_trials == 5
+
+
+def with_splits(photos: Path, file: Path) -> Path:
+    """Six classes to train, two to validate, four to test, as the data itself says."""
+    parts = ["train"] * 6 + ["validation"] * 2 + ["test"] * 4
+    with file.open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(["path", "label", "split"])
+        for part, folder in zip(parts, sorted(photos.iterdir()), strict=True):
+            writer.writerows([image, folder.name, part] for image in sorted(folder.iterdir()))
+    return file
+
+
+def test_the_record_counts_the_classes_that_judged(photos: Path, tmp_path: Path) -> None:
+    few = searched(small_study(photos, ["lda"]), tmp_path / "few", trials=1, judge=Judge(validation=0.01))
+    assert few.record.judged_by == "2 validation classes (33% of the training classes)"
+    own = with_splits(photos, tmp_path / "own.csv")
+    judged_by = searched(small_study(own, ["lda"]), tmp_path / "own", trials=1, judge=Judge()).record.judged_by
+    assert judged_by == "the 2 validation classes that 'own' defines"
+    with pytest.raises(BadSpecification, match=r"--validation 0.25 would be ignored: 'own' defines 2 val"):
+        searched(small_study(own, ["lda"]), tmp_path / "own", trials=1, judge=Judge(asked=True))
+
+
+def test_the_training_of_a_teacher_is_charged_to_its_student_once(photos: Path, tmp_path: Path) -> None:
+    student = {"label": "pupil", "softmax": {"student": {"teacher": "elder", "form": "distill"}}}
+    elder = {"label": "elder", "normalized_softmax": {}}
+    study = small_study(photos, [student, elder])
+    found = searched(study, tmp_path, trials=2)
+    images = {label: [t.images for t in found.trials if t.method == label] for label in ("pupil", "elder")}
+    assert images == {"pupil": [2 * 48, 48], "elder": [48, 48]}
+    taught = read_result(next(tmp_path.glob("elder/*")))
+    assert taught is not None
+    assert next(t for t in found.trials if t.method == "pupil").seconds > taught.seconds
+
+
+def test_an_outline_counts_trials_and_runs_without_making_any(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["lda", "triplet", "untrained"])
+    found = outline(study, How(budget=Budget(trials=5), judge=Judge(folds=3)))
+    assert found.spaces.keys() == {"lda", "triplet"}
+    assert found.spaces["triplet"].keys() >= {"margin"}
+    known = cost(found, options=Options(cache_folder=tmp_path))
+    assert {label: one.runs for label, one in known.trials.items()} == {"lda": 3, "triplet": 3}
+    assert known.trials["triplet"].seconds > 0
+    assert found.trials("triplet", 2.0) == 5
+    timed = outline(study, How(budget=Budget(seconds=60)))
+    assert (timed.trials("triplet", 2.0), timed.trials("lda", 2.0)) == (30, 30)
+    seen = outline(study, How(budget=Budget(images=96)))
+    assert seen.trials("triplet", None) == 2
