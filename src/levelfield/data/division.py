@@ -33,7 +33,10 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
             f"All classes of '{catalog.name}' belong to one group, which cannot be divided between train and test."
         )
     half = catalog.num_classes // 2
-    cut = nearest_boundary(units, half) if _contiguous(catalog) else _reaching_boundary(units, half)
+    cut = nearest_boundary(units, half)
+    if not _contiguous(catalog):  # the number of units needed to reach half of the classes
+        ends = np.cumsum([len(unit) for unit in units])[:-1]
+        cut = min(1 + int(np.searchsorted(ends, half)), len(ends))
     return units[:cut], units[cut:]
 
 
@@ -43,9 +46,9 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     inside = np.unique(catalog.labels[catalog.parts == part])
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
     if len(shared):
-        own = plural(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
+        classes = plural(len(shared), f"class of '{catalog.name}' is", f"classes of '{catalog.name}' are")
         raise BadInput(
-            f"{own} in the {part} part and in another part, such as '{catalog.class_names[shared[0]]}'. If the "
+            f"{classes} in the {part} part and in another part, such as '{catalog.class_names[shared[0]]}'. If the "
             "same classes should train and test, use the protocol 'closed'."
         )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
@@ -112,22 +115,14 @@ def undivided(catalog: Catalog) -> list[np.ndarray]:
 
 
 def _contiguous(catalog: Catalog) -> bool:
-    if catalog.groups is None:
-        return True
-    changes = 1 + np.count_nonzero(np.diff(catalog.groups))
-    return bool(changes == len(np.unique(catalog.groups)))
+    groups = catalog.groups
+    return groups is None or 1 + np.count_nonzero(np.diff(groups)) == len(np.unique(groups))
 
 
 def nearest_boundary(units: list[np.ndarray], classes: int) -> int:
     """The number of whole units nearest to `classes` classes, with at least one unit on each side."""
     ends = np.cumsum([len(unit) for unit in units])[:-1]
     return 1 + int(np.argmin(np.abs(ends - classes)))
-
-
-def _reaching_boundary(units: list[np.ndarray], classes: int) -> int:
-    """The number of whole units needed to reach `classes` classes, with at least one left for the other side."""
-    ends = np.cumsum([len(unit) for unit in units])[:-1]
-    return min(1 + int(np.searchsorted(ends, classes)), len(ends))
 
 
 @checked

@@ -40,12 +40,7 @@ class Loader:
     [(16, 3, 8, 8), (4, 3, 8, 8)]
     """
 
-    def __init__(
-        self,
-        pictures: Sequence[Picture],
-        *views: View,
-        device: torch.device | str = "cpu",
-    ) -> None:
+    def __init__(self, pictures: Sequence[Picture], *views: View, device: torch.device | str = "cpu") -> None:
         self._pictures = _Pictures(pictures, views)
         self._device = torch.device(device)
         self._keys = _Keys()

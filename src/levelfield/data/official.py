@@ -44,8 +44,7 @@ class Listing:
     rows: list[Row]
     class_names: Mapping[ClassId, str]
     folders: tuple[Path, ...]
-    annotations: tuple[Path, ...] = ()
-    lines: Mapping[str, int] = field(default_factory=dict)
+    lines: Mapping[Path, int] = field(default_factory=dict)
     groups: Mapping[ClassId, str] | None = None
     notes: tuple[str, ...] = ()
 
@@ -97,39 +96,34 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
     dataset = DatasetFolder(name, facts or describe(name), root)
     listing = _READERS[name](dataset)
     there = {file for folder in listing.folders for file in files_below(folder) if is_image(file)}
-    listed = [str(row.file) for row in listing.rows]
-    rows = [row for row, file in zip(listing.rows, listed, strict=True) if file in there]
-    missing = [file for file in listed if file not in there]
+    rows = [row for row in listing.rows if str(row.file) in there]
+    listed = {str(row.file) for row in listing.rows}
     if not rows:
         where = " or ".join(map(str, listing.folders)) or str(dataset.root)
         raise BadInput(f"None of the {len(listing.rows):,} images of '{name}' is in {where}. {dataset.source}")
     catalog = _catalog(dataset, listing, rows)
-    strange = sorted(there.difference(listed))
     remarks = [*listing.notes, *lone_note(catalog)]
-    if strange:
-        remarks.append(
-            f"{plural(len(strange), 'image file is', 'image files are')} not in any list: {first_few(strange)}."
-        )
+    if unlisted := sorted(there - listed):
+        count = plural(len(unlisted), "image file is", "image files are")
+        remarks.append(f"{count} not in any list: {first_few(unlisted)}.")
     problems = _differences(dataset.facts, listing, rows)
-    if missing:
-        problems.append(
-            f"{plural(len(missing), 'listed image has', 'listed images have')} no file: {first_few(missing)}"
-        )
-    return Reading(catalog, tuple(problems), tuple(remarks), listing.annotations, dataset)
+    if missing := [str(row.file) for row in listing.rows if str(row.file) not in there]:
+        count = plural(len(missing), "listed image has", "listed images have")
+        problems.append(f"{count} no file: {first_few(missing)}")
+    return Reading(catalog, tuple(problems), tuple(remarks), tuple(listing.lines), dataset)
 
 
 def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
     """The catalog, if it is the official dataset or `allow_incomplete` is set. Differences become notes."""
     if reading.problems and not allow_incomplete:
-        details = "\n".join(f"  {problem}" for problem in reading.problems)
+        details = "".join(f"  {problem}\n" for problem in reading.problems)
         raise BadInput(
-            f"The dataset '{reading.dataset.name}' in {reading.dataset.root} is not the official one:\n{details}\n"
+            f"The dataset '{reading.dataset.name}' in {reading.dataset.root} is not the official one:\n{details}"
             "To continue with the images that are there, set allow_incomplete: true (on the command line: "
             f"data.allow_incomplete=true). {reading.dataset.source}"
         )
-    return reading.catalog.with_notes(
-        *(f"Not the official dataset: {problem}." for problem in reading.problems), *reading.remarks
-    )
+    problems = [f"Not the official dataset: {problem}." for problem in reading.problems]
+    return reading.catalog.with_notes(*problems, *reading.remarks)
 
 
 def _catalog(dataset: DatasetFolder, listing: Listing, rows: list[Row]) -> Catalog:
@@ -160,18 +154,14 @@ def _catalog(dataset: DatasetFolder, listing: Listing, rows: list[Row]) -> Catal
 
 def _differences(facts: DatasetFacts, listing: Listing, rows: list[Row]) -> list[str]:
     """Differences between expected and actual counts: rows of the files, then images and classes of the parts."""
-    differences = [
-        _difference(file, facts.lines[file], lines, "rows")
-        for file, lines in listing.lines.items()
-        if file in facts.lines
-    ]
     images = Counter(row.part for row in rows)
     classes = Counter(part for part, _ in {(row.part, row.class_id) for row in rows})
+    counts = [(file.name, facts.lines.get(file.name, lines), lines, "rows") for file, lines in listing.lines.items()]
     for part, (expected_images, expected_classes) in facts.parts.items():
-        differences.append(_difference(part, expected_images, images[part], "images"))
-        differences.append(_difference(part, expected_classes, classes[part], "classes"))
-    return [text for text in differences if text]
-
-
-def _difference(where: str, expected: int, actual: int, what: str) -> str:
-    return "" if expected == actual else f"{where}: {expected:,} {what} expected, {actual:,} found"
+        counts.append((part, expected_images, images[part], "images"))
+        counts.append((part, expected_classes, classes[part], "classes"))
+    return [
+        f"{where}: {expected:,} {what} expected, {actual:,} found"
+        for where, expected, actual, what in counts
+        if expected != actual
+    ]

@@ -13,7 +13,6 @@ from levelfield.errors import BadInput, MissingData, nearest
 from levelfield.files.writing import expanded
 
 DEPTH, WIDTH = 3, 50  # folders below the root that are searched: how deep, and how many of a folder
-HEIGHT = 2  # folders above it
 VARIABLE = "LEVELFIELD_DATA"
 
 
@@ -70,9 +69,6 @@ class DatasetFolder:
     def _hint(self, names: tuple[str, ...]) -> str:
         """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""
         wanted = {Path(name).name for name in names}
-        for above in list(self.root.resolve().parents)[:HEIGHT]:
-            if any((above / name).exists() for name in wanted):
-                return f" It is in a folder above: give {above} as the root."
         lists = {name: frozenset(facts.lines) for name in every() if name != self.name and (facts := describe(name))}
         others: dict[str, str] = {}
         for folder, entries in _below(self.root):
@@ -80,9 +76,7 @@ class DatasetFolder:
                 if folder.name in self.facts.folders:
                     return f" It is in {folder}: give that folder as the root."
                 return f" Found {folder / name} instead: move it back."
-            for other, files in lists.items():
-                if other not in others and (there := files.intersection(entries)):
-                    others[other] = min(there)
+            others |= {other: min(here) for other, files in lists.items() if (here := files.intersection(entries))}
         matches = " and ".join(f"'{other}' (it has {name})" for other, name in others.items())
         return f" This is the dataset {matches}: give the root of the other one." if others else ""
 

@@ -56,13 +56,13 @@ def _devkit(dataset: DatasetFolder) -> Listing:
             f"{dataset.source}"
         )
     names = _names(meta)
-    rows, lines, folders = [], {meta.name: len(names)}, []
+    rows, lines, folders = [], {meta: len(names)}, []
     for file, images in ((training, dataset.need("cars_train")), (testing, dataset.need("cars_test"))):
         entries = matlab(file, "annotations", ("fname", "class"))
         rows += [_row(file, images / str(entry["fname"]), entry, names) for entry in entries]
-        lines[file.name] = len(entries)
+        lines[file] = len(entries)
         folders.append(images)
-    return Listing(rows, names, tuple(folders), (meta, training, testing), lines)
+    return Listing(rows, names, tuple(folders), lines)
 
 
 def _one_archive(dataset: DatasetFolder) -> Listing:
@@ -71,7 +71,7 @@ def _one_archive(dataset: DatasetFolder) -> Listing:
     names = _names(file)
     entries = matlab(file, "annotations", ("relative_im_path", "class"))
     rows = [_row(file, images.parent / str(entry["relative_im_path"]), entry, names) for entry in entries]
-    return Listing(rows, names, (images,), (file,), {file.name: len(entries)})
+    return Listing(rows, names, (images,), {file: len(entries)})
 
 
 def _names(file: Path) -> dict[ClassId, str]:

@@ -61,8 +61,8 @@ def cub(dataset: DatasetFolder) -> Listing:
         Row(images / path, labels[number], "train" if labels[number] <= _LAST_TRAINING_CLASS else "test")
         for number, path in files.items()
     ]
-    lines = {listed.name: len(files), labelled.name: len(labels), named.name: len(names)}
-    return Listing(rows, dict(sorted(names.items())), (images,), (listed, labelled, named), lines)
+    lines = {listed: len(files), labelled: len(labels), named: len(names)}
+    return Listing(rows, dict(sorted(names.items())), (images,), lines)
 
 
 def _of_2010(dataset: DatasetFolder) -> BadInput:

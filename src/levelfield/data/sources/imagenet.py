@@ -40,19 +40,18 @@ def imagenet(dataset: DatasetFolder) -> Listing:
     validation = dataset.find("val") or dataset.archive("ILSVRC2012_img_val.tar") or dataset.need("val")
     rows = [Row(file, synset, "train") for synset, file in _by_folder(train)]
     flat = sorted(file for file in validation.iterdir() if file.is_file() and is_image(file))
-    annotations: tuple[Path, ...] = ()
-    lines: dict[str, int] = {}
+    lines: dict[Path, int] = {}
     if flat:
         truth = dataset.need(f"{_DEVKIT}/data/{_TRUTH}", f"data/{_TRUTH}", _TRUTH)
         meta = dataset.need(f"{_DEVKIT}/data/meta.mat", "data/meta.mat", "meta.mat")
         synsets = _synsets(meta)
         numbers = [whole(truth, row[0]) for row in text_rows(truth, 1)]
         rows += [Row(file, synsets[number], "test") for file, number in _with_numbers(flat, truth, numbers)]
-        annotations, lines = (truth, meta), {truth.name: len(numbers), meta.name: len(synsets)}
+        lines = {truth: len(numbers), meta: len(synsets)}
     else:
         rows += [Row(file, synset, "test") for synset, file in _by_folder(validation)]
     names: dict[ClassId, str] = {synset: str(synset) for synset in sorted({str(row.class_id) for row in rows})}
-    return Listing(rows, names, (train, validation), annotations, lines)
+    return Listing(rows, names, (train, validation), lines)
 
 
 def _by_folder(top: Path) -> list[tuple[str, Path]]:

@@ -47,7 +47,7 @@ def inshop(dataset: DatasetFolder) -> Listing:
             raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; valid values are {known}.")
         rows.append(Row(images / path.removeprefix("img/"), item, part))
     names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
-    return Listing(rows, names, (images,), (source,), {source.name: len(entries)}, notes=notes)
+    return Listing(rows, names, (images,), {source: len(entries)}, notes=notes)
 
 
 def _images(dataset: DatasetFolder) -> tuple[Path, tuple[str, ...]]:

@@ -28,7 +28,7 @@ FACTS = DatasetFacts(
 def sop(dataset: DatasetFolder) -> Listing:
     """Lists beside the twelve category folders, or in `Info_Files` with the images in `images`."""
     rows: list[Row] = []
-    lists, lines = [], {}
+    lines = {}
     names: dict[ClassId, str] = {}
     for part in ("train", "test"):
         source = dataset.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
@@ -42,7 +42,6 @@ def sop(dataset: DatasetFolder) -> Listing:
             class_id = whole(source, number)
             names.setdefault(class_id, path.rpartition("_")[0].replace("_final/", " "))
             rows.append(Row(base / path, class_id, part))
-        lists.append(source)
-        lines[source.name] = len(entries)
+        lines[source] = len(entries)
     folders = tuple(sorted(folder for folder in {row.file.parent for row in rows} if folder.is_dir()))
-    return Listing(rows, dict(sorted(names.items())), folders, tuple(lists), lines)
+    return Listing(rows, dict(sorted(names.items())), folders, lines)

@@ -156,10 +156,8 @@ def final_side(steps: Sequence[Step]) -> int:
             least = size if isinstance(size, int) else min(size)
         elif step.name in ("crop", "centre") and size > least:
             there = f"{least} pixels" if least else "an image of any size"
-            raise BadSpecification(
-                f"The step '{step.name}' needs {size} pixels but gets {there}: put {{resize: {size}}} or more "
-                f"before it."
-            )
+            before = f"put {{resize: {size}}} or more before it"
+            raise BadSpecification(f"The step '{step.name}' needs {size} pixels but gets {there}: {before}.")
         elif step.name in ("crop", "centre", "resized_crop"):
             least, square = size, True
     if not square:
@@ -188,20 +186,15 @@ def _value(step: str, key: str, value: Any) -> Any:
     if key == "p":
         return number("p", value, least=0, most=1)
     if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
-        return _side(value)
+        return whole("size", value, least=1, most=LARGEST)
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; it must be two numbers, e.g. [0.16, 1].")
     if key == "size":
-        return tuple(map(_side, value))
+        return tuple(whole("size", side, least=1, most=LARGEST) for side in value)
     low, high = (number(key, end, above=0, most=1 if key == "area" else math.inf) for end in value)
     if low > high:
         raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number must come first.")
     return (low, high)
-
-
-def _side(value: Any) -> int:
-    """Validate a side length in pixels."""
-    return int(number("size", whole("size", value, least=1), most=LARGEST))
 
 
 def resize(

@@ -64,10 +64,10 @@ def in_blocks(
     >>> in_blocks(lambda x: x.sum(1) + len(x), torch.ones(5, 2), size=4)
     (tensor([6., 6., 6., 6., 6.]),)
     """
-    results: list[tuple[Tensor, ...]] = []
+    results = []
     for block, count in _blocks(rows, size, padded):
         result = function(*block)
-        results.append(tuple(part[:count] for part in ((result,) if isinstance(result, Tensor) else result)))
+        results.append([part[:count] for part in ((result,) if isinstance(result, Tensor) else result)])
         stage.advance(count)
     return tuple(torch.cat(parts) for parts in zip(*results, strict=True))
 

@@ -40,9 +40,7 @@ def by_blocks(piece: nn.Module, maps: Tensor, context: Context) -> Tensor:
     return maps
 
 
-def _contexts(
-    block: nn.Module, context: Context
-) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+def _contexts(block: nn.Module, context: Context) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Contexts of the first and the second time that a block is computed."""
     return nullcontext(), _again(block, context)
 

@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.embedder.trunk.chunks import Chunk, Rows, open_chunk, read_arrays, write_arrays, write_chunk
-from levelfield.errors import LevelfieldError
 from levelfield.files.folders import default_cache_folder
 from levelfield.files.writing import locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
@@ -87,12 +86,7 @@ class FeatureCache:
             wanted.setdefault(_bucket(digest), []).append(digest)
 
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
-            arrays = compute([first[digest] for digest in missing])
-            if not arrays or any(len(array) != len(missing) for array in arrays):
-                raise LevelfieldError(
-                    f"The computation must return {len(missing)} rows but returned a different number."
-                )
-            return arrays
+            return compute([first[digest] for digest in missing])
 
         chunks: list[Chunk] = []
         pending = sorted(wanted)
@@ -134,16 +128,15 @@ class FeatureCache:
         """The stored entries, least recently used first."""
         return sorted((entry for _, entry in self._stored()), key=lambda entry: entry.last_use)
 
-    def clear(self, key: str | None = None) -> int:
-        """Remove everything, or the data of `key` (as named by `entries`). Returns the bytes freed.
+    def clear(self) -> int:
+        """Remove everything. Returns the bytes freed.
 
         Safe while other processes use the cache: they recompute what is missing, and keep what they have opened.
         """
         freed = 0
         for home, entry in self._stored():
-            if key in (None, entry.key):
-                shutil.rmtree(home, ignore_errors=True)
-                freed += entry.bytes
+            shutil.rmtree(home, ignore_errors=True)
+            freed += entry.bytes
         return freed
 
     def _home(self, kind: str, key: str, description: str) -> Path:
@@ -162,7 +155,8 @@ class FeatureCache:
     def _stored(self) -> Iterator[tuple[Path, Entry]]:
         for note in sorted([*self.folder.glob("rows/*/key.json"), *self.folder.glob("arrays/*/key.json")]):
             with contextlib.suppress(FileNotFoundError):  # another process may clear the store meanwhile
-                yield note.parent, _entry(note)
+                facts, last_use = json.loads(note.read_text()), note.stat().st_mtime
+                yield note.parent, Entry(facts["key"], facts["description"], _bytes(note.parent), last_use)
 
 
 def _filled(
@@ -217,11 +211,6 @@ def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:
 def _read(path: Path) -> dict[str, np.ndarray] | None:
     content = read_arrays(path, check=True) if path.exists() else None
     return None if content is None else {name: np.array(array) for name, array in content[0].items()}
-
-
-def _entry(note: Path) -> Entry:
-    facts = json.loads(note.read_text())
-    return Entry(facts["key"], facts["description"], _bytes(note.parent), note.stat().st_mtime)
 
 
 def _bytes(home: Path) -> int:

@@ -75,18 +75,17 @@ class _Quick(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None, None]:
         images, weight = ctx.saved_tensors
-        of_images, of_weight, of_bias = ctx.needs_input_grad[:3]
-        sizes = [ctx.stride] * 2, [ctx.padding] * 2, [1, 1], False, [0, 0], len(weight)
-        backward = torch.ops.aten.convolution_backward
-        return (
-            backward(gradient, images, weight, None, *sizes, [True, False, False])[0] if of_images else None,
-            weight_gradient(images, gradient, weight.shape[-1], stride=ctx.stride, padding=ctx.padding)
-            if of_weight
-            else None,
-            gradient.sum(dim=(0, 2, 3)) if of_bias else None,
-            None,
-            None,
-        )
+        stride, padding = ctx.stride, ctx.padding
+        of_images = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            sizes = [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], len(weight)
+            backward = torch.ops.aten.convolution_backward
+            of_images = backward(gradient, images, weight, None, *sizes, [True, False, False])[0]
+        if ctx.needs_input_grad[1]:
+            of_weight = weight_gradient(images, gradient, weight.shape[-1], stride=stride, padding=padding)
+        if ctx.needs_input_grad[2]:
+            of_bias = gradient.sum(dim=(0, 2, 3))
+        return of_images, of_weight, of_bias, None, None
 
 
 def _is_plain_depthwise(convolution: nn.Conv2d) -> bool:

@@ -71,21 +71,20 @@ def resolved(how: str, division: Division, read: Sequence[str], backbone: str) -
     """The pooling of a trunk that reads these pieces: `own` is `token` if the network has one, otherwise `average`."""
     if how not in POOLINGS:
         raise unknown("pooling", how, POOLINGS)
-    if how == "own" and (division.token is None or _without_token(division, read)):
-        return "average"
-    if how not in ("token", "own"):
-        return how
-    if division.token is None:
+    tokenless = _without_token(division, read)
+    if how == "own":
+        return "average" if division.token is None or tokenless else "token"
+    if how == "token" and division.token is None:
         raise BadSpecification(
             f"'{backbone}' has no token to read: `pooling: token` needs a vision transformer with a class token or "
             "attention pooling. Use average, or own (the token of networks that have one, the average of others)."
         )
-    if earlier := _without_token(division, read):
+    if how == "token" and tokenless:
         raise BadSpecification(
             f"'{backbone}' makes its token after the last block, so `pooling: token` cannot read the tap "
-            f"{earlier[0]}: use taps: [final], or pooling: average."
+            f"{tokenless[0]}: use taps: [final], or pooling: average."
         )
-    return "token"
+    return how
 
 
 def _without_token(division: Division, read: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from timm.models.swin_transformer import SwinTransformer  # isort: skip
 from timm.models.swin_transformer_v2 import SwinTransformerV2  # isort: skip
 from timm.models.vision_transformer import VisionTransformer  # isort: skip
 
+_BY_ATTENTION = (VisionTransformer, Eva, SwinTransformer, SwinTransformerV2)
 WHOLE = "network"  # the one stage of a network that we do not know how to divide
 
 
@@ -82,21 +83,19 @@ def divide(network: nn.Module) -> Division:
     if isinstance(network, ConvNeXt) and computes is ConvNeXt.forward_features:
         empty = isinstance(network.norm_pre, nn.Identity)
         return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)
-    if isinstance(network, VisionTransformer | Eva) and computes is _own_family(network).forward_features:
-        return _transformer(network)
-    if isinstance(network, SwinTransformer | SwinTransformerV2) and computes is _own_family(network).forward_features:
-        embed: Any = network.patch_embed
-        layers = _children("layers", network.layers)
-        return Division(embed, layers, network.norm, channels="NHWC", patch=int(embed.patch_size[0]))
+    family: Any = next((kind for kind in _BY_ATTENTION if isinstance(network, kind)), None)
+    if family is not None and computes is family.forward_features:
+        return _transformer(network) if isinstance(network, VisionTransformer | Eva) else _swin(network)
     prefix = int(getattr(network, "num_prefix_tokens", 0))
     fmt = str(getattr(network, "output_fmt", "NCHW"))  # some networks keep their channels last
     token = ClassToken() if prefix else None
     return Division(None, ((WHOLE, _Features(network)),), None, prefix_tokens=prefix, channels=fmt, token=token)
 
 
-def _own_family(network: nn.Module) -> Any:
-    families = (VisionTransformer, Eva, SwinTransformer, SwinTransformerV2)
-    return next(family for family in families if isinstance(network, family))
+def _swin(network: Any) -> Division:
+    patch = int(network.patch_embed.patch_size[0])
+    stages = _children("layers", network.layers)
+    return Division(network.patch_embed, stages, network.norm, channels="NHWC", patch=patch)
 
 
 def _transformer(network: VisionTransformer | Eva) -> Division:
@@ -149,10 +148,10 @@ do not fit: use a multiple, such as 154 or 168.
     if image is not None and image % patch:
         below = image // patch * patch
         near = f"{below} or {below + patch}" if below else str(patch)
-        raise BadSpecification(
-            f"'{backbone}' reads patches of {patch} pixels, so images of {image} pixels do not fit: use a multiple, "
-            f"such as {near}."
+        sizes = (
+            f"reads patches of {patch} pixels, so images of {image} pixels do not fit: use a multiple, such as {near}."
         )
+        raise BadSpecification(f"'{backbone}' {sizes}")
 
 
 def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool, backbone: str) -> int:

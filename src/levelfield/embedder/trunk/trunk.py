@@ -78,10 +78,12 @@ class Trunk(nn.Module):
         self.pieces = copy.deepcopy(nn.ModuleDict(kept))
         above = {_key(name) for name in self._used[self._first :]} | ({_TOKEN} if cut != "frozen" else set())
         self._above_cut = [name for name in kept if name in above]
+        self.requires_grad_(False)
         for name in self._above_cut:
             with_quick_gradients(self.pieces[name])
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(self._trains(name))
+            self.pieces[name].requires_grad_(True)
+        for norm in self._norms() if batch_norm == "frozen" else ():
+            norm.requires_grad_(False)
         if channels_last:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._compiled: Callable[..., Tensor] | None = None
@@ -249,12 +251,14 @@ class Trunk(nn.Module):
         """Like `nn.Module.train`, but frozen parts stay in eval mode, and BatchNorm follows `batch_norm`."""
         self.training = mode
         for name in self._above_cut:
-            piece = self.pieces[name].train(mode)
-            if self.batch_norm != "train":
-                for module in piece.modules():
-                    if isinstance(module, BATCH_NORM):
-                        module.eval()
+            self.pieces[name].train(mode)
+        for norm in self._norms() if self.batch_norm != "train" else ():
+            norm.eval()
         return self
+
+    def _norms(self) -> list[nn.Module]:
+        pieces = [self.pieces[name] for name in self._above_cut]
+        return [module for piece in pieces for module in piece.modules() if isinstance(module, BATCH_NORM)]
 
     def _all_stages(self, images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Output of the last used stage and of each tap, in eval mode without gradient."""
@@ -286,27 +290,19 @@ class Trunk(nn.Module):
         return side_by_side(pooled, normalize=self.normalize_taps)
 
     def _pooled(self, name: str, output: Tensor) -> Tensor:
-        if self.pooling == "token" and not (name == self._used[-1] and _TOKEN in self.pieces):
-            return output[:, 0]
-        if self.pooling == "token":
+        if self.pooling != "token":
+            maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
+            return pool(self._laid_out(maps, images=True), self.pooling)
+        if name == self._used[-1] and _TOKEN in self.pieces:
             return self.pieces[_TOKEN](output)  # type: ignore[no-any-return]
-        maps = as_maps(output, prefix_tokens=self._prefix_tokens, channels=self._channels)
-        return pool(self._laid_out(maps, images=True), self.pooling)
+        return output[:, 0]
 
     def _kept(self) -> list[str]:
         """Taps below the cut, except the map at the cut itself."""
         return [name for name in self._used[: max(self._first - 1, 0)] if name in self._read]
 
-    def _trains(self, parameter: str) -> bool:
-        _, piece, *path = parameter.split(".")
-        if piece not in self._above_cut:
-            return False
-        owner = self.pieces[piece].get_submodule(".".join(path[:-1]))
-        return not (self.batch_norm == "frozen" and isinstance(owner, BATCH_NORM))
-
     def _blank(self, image: int) -> Tensor:
-        first = next(self.parameters())
-        return torch.zeros(1, 3, image, image, device=first.device)
+        return torch.zeros(1, 3, image, image, device=next(self.parameters()).device)
 
 
 class _Counter:
