@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from levelfield.evaluation.compacting import Compacted, compact
 from levelfield.evaluation.engine import evaluate
-from levelfield.evaluation.joining import joined, separated
+from levelfield.evaluation.joining import joined
 from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.metrics.kmeans import kmeans
 from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
@@ -51,7 +51,6 @@ __all__ = [
     "parse",
     "register",
     "same_or_not",
-    "separated",
     "spectral_decay",
     "spectrum",
     "split",

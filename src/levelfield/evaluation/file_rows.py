@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,15 +72,10 @@ class FileRows:
         return result
 
     def max(self) -> Any:
-        """The largest number."""
-        return max(part.max() for part in self._parts())
+        return max(self[begin : begin + _ROWS].max() for begin in range(0, len(self), _ROWS))
 
     def min(self) -> Any:
-        """The smallest number."""
-        return min(part.min() for part in self._parts())
-
-    def _parts(self) -> Iterator[Array]:
-        return (self[begin : begin + _ROWS] for begin in range(0, len(self), _ROWS))
+        return min(self[begin : begin + _ROWS].min() for begin in range(0, len(self), _ROWS))
 
     def _read(self, at: Array) -> Array:
         """Rows as they are stored; those that follow each other are read at once."""

@@ -61,8 +61,11 @@ def check_inputs(
     levelfield.errors.BadInput: embeddings: 1 of 2 rows contain NaN or infinity; the first is row 1.
     """
     query = finite_rows(embeddings, "embeddings", dim)
-    bits = 8 * _itemsize(embeddings)
-    device = embeddings.device if isinstance(embeddings, torch.Tensor) else torch.device("cpu")
+    device = torch.device("cpu")
+    if isinstance(embeddings, torch.Tensor):
+        bits, device = 8 * embeddings.element_size(), embeddings.device
+    else:
+        bits = 8 * (embeddings.stored if isinstance(embeddings, FileRows) else np.asarray(embeddings).dtype).itemsize
     names = class_names(labels, "labels", len(query), "embeddings")
     if gallery is None:
         if gallery_labels is not None or query_ids is not None:
@@ -70,9 +73,7 @@ def check_inputs(
         if len(query) < 2:
             raise BadInput("embeddings has 1 row; a search needs at least 2, a query and another row.")
         classes, codes = np.unique(names, return_inverse=True)
-        return Inputs(
-            query, codes, query, codes, np.arange(len(query)), classes, self_search=True, bits=bits, device=device
-        )
+        return Inputs(query, codes, query, codes, np.arange(len(query)), classes, True, bits, device)
     if gallery_labels is None:
         raise BadInput("gallery was given without gallery_labels: pass one label per gallery row.")
     rows = finite_rows(gallery, "gallery", dim)
@@ -88,17 +89,9 @@ def check_inputs(
     common = np.promote_types(query.dtype, rows.dtype)
     classes, codes = np.unique(np.concatenate([names, others]), return_inverse=True)
     ids = _ids(query_ids, len(query), len(rows))
-    return Inputs(
-        query.astype(common, copy=False),
-        codes[: len(query)],
-        rows.astype(common, copy=False),
-        codes[len(query) :],
-        ids,
-        classes,
-        self_search=False,
-        bits=bits,
-        device=device,
-    )
+    codes, gallery_codes = np.split(codes, [len(query)])
+    query, rows = query.astype(common, copy=False), rows.astype(common, copy=False)
+    return Inputs(query, codes, rows, gallery_codes, ids, classes, False, bits, device)
 
 
 def as_array(values: Any, name: str) -> Array:
@@ -110,13 +103,6 @@ def as_array(values: Any, name: str) -> Array:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
         raise BadInput(f"Cannot convert {name} to an array: {error}") from error
-
-
-def _itemsize(values: Any) -> int:
-    """Bytes of one number as the caller stores it."""
-    if isinstance(values, torch.Tensor):
-        return values.element_size()
-    return values.stored.itemsize if isinstance(values, FileRows) else np.asarray(values).itemsize
 
 
 def finite_rows(values: Any, name: str, dim: int | None) -> Array:
@@ -132,7 +118,9 @@ def finite_rows(values: Any, name: str, dim: int | None) -> Array:
     if rows.dtype not in (np.float32, np.float64):
         exact = 4 if rows.dtype.kind == "f" else 2  # bytes that float32 represents exactly
         rows = rows.astype(np.float64 if rows.dtype.itemsize > exact else np.float32)
-    bad = _infinite(rows)
+    starts = range(0, len(rows), _CHUNK)  # a few rows at a time: a file is not loaded as a whole
+    infinite = [np.flatnonzero(~np.isfinite(rows[at : at + _CHUNK]).all(axis=1)) + at for at in starts]
+    bad = np.concatenate(infinite)
     if len(bad):
         raise BadInput(f"{name}: {len(bad)} of {len(rows)} rows contain NaN or infinity; the first is row {bad[0]}.")
     checked: Array = rows
@@ -168,14 +156,6 @@ def class_names(values: Any, name: str, count: int, owner: str) -> Array:
     if labels.dtype.kind not in "ibU":
         raise BadInput(f"{name} has type {labels.dtype}; expected integers or text.")
     return labels
-
-
-def _infinite(rows: Array) -> Array:
-    """Rows with NaN or infinity, checked a few at a time so that a memory-mapped file is not loaded as a whole."""
-    infinite = []
-    for start in range(0, len(rows), _CHUNK):
-        infinite.append(np.flatnonzero(~np.isfinite(rows[start : start + _CHUNK]).all(axis=1)) + start)
-    return np.concatenate(infinite)
 
 
 def _ids(values: Any, queries: int, gallery: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,28 +22,15 @@ def joined(members: Sequence[Arrays]) -> Array:
     array([[ 0.6,  0.8,  1. ],
            [ 0. ,  0. , -1. ]], dtype=float32)
     """
-    arrays = [np.ascontiguousarray(as_array(rows, f"member {number}")) for number, rows in enumerate(members)]
-    _check(arrays)
-    return np.concatenate([unit_rows(rows, np.float32) for rows in arrays], axis=1)
-
-
-def separated(figures: Iterable[float]) -> float:
-    """Mean of the members' scores, to compare with the score of the joined embedding.
-
-    >>> separated([0.5, 0.75])
-    0.625
-    """
-    return float(np.mean([float(figure) for figure in figures]))
-
-
-def _check(members: Sequence[Array]) -> None:
-    if not members:
+    if not len(members):
         raise BadInput("No members to join: pass at least one.")
-    for number, rows in enumerate(members):
+    arrays = [np.ascontiguousarray(as_array(rows, f"member {number}")) for number, rows in enumerate(members)]
+    for number, rows in enumerate(arrays):
         if rows.ndim != 2:
             raise BadInput(f"Member {number} has shape {rows.shape}; expected (images, dim).")
-        if len(rows) != len(members[0]):
+        if len(rows) != len(arrays[0]):
             raise BadInput(
-                f"Member {number} has {len(rows)} rows but member 0 has {len(members[0])}: all members need the same "
+                f"Member {number} has {len(rows)} rows but member 0 has {len(arrays[0])}: all members need the same "
                 "images in the same order."
             )
+    return np.concatenate([unit_rows(rows, np.float32) for rows in arrays], axis=1)

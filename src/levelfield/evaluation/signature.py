@@ -53,22 +53,24 @@ class Signature:
 
     def __str__(self) -> str:
         score, rows = self.definition, self.representation
-        parts = [
-            score.metric,
-            f"self:{score.self_excluded}",
-            f"ties:{score.ties}",
-            f"lone:{score.lone}",
-            f"avg:{score.average}",
-            f"dist:{score.distance}",
-            f"q:{score.queries}",
-            f"g:{score.gallery}",
-        ]
-        parts += [f"clusters:{score.clusterer}"] if score.clusterer != "none" else []
-        parts += [f"sample:{score.sample}"] if score.sample != "none" else []
-        parts += [f"v:{score.engine}", f"dim:{rows.dim}", f"bits:{rows.bits}", f"norm:{rows.norm}"]
-        parts += [f"refined:{rows.refined}"] if rows.refined != "none" else []
-        parts += [f"ensemble:{rows.ensemble}"] if rows.ensemble != 1 else []
-        return "|".join(parts)
+        facts = {
+            "self": score.self_excluded,
+            "ties": score.ties,
+            "lone": score.lone,
+            "avg": score.average,
+            "dist": score.distance,
+            "q": score.queries,
+            "g": score.gallery,
+            **({"clusters": score.clusterer} if score.clusterer != "none" else {}),
+            **({"sample": score.sample} if score.sample != "none" else {}),
+            "v": score.engine,
+            "dim": rows.dim,
+            "bits": rows.bits,
+            "norm": rows.norm,
+            **({"refined": rows.refined} if rows.refined != "none" else {}),
+            **({"ensemble": rows.ensemble} if rows.ensemble != 1 else {}),
+        }
+        return "|".join([score.metric, *(f"{key}:{value}" for key, value in facts.items())])
 
     def declared(self, **changes: Any) -> Signature:
         """Copy with facts of the representation that only the caller knows: `refined=`, `ensemble=`."""

@@ -46,16 +46,10 @@ def tabulate(labels: Array, clusters: Array) -> Table:
         raise BadInput(
             f"labels has shape {labels.shape} and clusters {clusters.shape}; expected one of each per sample."
         )
-    _, first, first_sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    _, second, second_sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    pairs, cells = np.unique(first.astype(np.int64) * len(second_sizes) + second, return_counts=True)
-    return Table(
-        first_sizes,
-        second_sizes,
-        cells,
-        first_sizes[pairs // len(second_sizes)],
-        second_sizes[pairs % len(second_sizes)],
-    )
+    _, first, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    _, second, others = np.unique(clusters, return_inverse=True, return_counts=True)
+    pairs, cells = np.unique(first.astype(np.int64) * len(others) + second, return_counts=True)
+    return Table(sizes, others, cells, sizes[pairs // len(others)], others[pairs % len(others)])
 
 
 @register(
@@ -128,33 +122,18 @@ def mutual_information(table: Table) -> float:
 
 def expected_mutual_information(table: Table) -> float:
     """Mean over all clusterings of these sizes (hypergeometric): a sum over pairs of distinct sizes, not over cells."""
-    from scipy.special import gammaln
+    from scipy.stats import hypergeom
 
-    total = table.samples
-    log_factorial = gammaln(np.arange(total + 1) + 1.0)
+    total, result = table.samples, 0.0
     sizes, often = np.unique(table.clusters, return_counts=True)
-    result = 0.0
     for size, times in zip(*np.unique(table.classes, return_counts=True), strict=True):
         for low in range(1, min(int(size), int(sizes[-1])) + 1, _CELLS):
             both = np.arange(low, min(low + _CELLS, int(size) + 1))[None, :]
-            reach = np.searchsorted(sizes, low)
-            other = sizes[reach:, None]
-            possible = (both <= other) & (both >= size + other - total)
-            right, rest = np.maximum(other - both, 0), np.maximum(total - size - other + both, 0)
-            log_ways = (
-                log_factorial[size]
-                + log_factorial[other]
-                + log_factorial[total - size]
-                + log_factorial[total - other]
-                - log_factorial[total]
-                - log_factorial[both]
-                - log_factorial[size - both]
-                - log_factorial[right]
-                - log_factorial[rest]
-            )
+            first = np.searchsorted(sizes, low)
+            other = sizes[first:, None]
             information = both / total * (np.log(total) + np.log(both) - np.log(size) - np.log(other))
-            terms = np.where(possible, information * np.exp(np.where(possible, log_ways, 0.0)), 0.0)
-            result += times * float(terms.sum(axis=1) @ often[reach:])
+            terms = information * hypergeom.pmf(both, total, size, other)
+            result += times * float(terms.sum(axis=1) @ often[first:])
     return result
 
 

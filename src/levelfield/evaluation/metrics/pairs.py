@@ -37,11 +37,20 @@ class Grid:
         result: Array = (self.first + numbers) * self.width
         return result
 
-    def bin_of(self, similarity: Array) -> Array:
-        """The last edge at or below each similarity; values outside the grid go to its ends."""
-        numbers = np.floor(similarity * similarity.dtype.type(1 / self.width)).astype(np.int64) - self.first
-        clipped: Array = np.clip(numbers, 0, self.bins - 1, out=numbers)
-        return clipped
+    @classmethod
+    def of(cls, rows: Array, half: Array | None, distance: str) -> Grid:
+        """Grid over the range of similarities, in some 200,000 steps; one step per bit for Hamming distances."""
+        if distance == "hamming":
+            return cls(-rows.shape[1], 0.5, rows.shape[1] + 1)
+        low, high = -1.0, 1.0
+        if half is not None:
+            low, high = -4.0 * float(np.quantile(half, _NEAR, method="higher")), 0.0
+        elif distance == "dot":
+            high = max(float(np.square(row, dtype=np.float64).sum()) for row in rows)
+            low = -high
+        width = 2.0 ** math.ceil(math.log2((high - low) / BINS)) if high > low else 1.0
+        first, last = math.floor(low / width), math.floor(high / width)
+        return cls(first, width, last - first + 1)
 
 
 @dataclass(frozen=True)
@@ -93,17 +102,21 @@ def pair_set(rows: Array, codes: Array, *, distance: str, name: str = "embedding
     change = Change.of(ordered, ordered, distance=distance)
     rows = change.rows(ordered)
     half = change.offset(rows)
-    return PairSet(rows, half, change.scale, codes[order], _grid(rows, half, distance))
+    return PairSet(rows, half, change.scale, codes[order], Grid.of(rows, half, distance))
 
 
 def histogram(pairs: PairSet, progress: Progress = SILENT) -> Array:
     """`[2, bins]`: numbers of positive and of negative pairs in each bin of the grid."""
-    bins = np.zeros((2, pairs.grid.bins), dtype=np.int64)
+    grid = pairs.grid
+    bins = np.zeros((2, grid.bins), dtype=np.int64)
     for similarity, positive, _, _ in _blocks(pairs, progress):
         present = np.isfinite(similarity)
-        numbers, same = pairs.grid.bin_of(similarity[present]), positive[present]
-        for line, chosen in zip(bins, (same, ~same), strict=True):
-            line += np.bincount(numbers[chosen], minlength=len(line))
+        values, same = similarity[present], positive[present]
+        # the last edge at or below each similarity; values outside the grid go to its ends
+        numbers = np.floor(values * values.dtype.type(1 / grid.width)).astype(np.int64) - grid.first
+        np.clip(numbers, 0, grid.bins - 1, out=numbers)
+        for line, part in zip(bins, (same, ~same), strict=True):
+            line += np.bincount(numbers[part], minlength=len(line))
     return bins
 
 
@@ -149,18 +162,3 @@ def _blocks(pairs: PairSet, progress: Progress) -> Iterator[tuple[Array, Array, 
             yield similarity, codes[0][:, None] == codes[1], *codes
         height = rows.stop - top
         stage.advance(height * (count - top) - height * (height - 1) // 2)
-
-
-def _grid(rows: Array, half: Array | None, distance: str) -> Grid:
-    """Grid over the range of similarities, in some 200,000 steps; one step per bit for Hamming distances."""
-    if distance == "hamming":
-        return Grid(-rows.shape[1], 0.5, rows.shape[1] + 1)
-    low, high = -1.0, 1.0
-    if half is not None:
-        low, high = -4.0 * float(np.quantile(half, _NEAR, method="higher")), 0.0
-    elif distance == "dot":
-        high = max(float(np.square(row, dtype=np.float64).sum()) for row in rows)
-        low = -high
-    width = 2.0 ** math.ceil(math.log2((high - low) / BINS)) if high > low else 1.0
-    first, last = math.floor(low / width), math.floor(high / width)
-    return Grid(first, width, last - first + 1)

@@ -1,11 +1,7 @@
 """Images of classes that are not in the gallery: how many of them a threshold still matches with something.
 
 Each query is searched without its own class, as if the gallery had no image of it. It is matched wrongly if the nearest
-image that is left passes the threshold. The rate grows with the gallery, since more images can be near by chance.
-
-A class affects the rate through its own queries and through the queries that match it. The variance over classes is
-therefore the jackknife's, from the rate without each class, both as queries and in the gallery. It counts what two
-classes do together (each matches the other) twice, so that part is subtracted once (Efron and Stein 1981).
+remaining image passes the threshold. The rate grows with the gallery, since more images can be near by chance.
 """
 
 from __future__ import annotations
@@ -44,6 +40,10 @@ class _MatchRate(PairRate):
     """Share of wrong matches by class of the query.
 
     only: pairs of classes (matches, 2), the query's and the matched one, of matches that vanish without the latter.
+
+    A class affects the rate through its own queries and through the queries that match it, so the variance over classes
+    is the jackknife's, from the rate without each class. It counts what two classes do together (each matches the
+    other) twice, so that part is subtracted once (Efron and Stein 1981).
     """
 
     only: Array
@@ -57,7 +57,8 @@ class _MatchRate(PairRate):
         deviations: Array = np.sqrt((len(without) - 1) / len(without)) * (without - without.mean())
         together = np.unique(np.sort(self.only, axis=1), axis=0, return_counts=True)[1] / self.pairs.sum()
         total, least = float(deviations @ deviations), float(super().moves @ super().moves)
-        return deviations * math.sqrt(max(total - float(together @ together), least) / total) if total else deviations
+        scale = math.sqrt(max(total - float(together @ together), least) / total) if total else 1.0
+        return scale * deviations
 
 
 def unknowns(

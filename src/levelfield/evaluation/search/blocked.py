@@ -66,10 +66,8 @@ def blocks(arranged: Arrangement, begin: int, end: int, size: Size) -> Iterator[
 
 def strips(whole: Block, size: Size) -> list[Block]:
     """A block of any width in blocks of the given width."""
-    parts = []
-    for left in range(whole.left, whole.right, size.width):
-        parts.append(replace(whole, left=left, right=min(left + size.width, whole.right)))
-    return parts
+    starts = range(whole.left, whole.right, size.width)
+    return [replace(whole, left=left, right=min(left + size.width, whole.right)) for left in starts]
 
 
 def blocked_counts(
@@ -87,7 +85,8 @@ def blocked_counts(
     counts = empty_counts(arranged.positives[begin:end], reach[begin:end], arranged.query.dtype, begin)
     search = BlockSearch(arranged, reach, counts, size)
     threads = min(threads, 1 + (end - begin) * len(arranged.gallery_order) // _WORTH)
-    deque(share(range(begin, end, LINES), search.find_positives, threads), maxlen=0)
+    for step in (search.gather, search.sort):
+        deque(share(range(begin, end, LINES), step, threads), maxlen=0)
     for block in share(blocks(arranged, begin, end, size), search.count, threads):
         stage.advance((block.bottom - block.top) * (block.right - block.left) * (1 + block.both))
     kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
@@ -108,11 +107,6 @@ class BlockSearch:
         self.has_long = bool((np.diff(counts.starts) > kernels.SHORT).any())
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, size.height)]
         self.buffers = _Buffers(size, self.query.dtype, arranged.query.dtype)
-
-    def find_positives(self, top: int) -> None:
-        """Find and sort the similarities of some queries to their positives."""
-        self.gather(top)
-        self.sort(top)
 
     def gather(self, top: int) -> None:
         """Similarities to positives from small products in whole tiles: the same bits as in large products.

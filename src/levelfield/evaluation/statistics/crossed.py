@@ -143,17 +143,16 @@ class Table:
         class_means = np.stack([row.mean(axis=0) for row in values.values()])
         means = class_means @ weights.shares
         centred = class_means - means[:, None]
-        parts = [_over_seeds(row, weights) for row in values.values()]
-        exact = np.array([label in fixed for label in values])
+        noise, residual = np.array([_over_seeds(row, weights) for row in values.values()]).T
         return cls(
             list(values),
             weights,
             means,
             (centred * weights.influence) @ centred.T,
-            np.array([noise for noise, _ in parts]),
-            np.array([rest for _, rest in parts]),
+            noise,
+            residual,
             np.array([len(row) for row in values.values()]),
-            exact,
+            np.array([label in fixed for label in values]),
         )
 
     def differences(self, *pair: str) -> Differences:
@@ -162,11 +161,14 @@ class Table:
             first, second = (np.array([self.labels.index(label)]) for label in pair)
         else:
             first, second = np.triu_indices(len(self.labels), 1)
-        own = np.diagonal(self.spread)
-        apart = own[first] + own[second]
-        by_classes = np.maximum(apart - 2 * self.spread[first, second], 0.0)
-        varies = by_classes > _ROUNDING * apart
-        by_classes = np.where(varies, self._with_one_more(by_classes), 0.0)
+        spread = np.diagonal(self.spread)
+        both = spread[first] + spread[second]
+        by_classes = np.maximum(both - 2 * self.spread[first, second], 0.0)
+        varies = by_classes > _ROUNDING * both
+        # a few classes may agree by chance, so one more class is counted, which varies like the average pair
+        rows, classes = len(self.labels), len(self.weights)
+        average = (rows * np.trace(self.spread) - self.spread.sum()) / max(rows * (rows - 1) / 2, 1)
+        by_classes = np.where(varies, ((classes - 1) * by_classes + average) / classes, 0.0)
         tested = varies & (len(self.weights) >= MIN_CLASSES)
         moved = ~(self.fixed[first] & self.fixed[second])
         tried = self.fixed | (self.seeds > 1)  # neither one seed nor other methods tell a method's variance
@@ -186,7 +188,7 @@ class Table:
 
     def variance(self, by_classes: Floats, *members: np.ndarray) -> Variance:
         """Variances of scores (one array of positions) or differences (two), given the variance over classes."""
-        known = self._freedom()
+        known = np.where(self.fixed, 0.0, self.seeds - 1.0)  # degrees of freedom of each row's noise
         pool = (known > 0) / max((known > 0).sum(), 1)  # share of each method in the pooled variance
         fewest = self._fewest(*members)
         counted = [np.where(self.fixed[rows], 0.0, 1 / ((PRIOR + fewest - 1) * fewest)) for rows in members]
@@ -205,23 +207,11 @@ class Table:
         freedom = degrees_of_freedom(by_classes, self.weights.freedom, seeds, seeds_freedom)
         return Variance(by_classes, seeds, residual, total, freedom, seeds_freedom)
 
-    def _with_one_more(self, by_classes: Floats) -> Floats:
-        """Variance over classes. A few classes may agree by chance, so one more class is counted, which varies like the
-        average pair."""
-        rows, classes = len(self.labels), len(self.weights)
-        average = (rows * np.trace(self.spread) - self.spread.sum()) / max(rows * (rows - 1) / 2, 1)
-        more: Floats = ((classes - 1) * by_classes + average) / classes
-        return more
-
     def _fewest(self, *members: np.ndarray) -> Floats:
         """Smallest number of seeds among the rows that are not fixed; 1 if all are fixed."""
         trained = [np.where(self.fixed, np.inf, self.seeds)[rows] for rows in members]
         fewest: Floats = np.min(trained, axis=0)
         return np.where(np.isfinite(fewest), fewest, 1.0)
-
-    def _freedom(self) -> Floats:
-        freedom: Floats = np.where(self.fixed, 0.0, self.seeds - 1.0)
-        return freedom
 
 
 def checked(values: npt.ArrayLike, label: str, classes: int) -> Floats:

@@ -47,13 +47,12 @@ class CorruptedScores:
     def _table(self) -> Table:
         drops, metrics = self.drops, list(self.drops.clean)
         columns = [column for metric in metrics for column in numbers(metric, "drop", group=metric)]
-        clean = [("clean", [(f"{drops.clean[metric]:.4f}", "") for metric in metrics])]
-        corrupted = [
-            (name, [(f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}") for metric in metrics])
-            for name, values in drops.corrupted.items()
-        ]
-        mean = [("mean drop", [("", f"{drops.mean_drop(metric):+.4f}") for metric in metrics])]
-        rows = [[name, *(text for pair in pairs for text in pair)] for name, pairs in [*clean, *corrupted, *mean]]
+        rows = [["clean"], *([name] for name in drops.corrupted), ["mean drop"]]
+        for metric in metrics:
+            rows[0] += [f"{drops.clean[metric]:.4f}", ""]
+            for row, (name, values) in zip(rows[1:-1], drops.corrupted.items(), strict=True):
+                row += [f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}"]
+            rows[-1] += ["", f"{drops.mean_drop(metric):+.4f}"]
         return Table(["test images", *columns], rows, ruled=[len(drops.corrupted)])
 
 

@@ -47,35 +47,20 @@ class EmbeddingSet:
         rows, items = stored_test(run)
         queries = [path for path, is_query in zip(items.paths, items.queries, strict=True) if is_query]
         others = [path for path, is_query in zip(items.paths, items.queries, strict=True) if not is_query]
-        return cls(
-            items.arrays(rows),
-            run,
-            queries,
-            others or queries,
-            how_refined(run),
-            how_many_models(run),
-            how_many_bits(run),
-        )
+        facts = how_refined(run), how_many_models(run), how_many_bits(run)
+        return cls(items.arrays(rows), run, queries, others or queries, *facts)
 
     @classmethod
-    def of_files(
-        cls,
-        embeddings: Path,
-        labels: Path,
-        *,
-        gallery: Path | None = None,
-        gallery_labels: Path | None = None,
-        query_ids: Path | None = None,
-    ) -> EmbeddingSet:
-        """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv)."""
-        read = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
-        if gallery is not None:
-            read["gallery"] = read_array(gallery)
-        if gallery_labels is not None:
-            read["gallery_labels"] = read_labels(gallery_labels)
-        if query_ids is not None:
-            read["query_ids"] = read_labels(query_ids)
-        return cls(read)
+    def of_files(cls, embeddings: Path, labels: Path, **others: Path | None) -> EmbeddingSet:
+        """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv).
+
+        others: `gallery`, `gallery_labels` and `query_ids`; None: absent.
+        """
+        contents = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
+        for name, path in others.items():
+            if path is not None:
+                contents[name] = read_array(path) if name == "gallery" else read_labels(path)
+        return cls(contents)
 
     @property
     def rows(self) -> np.ndarray:

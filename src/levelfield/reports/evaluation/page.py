@@ -39,23 +39,22 @@ def write_page(
         progress: gets a stage for each part of the page.
     """
     embeddings = rows[0].embeddings
-    gallery, queries = embeddings.gallery, len(embeddings.labels)
-    labels = embeddings.labels.astype(str)
+    gallery, labels, queries = embeddings.gallery, embeddings.labels.astype(str), len(embeddings.labels)
+    paths = embeddings.paths or []
     if gallery is not None:
         labels = np.concatenate([labels, np.asarray(embeddings.gallery_labels).astype(str)])
+        paths = [*paths, *(embeddings.gallery_paths or [])]
+    listed = [Path(name) for name in paths]
     if images is not None:
         listed = read_image_paths(images, queries, 0 if gallery is None else len(gallery))
-    else:
-        others = [] if gallery is None else embeddings.gallery_paths or []
-        listed = [Path(name) for name in [*(embeddings.paths or []), *others]]
     shown = images_of(listed, labels, None if gallery is None else queries)
     methods = []
     for number, scores in enumerate(rows):
-        own = scores.embeddings
-        every = own.rows if gallery is None else np.concatenate([own.rows, gallery])
+        vectors = scores.embeddings.rows
+        vectors = vectors if gallery is None else np.concatenate([vectors, gallery])
         chosen = threshold if scores.distance == "cosine" else None
-        vectors = every[:, : scores.dim]
-        methods.append(Method(number, _label(scores), vectors, distance=scores.distance, threshold=chosen))
+        method = Method(number, _label(scores), vectors[:, : scores.dim], distance=scores.distance, threshold=chosen)
+        methods.append(method)
     write.write_page(_page(path.stem, shown, rows, methods, progress), path)
 
 

@@ -36,22 +36,12 @@ class TestedThreshold:
 
     def as_data(self) -> dict[str, Any]:
         """The threshold as plain data, with None for NaN."""
-        threshold = self.threshold
-        data: dict[str, Any] = finite(
-            {
-                "value": threshold.value,
-                "interval": threshold.interval,
-                "level": threshold.level,
-                "rule": threshold.rule,
-                "distance": threshold.distance,
-                "dim": threshold.dim,
-                "chosen_on": self.chosen_on,
-                "signature": threshold.signature,
-                "rates": {self.chosen_on: asdict(threshold.validation), "test": asdict(self.rates)},
-                "unknowns": asdict(self.unknowns),
-            }
-        )
-        return data
+        facts = ("value", "interval", "level", "rule", "distance", "dim")
+        data: dict[str, Any] = {name: getattr(self.threshold, name) for name in facts}
+        data |= {"chosen_on": self.chosen_on, "signature": self.threshold.signature}
+        data["rates"] = {self.chosen_on: asdict(self.threshold.validation), "test": asdict(self.rates)}
+        plain_data: dict[str, Any] = finite({**data, "unknowns": asdict(self.unknowns)})
+        return plain_data
 
     def show(self, console: Console, *, signatures: bool = False) -> None:
         """Print the decision, the error rates and the rate of matched unknowns."""

@@ -23,14 +23,8 @@ def answer(board: Leaderboard) -> list[str]:
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
-    lines = [
-        _use(board, best),
-        _as_good(board, best),
-        _training(board),
-        *fine_tuning_lines(board),
-        _surer(board, best),
-    ]
-    return [line for line in lines if line]
+    lines = [_use(board, best), _as_good(board, best), _training(board)]
+    return [line for line in [*lines, *fine_tuning_lines(board), _surer(board, best)] if line]
 
 
 def _use(board: Leaderboard, best: Row) -> str:
@@ -54,11 +48,17 @@ def _out_of(share: float) -> str:
 def _as_good(board: Leaderboard, best: Row) -> str:
     if len(board.rows) > 1 and not board.comparisons:
         return f"Ties are not tested: {board.metrics[0]} has no value per query."
-    tied = [row.label for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
+    tied = [tie.second for tie in _ties(board, best)]
     if not tied:
         return ""
     more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
     return f"As good (not distinguishable on these test classes): {', '.join(tied[:_SHOWN])}{more}."
+
+
+def _ties(board: Leaderboard, best: Row) -> list[Comparison]:
+    """The comparisons of the best row with those that tie with it."""
+    pairs = (board.comparison(best.label, row.label) for row in board.rows)
+    return [pair for pair in pairs if pair and not pair.better()]
 
 
 def _training(board: Leaderboard) -> str:
@@ -66,7 +66,10 @@ def _training(board: Leaderboard) -> str:
     gain = board.training_gain
     if gain is None:
         return ""
-    details = _gained(gain)
+    within = ""
+    if gain.low is not None and abs(gain.difference) >= SEEN:
+        within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})"
+    details = f"{difference_text(gain)}{within}."
     kept, total = board.facts.get("kept_start", (0, 0))
     if kept:
         details += f" In {kept} of {total} runs no step was better than the start on the validation classes."
@@ -81,18 +84,10 @@ def _training(board: Leaderboard) -> str:
     return f"Training does not pay here (no significant difference): {details}"
 
 
-def _gained(gain: Comparison) -> str:
-    """The difference between two rows in words."""
-    known = gain.low is not None and abs(gain.difference) >= SEEN
-    within = f" (95 % {gain.low:+.3f} to {gain.high:+.3f})" if known else ""
-    return f"{difference_text(gain)}{within}."
-
-
 def _surer(board: Leaderboard, best: Row) -> str:
     """What would resolve the widest tie with the best row; empty if `board.limit` covers it."""
-    ties = [one for row in board.rows if (one := board.comparison(best.label, row.label)) and not one.better()]
-    widest = max(ties, key=lambda one: one.difference, default=None)
-    needed = needed_text(widest, brief=False) if widest is not None and not board.limit else ""
+    widest = max(_ties(board, best), key=lambda tie: tie.difference, default=None)
+    needed = needed_text(widest, brief=False) if widest and not board.limit else ""
     return f"To be more certain: {needed} to distinguish it from {widest.second}." if needed and widest else ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.evaluation import evaluate, separated
+from levelfield.evaluation import evaluate
 from levelfield.evaluation.statistics import class_interval
 from levelfield.progress import Progress
 from levelfield.studies.runs.folder.items import Items
@@ -93,7 +93,7 @@ def _score(value: float, queries: np.ndarray | None, labels: np.ndarray) -> _Sco
 
 
 def _figure(scores: Sequence[_Score]) -> Figure:
-    value = separated(each.value for each in scores)
+    value = float(np.mean([each.value for each in scores]))
     means = [each.class_means for each in scores if each.class_means is not None]
     if len(means) < len(scores) or len(means[0]) == 0:
         return Figure(value)
