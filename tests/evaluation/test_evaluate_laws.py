@@ -6,8 +6,9 @@ import torch
 
 from levelfield.evaluation import evaluate, names
 from levelfield.evaluation.inputs import check_inputs
+from levelfield.evaluation.search import blocked
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
-from levelfield.evaluation.search.blocked import Size, blocked_counts
+from levelfield.evaluation.search.blocked import blocked_counts
 
 ALL = [
     "recall@1",
@@ -54,14 +55,17 @@ def test_row_order_and_random_state_change_no_bit_and_nothing_is_written(sample,
     np.testing.assert_array_equal(state[1], np.random.get_state()[1])  # noqa: NPY002
 
 
-@pytest.mark.parametrize("size", [Size(192, 192), Size(96, 480), Size(96, 96)])
+@pytest.mark.parametrize("size", [(192, 192), (96, 480), (96, 96)])
 @pytest.mark.parametrize("searched", ["self", "gallery"])
-def test_block_size_changes_no_bit(sample, size, searched):
+def test_block_size_changes_no_bit(sample, size, searched, monkeypatch):
     points, labels = sample
     other = {} if searched == "self" else {"gallery": points[:200], "gallery_labels": labels[:200]}
     arranged = arrange(check_inputs(points, labels, **other), distance="euclidean")
     reach = np.full(len(points), EVERYWHERE)
-    one, other = (blocked_counts(arranged, reach, 0, len(points), size=chosen) for chosen in (None, size))
+    one = blocked_counts(arranged, reach, 0, len(points))
+    monkeypatch.setattr(blocked, "HEIGHT", size[0])
+    monkeypatch.setattr(blocked, "WIDTH", size[1])
+    other = blocked_counts(arranged, reach, 0, len(points))
     for name in ("starts", "near", "above", "level", "active"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 

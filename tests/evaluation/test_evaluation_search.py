@@ -16,7 +16,7 @@ from levelfield.evaluation import evaluate
 from levelfield.evaluation.inputs import check_inputs
 from levelfield.evaluation.search import blocked, ranking
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
-from levelfield.evaluation.search.blocked import Size, blocked_counts
+from levelfield.evaluation.search.blocked import blocked_counts
 from levelfield.evaluation.search.blocked_kernels import SEARCH
 from levelfield.evaluation.search.ranking import SEARCHES, InMemory, batches, count_ranks
 from levelfield.progress import CallbackProgress
@@ -131,15 +131,17 @@ def test_equal_rows_are_level_for_every_query_wherever_they_stand(search):
 
 
 @pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("size", [Size(), Size(96, 192)])
+@pytest.mark.parametrize("size", [(576, 1152), (96, 192)])
 def test_two_threads_count_what_one_counts(kind, size, monkeypatch):
     random = np.random.default_rng(3)
     labels = LABELS[kind](random)
     arranged = arrange(check_inputs(grid(random, len(labels), dim=8), labels), distance="cosine")
     reach = np.full(len(labels), EVERYWHERE)
+    for name, value in zip(("HEIGHT", "WIDTH"), size, strict=True):
+        monkeypatch.setattr(blocked, name, value)
     monkeypatch.setattr(blocked, "_WORTH", 1)  # two threads however little there is to do
     before = torch.get_num_threads()
-    one, two = (blocked_counts(arranged, reach, 0, len(labels), threads=threads, size=size) for threads in (1, 2))
+    one, two = (blocked_counts(arranged, reach, 0, len(labels), threads=threads) for threads in (1, 2))
     assert torch.get_num_threads() == before
     for name in ("near", "above", "level", "active"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))

@@ -145,9 +145,9 @@ def block_values(job: Job, queries: Array, stage: Stage = SILENT_STAGE) -> Array
 def _count(job: Job, queries: Array, last_rank: Array, stage: Stage) -> Counts:
     """Counts of some queries: first the similarities to positives, then all rows."""
     from levelfield.evaluation.search import blocked_kernels  # import numba only if it is used
-    from levelfield.evaluation.search.blocked import LINES, BlockSearch, Size, blocks
+    from levelfield.evaluation.search.blocked import LINES, BlockSearch, blocks
 
-    inputs, threads, size, count = job.inputs, torch.get_num_threads(), Size(), len(queries)
+    inputs, threads, count = job.inputs, torch.get_num_threads(), len(queries)
     query, gallery = job.compared(inputs.query[queries]), len(inputs.gallery)
     counts = empty_counts(inputs.positives[queries], last_rank, query.dtype)
     wanted = np.zeros(len(inputs.classes), bool)
@@ -155,15 +155,15 @@ def _count(job: Job, queries: Array, last_rank: Array, stage: Stage) -> Counts:
     candidates, *positions = job.sorted_by_class(queries, np.flatnonzero(wanted[inputs.gallery_codes]))
     for low in range(0, len(candidates), job.at_once):
         arranged = job.arrange(query, candidates[low : low + job.at_once], *(each - low for each in positions))
-        search = BlockSearch(arranged, last_rank, counts, size)
+        search = BlockSearch(arranged, last_rank, counts)
         deque(share(range(0, count, LINES), search.gather, threads), maxlen=0)
     if len(candidates):
         deque(share(range(0, count, LINES), search.sort, threads), maxlen=0)
     for low in range(0, gallery, job.at_once):
         part = np.arange(low, min(low + job.at_once, gallery))
         arranged = job.arrange(query, *job.sorted_by_class(queries, part))
-        search = BlockSearch(arranged, last_rank, counts, size)
-        deque(share(blocks(arranged, 0, count, size), search.count, threads), maxlen=0)
+        search = BlockSearch(arranged, last_rank, counts)
+        deque(share(blocks(arranged, 0, count), search.count, threads), maxlen=0)
         stage.advance(count * len(part))
     blocked_kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts

@@ -36,19 +36,14 @@ WORTH = 4_032  # queries in a block that make another pass over the gallery wort
 
 def best_search(inputs: Inputs) -> str:
     """`blocked` on a CPU with numba if the matrix library is steady, otherwise `dense`."""
-    bits, rows, dim = np.dtype(np.float32), inputs.query.dtype, inputs.query.shape[1]
-    if inputs.device.type != "cpu" or not _has_numba():
+    if inputs.device.type != "cpu":
         return "dense"
-    return "blocked" if steady(bits, dim) and (rows == bits or steady(rows, dim)) else "dense"
-
-
-def _has_numba() -> bool:
-    """Whether numba can be imported: it may be missing, or too old for the installed numpy."""
     try:
         importlib.import_module("numba")
-    except ImportError:
-        return False
-    return True
+    except ImportError:  # it may be missing, or too old for the installed numpy
+        return "dense"
+    kinds = {np.dtype(np.float32), inputs.query.dtype}  # bits are float32
+    return "blocked" if all(steady(kind, inputs.query.shape[1]) for kind in kinds) else "dense"
 
 
 def count_ranks(
