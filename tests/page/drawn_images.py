@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import colorsys
-import io
 import math
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 SIZE = 64
-COLUMNS = 32
-PER_SHEET = 1024
 SHAPES = ("circle", "square", "triangle", "star", "ring", "cross", "hexagon", "moon", "drop", "arrow", "petals", "bars")
 HUES = ("red", "orange", "yellow", "lime", "green", "teal", "cyan", "blue", "indigo", "purple", "pink", "rose")
 
@@ -73,17 +68,3 @@ def paint(draw: ImageDraw.ImageDraw, shape: str, colour: tuple[int, ...], stream
         if shape == "moon":
             background = draw.im.getpixel((0, 0))
             draw.ellipse(disc(0.75, (0.5, -0.2 + turn)), fill=background)
-
-
-def sheets(class_of: np.ndarray, stream: np.random.Generator) -> dict[str, Any]:
-    """Thumbnails as data URIs of WebP sheets, image i in cell i % PER_SHEET of sheet i // PER_SHEET."""
-    found = []
-    for start in range(0, len(class_of), PER_SHEET):
-        part = class_of[start : start + PER_SHEET]
-        sheet = Image.new("RGB", (COLUMNS * SIZE, -(-len(part) // COLUMNS) * SIZE))
-        for cell, number in enumerate(part):
-            sheet.paste(drawing(int(number), stream), (cell % COLUMNS * SIZE, cell // COLUMNS * SIZE))
-        content = io.BytesIO()
-        sheet.save(content, "WEBP", quality=75, method=0)
-        found.append("data:image/webp;base64," + base64.b64encode(content.getvalue()).decode())
-    return {"size": SIZE, "columns": COLUMNS, "per_sheet": PER_SHEET, "sheets": found, "of": None}

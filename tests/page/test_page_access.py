@@ -69,7 +69,7 @@ def test_the_navigation_follows_and_leads(opened: Opener, shapes: Page) -> None:
 
 
 def test_everything_is_reached_by_the_keyboard_alone(opened: Opener) -> None:
-    tab = opened(made(40, 4, 2, k=5))
+    tab = opened(made(40, 4, 2))
     tab.keyboard.press("Tab")
     expect(tab.get_by_role("link", name="Skip to the answer")).to_be_focused()
     tab.keyboard.press("Enter")

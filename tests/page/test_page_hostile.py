@@ -44,7 +44,7 @@ def renamed(page: Page, name: str) -> Page:
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_name_is_shown_as_text_and_injects_nothing(opened: Opener, kind: str) -> None:
     name = NAMES[kind]
-    tab = opened(renamed(made(40, 4, 2, k=5), name), "#map?cc=0&cell=both&q=0&mark=0")
+    tab = opened(renamed(made(40, 4, 2), name), "#map?cc=0&cell=both&q=0&mark=0")
     tab.wait_for_selector("#map canvas[tabindex]")
     assert tab.evaluate("window.injected ?? null") is None
     assert tab.evaluate("[document.scripts.length, document.images.length]") == [1, 0]

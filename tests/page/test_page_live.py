@@ -122,7 +122,7 @@ def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, stud
 @pytest.fixture
 def sparse() -> Page:
     """Neighbours of every second image only."""
-    page = made(40, 4, 2, k=5)
+    page = made(40, 4, 2)
     asked, test = np.arange(0, 40, 2, dtype=np.uint32), page.tests[0]
     right = np.where(np.arange(40) % 2, 3, 1).astype(np.uint8)
     methods = [

@@ -45,7 +45,7 @@ def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_meth
     expect(tab.locator("#mistakes")).to_contain_text(f"×{method.found_by.max()}")
     nobody = int((method.found_by == 0).sum())
     found = tab.locator("#mistakes").get_by_text(
-        re.compile(rf"^{nobody} images? (is|are) among the 20 nearest of no query")
+        re.compile(rf"^{nobody} images? (is|are) among the 16 nearest of no query")
     )
     expect(found).to_have_count(1 if nobody else 0)
 

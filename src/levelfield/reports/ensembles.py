@@ -72,11 +72,13 @@ class EnsembleScores:
 
     def _table(self) -> Table:
         metrics = list(self.scores.joined)
-        alone = zip(self.members, self.scores.members, strict=True)
-        figures = [(member.title, str(member.dim), own) for member, own in alone]
-        figures.append(("separated (mean)", "", self.scores.separated))
-        figures.append(("concatenated", str(self.dim), self.scores.joined))
-        rows = [[title, dim, *(_cell(own[metric]) for metric in metrics)] for title, dim, own in figures]
+        titles = [*(member.title for member in self.members), "separated (mean)", "concatenated"]
+        dims = [*(str(member.dim) for member in self.members), "", str(self.dim)]
+        scores = [*self.scores.members, self.scores.separated, self.scores.joined]
+        rows = [
+            [title, dim, *(_cell(figures[metric]) for metric in metrics)]
+            for title, dim, figures in zip(titles, dims, scores, strict=True)
+        ]
         columns = [Column(metric, right=True, group=metric) for metric in metrics]
         return Table(["run", *numbers("dim"), *columns], rows, keys=2, ruled=[len(self.members) - 1])
 

@@ -46,21 +46,16 @@ def published_table(board: Leaderboard, *, numbered: bool = False) -> Table | No
     texts = list(dict.fromkeys(text for entry in entries for text in entry["notes"]))
     rows = []
     for entry in entries:
+        source = entry["source"] if entry["origin"] == "own" else f"{entry['source']}, {entry['origin']}"
+        spread = f" ±{entry['spread']:g}" if entry["spread"] is not None else ""
+        figures = [f"{entry['reported']:g}{spread}", f"{entry['ours']:.2f}", f"{entry['difference']:+.2f}"]
         note = "".join(f"[{1 + texts.index(text)}]" for text in entry["notes"])
         last = [note] if numbered else [entry["printed_method"], entry["note"] or None]
-        rows.append([entry["row"], entry["metric"], *published_cells(entry), *last])
+        rows.append([entry["row"], entry["metric"], source, *figures, *last])
     columns: list[Column | str] = ["method", "metric", "source", *numbers("reported", "ours", "difference")]
     columns += ["notes"] if numbered else ["as printed", "note"]
     notes = [f"[{number}] {text}." for number, text in enumerate(texts, 1)] if numbered else []
     return Table(columns, rows, _TITLE, [*notes, _EXPLAINED])
-
-
-def published_cells(entry: Mapping[str, Any]) -> list[str]:
-    """Source, reported score, ours and the difference."""
-    spread = f" ±{entry['spread']:g}" if entry["spread"] is not None else ""
-    quoted = "" if entry["origin"] == "own" else f", {entry['origin']}"
-    figures = f"{entry['reported']:g}{spread}", f"{entry['ours']:.2f}", f"{entry['difference']:+.2f}"
-    return [entry["source"] + quoted, *figures]
 
 
 _EXPLAINED = (

@@ -84,33 +84,24 @@ def draw(shown: Pictured, queries: np.ndarray, neighbours: dict[str, np.ndarray]
 
 
 def _show(axis: Any, shown: Pictured, image: int, query: int | None, at: tuple[float, float], picture: Any) -> None:
-    """An image in its frame, with the class of a query or a wrong image below."""
-    codes = shown.images.codes
+    """An image in its frame, a neighbour with a tick or a cross, and the class of a query or a wrong image below.
+
+    The colours are not needed to tell right from wrong.
+    """
+    from matplotlib.patches import Rectangle
+
+    codes, (left, top) = shown.images.codes, at
     right = query is None or bool(codes[image] == codes[query])
     colour = PLAIN if query is None else RIGHT if right else WRONG
-    _place(axis, picture(image), *at, colour, dashed=not right)
+    axis.imshow(picture(image), extent=(left, left + SHARE, top + SHARE, top), interpolation="antialiased", zorder=1)
+    frame: dict[str, Any] = {"fill": False, "edgecolor": colour, "linestyle": "-" if right else (0, (3, 1.2))}
+    axis.add_patch(Rectangle(at, SHARE, SHARE, linewidth=1.6, zorder=2, **frame))
+    middle: dict[str, Any] = {"fontsize": 5, "ha": "center", "zorder": 3}
     if query is not None:
-        _mark(axis, *at, right=right)
+        badge = {"boxstyle": "circle,pad=0.12", "facecolor": colour, "edgecolor": "white", "linewidth": 0.4}
+        mark = "✓" if right else "✗"
+        axis.text(left + SHARE - 0.08, top + 0.09, mark, color="white", va="center", bbox=badge, **middle)
     if query is None or not right:
         name = shown.images.classes[codes[image]]
         short = name if len(name) <= NAME else f"{name[: NAME - 1]}…"
-        axis.text(at[0] + SHARE / 2, at[1] + SHARE + 0.02, short, fontsize=5, color=colour, ha="center", va="top")
-
-
-def _place(axis: Any, image: np.ndarray, left: float, top: float, colour: str, *, dashed: bool = False) -> None:
-    from matplotlib.patches import Rectangle
-
-    axis.imshow(image, extent=(left, left + SHARE, top + SHARE, top), interpolation="antialiased", zorder=1)
-    style = (0, (3, 1.2)) if dashed else "-"
-    frame = Rectangle((left, top), SHARE, SHARE, fill=False, edgecolor=colour, linewidth=1.6, linestyle=style, zorder=2)
-    axis.add_patch(frame)
-
-
-def _mark(axis: Any, left: float, top: float, *, right: bool) -> None:
-    """A tick or a cross in the upper right corner: the colours are not needed to tell right from wrong."""
-    badge = {"boxstyle": "circle,pad=0.12", "facecolor": RIGHT if right else WRONG, "edgecolor": "white"}
-    at = left + SHARE - 0.08, top + 0.09
-    text = "✓" if right else "✗"
-    axis.text(
-        *at, text, fontsize=5, color="white", ha="center", va="center", bbox={**badge, "linewidth": 0.4}, zorder=3
-    )
+        axis.text(left + SHARE / 2, top + SHARE + 0.02, short, color=colour, va="top", **middle)

@@ -58,7 +58,11 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
             "metric of validation classes, and train again."
         )
     every = [curve for _, curves in shown for curve in curves]
-    metrics = {part: _one_metric(part, every) for part in PARTS if any(curve.part == part for curve in every)}
+    metrics = {part: curve.metric for part in PARTS for curve in every if curve.part == part}
+    mixed = {curve.metric for curve in every if curve.metric != metrics[curve.part]}
+    if mixed:
+        different = ", ".join(sorted(mixed | set(metrics.values())))
+        raise BadInput(f"These runs recorded different metrics during training: {different}.")
     figure, axes = panel_grid(len(shown), across=ACROSS, width=3.4, height=2.7, beside=0.6, below=0.6, share=True)
     names = shortened([row.row.label for row, _ in shown], 36)
     for axis, (row, curves), name in zip(axes, shown, names, strict=True):
@@ -88,28 +92,18 @@ def _curves(result: Result) -> list[Curve]:
     return curves
 
 
-def _one_metric(part: str, curves: list[Curve]) -> str:
-    metrics = {curve.metric for curve in curves if curve.part == part}
-    if len(metrics) > 1:
-        raise BadInput(f"These runs recorded different metrics during training: {', '.join(sorted(metrics))}.")
-    return metrics.pop()
-
-
 def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
-    if not curves:
-        return
-    name, line = PARTS[curves[0].part]
+    reached: dict[int, list[float]] = {}
     for curve in curves:
+        name, line = PARTS[curve.part]
         axis.plot(curve.steps, curve.values, color=colour, linestyle=line, linewidth=0.7, alpha=0.5)
         if curve.chosen in curve.steps:
             axis.plot(curve.chosen, curve.values[curve.steps.index(curve.chosen)], "o", color=colour, markersize=4)
-    # runs may stop early: the mean is over runs that reached the step
-    steps = sorted({step for curve in curves for step in curve.steps})
-    reached = [
-        [value for curve in curves for at, value in zip(curve.steps, curve.values, strict=True) if at == step]
-        for step in steps
-    ]
-    axis.plot(steps, [np.mean(values) for values in reached], color=colour, linestyle=line, linewidth=1.8, label=name)
+        for step, value in zip(curve.steps, curve.values, strict=True):
+            reached.setdefault(step, []).append(value)
+    if curves:  # runs may stop early: the mean is over runs that reached the step
+        means = [np.mean(reached[step]) for step in sorted(reached)]
+        axis.plot(sorted(reached), means, color=colour, linestyle=line, linewidth=1.8, label=name)
 
 
 def _explain(figure: Any, metrics: dict[str, str]) -> None:

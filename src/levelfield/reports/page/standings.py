@@ -37,7 +37,7 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     return [
         Row(
             label=row.label,
-            colour=_colour(looks[first_runs[row.label].label].colour),
+            colour=COLOURS.index(look) if (look := looks[first_runs[row.label].label].colour) in COLOURS else -1,
             method=first_runs[row.label].spec.method.name,
             trained=row.trained,
             seeds=len(row.seeds),
@@ -145,10 +145,6 @@ def _in_words(one: Comparison) -> str:
     within = f" (95 % {one.low:+.3f} to {one.high:+.3f})" if one.low is not None and one.high is not None else ""
     verdict = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
     return f"{difference_text(one)}{within}: {verdict}."
-
-
-def _colour(colour: str) -> int:
-    return COLOURS.index(colour) if colour in COLOURS else -1
 
 
 def _dim(row: BoardRow, metric: str) -> int:

@@ -8,6 +8,7 @@ import html
 import json
 import math
 import os
+import re
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import resources
@@ -25,7 +26,7 @@ ASSETS = ("page.html", "page.css", "page.js")
 FILE, DATA = "report.html", "report.json"
 _DATA_BEGINS = '<script type="application/json" id="page-data">'
 # in JSON these letters occur only within texts, where the escape means the same
-_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def write_page(page: Page, path: Path, *, made_of: str = "") -> None:
@@ -80,15 +81,11 @@ def data_html(data: str, study: str, *, live: bool) -> str:
         "CSP": html.escape(policy(live=live), quote=False),
         "TITLE": html.escape(f"{study}: levelfield"),
         "STYLE": style,
-        "DATA": _harmless(data),
+        "DATA": data.translate(_ESCAPES),  # cannot end its element
         "SCRIPT": script,
     }
     # one pass: what a part contains is never read as a mark
-    before, *pieces = skeleton.split("%%")
-    texts = [before]
-    for name, text in zip(pieces[::2], pieces[1::2], strict=True):
-        texts += [parts[name], text]
-    return "".join(texts)
+    return re.sub("%%([A-Z]+)%%", lambda mark: parts[mark[1]], skeleton)
 
 
 def policy(*, live: bool = False) -> str:
@@ -114,17 +111,6 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _harmless(text: str) -> str:
-    """JSON that cannot end the element it stands in.
-
-    >>> _harmless('["</script><!--&"]')
-    '["\\\\u003c/script\\\\u003e\\\\u003c!--\\\\u0026"]'
-    """
-    for letter, escape in _ESCAPED.items():
-        text = text.replace(letter, escape)
-    return text
-
-
 @cache
 def _asset(name: str) -> str:
     return resources.files("levelfield.reports.page").joinpath("assets", name).read_text(encoding="utf-8")
@@ -141,9 +127,8 @@ def to_json(page: Page) -> str:
 def plain(value: Any) -> Any:
     """A value of the page as JSON can hold it.
 
-    >>> from levelfield.reports.page.content import Cell
-    >>> plain(Cell(0.5, float("nan"), None, None)), plain(np.array([1, 256], np.uint16))
-    ({'mean': 0.5, 'low': None, 'high': None, 'sd': None}, {'dtype': 'u2', 'shape': [2], 'base64': 'AQAAAQ=='})
+    >>> plain({"mean": 0.5, "sd": float("nan")}), plain(np.array([1, 256], np.uint16))
+    ({'mean': 0.5, 'sd': None}, {'dtype': 'u2', 'shape': [2], 'base64': 'AQAAAQ=='})
     """
     if value is None or isinstance(value, str | bool | int):
         return value
