@@ -120,7 +120,7 @@ def test_damaged_images_are_named_and_counted_or_skipped(levelfield: Levelfield,
         assert "--skip-unreadable" in said
     assert not Path("runs").exists()
     said = " ".join(levelfield("compare", "--data", "photos", *TINY, "--skip-unreadable").printed.split())
-    assert "2 images could not be read and were skipped: photos/class 00/1.png, photos/class 06/2.png." in said
+    assert "Skipped 2 images that cannot be read: photos/class 00/1.png, photos/class 06/2.png." in said
     assert "15 queries" in said
     assert levelfield("compare", "small.yaml", "seeds=1", "methods=[lda]", "--skip-unreadable").code == 0
     assert "lda" in levelfield("report", "runs/small").printed

@@ -96,9 +96,9 @@ def test_unreadable_images_are_skipped_on_request_with_notes(pets):
     assert part.class_names == ("cat", "eel", "fox")
     assert part.class_sizes.tolist() == [3, 1, 4]
     notes = " ".join(part.notes)
-    assert "3 images could not be read and were skipped" in notes
+    assert "Skipped 3 images that cannot be read: " in notes
     assert "dog" in notes
-    assert "1 class has no readable image and is left out: dog" in notes
+    assert "Left out 1 class without a readable image: dog." in notes
     assert "cannot be a query: eel" in notes
 
 

@@ -218,7 +218,7 @@ def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_heic_renamed_to_jpg_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("levelfield.data.images._heic_installed", lambda: False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (tmp_path / "IMG_1.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
     with pytest.raises(MissingExtra, match="HEIC"):
         read_image(tmp_path / "IMG_1.jpg")

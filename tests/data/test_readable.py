@@ -122,7 +122,7 @@ def test_unreadable_images_are_told_each_time_and_the_others_are_known(pets: Pat
     assert totals(pets, tmp_path, skip_unreadable=True) == [1]
     catalog = check_images(data.create(pets), cache=tmp_path, skip_unreadable=True)
     assert len(catalog) == 10
-    assert "1 image could not be read and was skipped" in " ".join(catalog.notes)
+    assert "Skipped 1 image that cannot be read: " in " ".join(catalog.notes)
 
 
 def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:

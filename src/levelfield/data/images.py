@@ -23,7 +23,6 @@ SUFFIXES = HEIC_SUFFIXES.union(_USUAL.split())
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
 _RATIO, _SCANS = 100, 500  # of images from anywhere; a progressive JPEG usually has 10 scans
-_SMOOTH = Image.Resampling.BILINEAR
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -59,7 +58,26 @@ def read_image(path: Path | str, *, decoded: int = 0) -> Image.Image:
     decoded: decode a JPEG at 1/2, 1/4 or 1/8 of its size, the least that leaves this many pixels per side; 0: in full.
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
-    return _decode(Path(path), decoded=decoded)
+    path = Path(path)
+    if path.suffix.lower() in HEIC_SUFFIXES:
+        _enable_heic(path)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise BadInput("it is not a regular file")  # opening a pipe would block
+        with open_image(path) as image:
+            if decoded:
+                image.draft("RGB", (decoded, decoded))
+            image.load()
+            return as_rgb(image)
+    except Exception as error:
+        # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
+        size = None
+        if isinstance(error, UnidentifiedImageError):
+            size = path.stat().st_size
+            with path.open("rb") as file:  # iPhone photos renamed to .jpg are still HEIC
+                if _is_heic(file.read(12)) and importlib.util.find_spec("pillow_heif") is None:
+                    raise _needs_heic(path) from error
+        raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
 
 
 def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
@@ -75,24 +93,26 @@ def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
             _refuse_costly(image, content, most_pixels)
             image.load()
             return as_rgb(image)
-    except Exception as error:  # see `_decode`
+    except Exception as error:  # see `read_image`
         raise UnreadableImage(f"Cannot read {name}: {_reason(len(content), error)}.") from error
 
 
 def read_small(path: Path | str, side: int) -> Image.Image:
     """Like `read_image`, with at most `side` pixels on the longer side. JPEG is decoded at low resolution for speed."""
-    image = _decode(Path(path), decoded=2 * side)
-    return ImageOps.contain(image, (side, side), Image.Resampling.BOX if max(image.size) > side else _SMOOTH)
+    image = read_image(path, decoded=2 * side)
+    return ImageOps.contain(
+        image, (side, side), Image.Resampling.BOX if max(image.size) > side else Image.Resampling.BILINEAR
+    )
 
 
 def verify_image(path: Path | str) -> None:
     """Raise what `read_image` would raise. Faster for JPEG: every byte is parsed, few pixels are computed."""
-    _decode(Path(path), decoded=1)
+    read_image(path, decoded=1)
 
 
 def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
     """(side, side) uint8: the whole image in grey, resized to a square. JPEG is decoded at low resolution for speed."""
-    image = _decode(Path(path), decoded=2 * side)
+    image = read_image(path, decoded=2 * side)
     return np.asarray(image.convert("L").resize((side, side), Image.Resampling.BOX))
 
 
@@ -112,26 +132,6 @@ def as_rgb(image: Image.Image) -> Image.Image:
         white.alpha_composite(image.convert("RGBA"))
         image = white
     return image.convert("RGB")
-
-
-def _decode(path: Path, *, decoded: int) -> Image.Image:
-    if path.suffix.lower() in HEIC_SUFFIXES:
-        _enable_heic(path)
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise BadInput("it is not a regular file")  # opening a pipe would block
-        with open_image(path) as image:
-            if decoded:
-                image.draft("RGB", (decoded, decoded))
-            image.load()
-            return as_rgb(image)
-    except Exception as error:
-        # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
-        unidentified = isinstance(error, UnidentifiedImageError)
-        if unidentified and _looks_like_heic(path) and not _heic_installed():
-            raise _needs_heic(path) from error
-        size = path.stat().st_size if unidentified else None
-        raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
 
 
 def _refuse_costly(image: Image.Image, content: bytes, most_pixels: int) -> None:
@@ -184,10 +184,6 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(grey)
 
 
-def _heic_installed() -> bool:
-    return importlib.util.find_spec("pillow_heif") is not None
-
-
 def _enable_heic(path: Path | str) -> None:
     try:
         importlib.import_module("pillow_heif").register_heif_opener()
@@ -197,12 +193,6 @@ def _enable_heic(path: Path | str) -> None:
 
 def _needs_heic(path: Path | str) -> MissingExtra:
     return MissingExtra(f'{path} is a HEIC photo; to read it: pip install "levelfield[heic]"')
-
-
-def _looks_like_heic(path: Path) -> bool:
-    """Whether the content is HEIC: iPhone photos renamed to .jpg are still HEIC."""
-    with path.open("rb") as file:
-        return _is_heic(file.read(12))
 
 
 def _is_heic(content: bytes) -> bool:

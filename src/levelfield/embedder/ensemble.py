@@ -19,14 +19,7 @@ from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
 from levelfield.embedder.model import Model, Shown, load
-from levelfield.embedder.model_files import (
-    DESCRIPTION,
-    MEMBERS,
-    WEIGHTS,
-    member_folders,
-    read_description,
-    write_model,
-)
+from levelfield.embedder.model_files import DESCRIPTION, MEMBERS, WEIGHTS, member_folders, read_description, write_model
 from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
@@ -103,7 +96,7 @@ class Ensemble(Shown):
     def models(self) -> tuple[Model, ...]:
         """The single models, including those of inner ensembles."""
         each = [(member,) if isinstance(member, Model) else member.models for member in self.members]
-        return tuple(model for models in each for model in models)
+        return sum(each, ())
 
     def embed(
         self,

@@ -74,8 +74,11 @@ def lda(features: np.ndarray, labels: np.ndarray, dim: int, *, shrinkage: float 
         features = np.asarray(features, dtype=np.float32)
         mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
         centred = features - mean
-        basis = _row_basis(centred) if rows < width else None  # the solution lies in the span of the rows
-        if basis is not None:
+        basis = None
+        if rows < width:  # the solution is in the span of the rows
+            lengths, directions = scipy.linalg.eigh((centred @ centred.T).astype(np.float64))
+            real = lengths > 1e-6 * lengths.max()
+            basis = ((directions[:, real] / np.sqrt(lengths[real])).T.astype(np.float32)) @ centred
             centred = centred @ basis.T
         starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
         by_class = centred[np.argsort(codes, kind="stable")]
@@ -122,16 +125,6 @@ def _leading_components(rows: np.ndarray, count: int, state: int) -> tuple[np.nd
     by_row = right if wide else left.T  # singular vectors with one number for each row: their largest is positive
     signs = np.sign(np.take_along_axis(by_row, np.abs(by_row).argmax(axis=1)[:, None], axis=1))
     return lengths[:count], ((left.T if wide else right) * signs)[:count]
-
-
-def _row_basis(rows: np.ndarray) -> np.ndarray:
-    """Orthonormal rows that span `rows`."""
-    import scipy.linalg
-
-    values, vectors = scipy.linalg.eigh((rows @ rows.T).astype(np.float64))
-    real = values > 1e-6 * values.max()
-    directions: np.ndarray = ((vectors[:, real] / np.sqrt(values[real])).T.astype(np.float32)) @ rows
-    return directions
 
 
 def _completed(components: np.ndarray, dim: int, seed: int) -> np.ndarray:

@@ -6,7 +6,6 @@ The last line of model.yaml is a checksum of the text above it and of the weight
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +25,6 @@ FORMAT = 1
 _KEYS = {"format", "trunk", "head", "codes", "view", "about", MEMBERS, "checksum"}
 _CHECKSUM = re.compile(r"^checksum: '?([0-9a-f]{32})'?\n\Z", re.MULTILINE)
 _MEMBER = re.compile(rf"{MEMBERS}/\d{{1,6}}")
-
-_log = logging.getLogger(__name__)
 
 
 def write_model(folder: Path, facts: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None) -> None:
@@ -51,9 +48,16 @@ def read_description(home: Path) -> dict[str, Any]:
         raise BadInput(f"{home / DESCRIPTION} has format {facts['format']}; this levelfield reads {FORMAT}.")
     if strange := [str(key) for key in facts if key not in _KEYS]:
         raise Damaged(f"{home / DESCRIPTION} has the unknown key '{strange[0]}': damaged or another version.")
-    if MEMBERS not in facts and not (home / WEIGHTS).is_file():
+    weights = None if MEMBERS in facts else home / WEIGHTS
+    if weights is not None and not weights.is_file():
         raise _missing(home, WEIGHTS)
-    _compare(home, text, facts)
+    line = _CHECKSUM.search(text)
+    if line is None or line[1] != _checksum(text[: line.start()], weights):
+        parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
+        raise Damaged(
+            f"The model in {home} is damaged: the checksum of {parts} does not match. Copy it again from its source, "
+            "or train it again."
+        )
     return facts
 
 
@@ -86,17 +90,6 @@ def within(home: Path, name: str) -> Path:
 
 def _missing(home: Path, name: str) -> BadInput:
     return BadInput(f"{home} contains no trained model: {name} is missing. Pass the folder of a finished run.")
-
-
-def _compare(home: Path, text: str, facts: Mapping[str, Any]) -> None:
-    weights = None if MEMBERS in facts else home / WEIGHTS
-    line = _CHECKSUM.search(text)
-    if line is None or line[1] != _checksum(text[: line.start()], weights):
-        parts = DESCRIPTION if weights is None else f"{DESCRIPTION} and {WEIGHTS}"
-        raise Damaged(
-            f"The model in {home} is damaged: the checksum of {parts} does not match. Copy "
-            "it again from its source, or train it again."
-        )
 
 
 def _checksum(text: str, weights: Path | None) -> str:

@@ -134,11 +134,7 @@ def find_leaks(
 
 
 def _near(
-    catalog: Catalog,
-    seen: np.ndarray,
-    test: np.ndarray,
-    radius: int,
-    progress: Progress,
+    catalog: Catalog, seen: np.ndarray, test: np.ndarray, radius: int, progress: Progress
 ) -> list[tuple[int, int, int]]:
     """(bits, test image, training image) of the test images that look like a training image."""
     every = np.concatenate([seen, test])
@@ -147,9 +143,8 @@ def _near(
     if not len(first) or not len(second):
         return []
     rows, columns, distances = nearest_within(bits[second], bits[first], radius)
-    return [
-        (int(d), int(every[second[r]]), int(every[first[c]])) for r, c, d in zip(rows, columns, distances, strict=True)
-    ]
+    pairs = zip(distances, every[second[rows]], every[first[columns]], strict=True)
+    return [(int(distance), int(index), int(other)) for distance, index, other in pairs]
 
 
 def _pair(catalog: Catalog, train: int, test: int, bits: int | None = None) -> Pair:

@@ -120,13 +120,9 @@ def _without(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Catalog:
     """The catalog without the images that cannot be read, with notes about them."""
     part = catalog.subset(np.setdiff1d(np.arange(len(catalog)), list(failures)))
     names = [str(catalog.paths[i]) for i in failures]
-    skipped = plural(len(names), "image could not be read and was skipped", "images could not be read and were skipped")
-    notes = [f"{skipped}: {first_few(names)}."]
+    notes = [f"Skipped {plural(len(names), 'image', 'images')} that cannot be read: {first_few(names)}."]
     if gone := [name for name in catalog.class_names if name not in set(part.class_names)]:
-        empty = plural(
-            len(gone), "class has no readable image and is left out", "classes have no readable image and are left out"
-        )
-        notes.append(f"{empty}: {first_few(gone)}.")
+        notes.append(f"Left out {plural(len(gone), 'class', 'classes')} without a readable image: {first_few(gone)}.")
     return part.with_notes(*notes, *(note for note in lone_note(part) if note not in catalog.notes))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -27,18 +27,23 @@ class CatalogFacts:
 
     def __str__(self) -> str:
         low, middle, high = self.per_class
-        sizes = ""
-        if self.shorter_side is not None:
-            small, usual, large = self.shorter_side
-            sizes = f"; shorter side {small} to {large} px, usually {usual:g}"
-        return f"{self.images:,} images of {self.classes:,} classes, {low} to {high} each (median {middle:g}){sizes}"
+        text = f"{self.images:,} images of {self.classes:,} classes, {low} to {high} each (median {middle:g})"
+        if self.shorter_side is None:
+            return text
+        small, usual, large = self.shorter_side
+        return f"{text}; shorter side {small} to {large} px, usually {usual:g}"
 
 
 def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
     """The facts about a catalog. Image sizes come from the headers of `sample` images spread over it."""
     sizes = catalog.class_sizes
     positions = np.unique(np.linspace(0, len(catalog) - 1, num=min(sample, len(catalog)), dtype=int))
-    sides = [side for side in (_shorter_side(catalog.paths[i]) for i in positions) if side is not None]
+    sides = []
+    for position in positions:
+        # `check_images` reports images that cannot be read
+        unreadable = suppress(OSError, SyntaxError, ValueError, Image.DecompressionBombError)
+        with unreadable, open_image(catalog.paths[position]) as image:
+            sides.append(min(image.size))
     return CatalogFacts(
         images=len(catalog),
         classes=catalog.num_classes,
@@ -48,12 +53,3 @@ def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
         sampled=len(sides),
         notes=catalog.notes,
     )
-
-
-def _shorter_side(path: Path) -> int | None:
-    """The shorter side from the file's header; None if unreadable (`check_images` reports that)."""
-    try:
-        with open_image(path) as image:
-            return min(image.size)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return None

@@ -18,13 +18,12 @@ def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool 
     """
     rows = []
     for number, line in enumerate(text_lines(file)[skip:], start=skip + 1):
-        cells = line.split(None, columns - 1 if last_takes_rest else -1)
+        cells = line.strip().split(None, columns - 1 if last_takes_rest else -1)
         if cells and len(cells) != columns:
-            raise BadInput(
-                f"{file}, line {number}: expected {columns} columns, found {line.strip()!r}. Is the download complete?"
-            )
+            count = f"expected {columns} columns, found {line.strip()!r}"
+            raise BadInput(f"{file}, line {number}: {count}. Is the download complete?")
         if cells:
-            rows.append([cell.strip() for cell in cells])
+            rows.append(cells)
     return rows
 
 

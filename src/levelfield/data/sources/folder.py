@@ -97,9 +97,8 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
         deeper = {image.relative_to(inner).parts[0] for image in images if image.parent != inner}
         hint = f" Did you mean {inner}, which has {len(deeper)} sub-folders with images?" if deeper else ""
         raise BadInput(f"{root} has only one class, '{name}'; at least two are needed.{hint}")
-    if all(name.lower() in _PARTS for name in by_class) and all(
-        any(file.parent != root / name for file in images) for name, images in by_class.items()
-    ):
+    is_split = all(name.lower() in _PARTS for name in by_class)
+    if is_split and all(any(file.parent != root / name for file in images) for name, images in by_class.items()):
         raise BadInput(
             f"{root} is divided into {', '.join(by_class)}, which are parts of a split, not classes. levelfield "
             f"splits by class itself: pass one part ({root / next(iter(by_class))}), or merge the parts."

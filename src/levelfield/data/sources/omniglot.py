@@ -32,19 +32,17 @@ def omniglot(dataset: DatasetFolder) -> Listing:
     names: dict[ClassId, str] = {}
     groups: dict[ClassId, str] = {}
     folders = tuple(dataset.need(part) for part in _PARTS)
-    for top in folders:
-        for alphabet in _folders(top):
-            for character in _folders(alphabet):
-                files = images_below(character)
-                if files:
-                    number, name = _number(character, files), f"{alphabet.name}/{character.name}"
-                    if number in names:
-                        raise BadInput(
-                            f"{names[number]} and {name} in {dataset.root} have the same number {number}: a "
-                            "folder is duplicated."
-                        )
-                    names[number], groups[number] = name, alphabet.name
-                    rows += [Row(file, number, _PARTS[top.name]) for file in files]
+    characters = [
+        (top, alphabet, character) for top in folders for alphabet in _folders(top) for character in _folders(alphabet)
+    ]
+    for top, alphabet, character in characters:
+        if files := images_below(character):
+            number, name = _number(character, files), f"{alphabet.name}/{character.name}"
+            if number in names:
+                same = f"{names[number]} and {name} in {dataset.root} have the same number {number}"
+                raise BadInput(f"{same}: a folder is duplicated.")
+            names[number], groups[number] = name, alphabet.name
+            rows += [Row(file, number, _PARTS[top.name]) for file in files]
     return Listing(rows, dict(sorted(names.items(), key=lambda entry: int(entry[0]))), folders, groups=groups)
 
 
@@ -56,8 +54,6 @@ def _number(character: Path, files: list[Path]) -> int:
     """The number that all drawings of a character share: 0394_01.png."""
     numbers = {file.name.partition("_")[0] for file in files}
     if len(numbers) != 1 or not min(numbers).isdigit():
-        raise BadInput(
-            f"The drawings in {character} must share one number before the _, found "
-            f"{', '.join(sorted(numbers)[:5])}: they belong to different characters."
-        )
+        several = ", ".join(sorted(numbers)[:5])
+        raise BadInput(f"The drawings in {character} must share one number, found {several}: different characters.")
     return int(min(numbers))

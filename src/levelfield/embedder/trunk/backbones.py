@@ -74,7 +74,9 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     """
     network = _random(name) if weights is not None or is_own(name) else _from_timm(name)
     if weights is None and is_own(name):
-        network.load_state_dict(_pretrained(name), strict=True)
+        if (load := weights_of(name).pretrained) is None:
+            raise MissingData(f"'{name}' has no pretrained weights here. {obtain(name)}")
+        network.load_state_dict(load(), strict=True)
     elif weights is not None and weights != "random":
         classifier = _config(network).get("classifier") or ()
         unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
@@ -152,13 +154,6 @@ def _random(name: str) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise BadInput(f"The backbone '{name}' is a {type(network).__name__}; it must be a torch.nn.Module.")
     return network
-
-
-def _pretrained(name: str) -> Mapping[str, Tensor]:
-    load = weights_of(name).pretrained
-    if load is None:
-        raise MissingData(f"'{name}' has no pretrained weights here. {obtain(name)}")
-    return load()
 
 
 def _from_timm(name: str) -> nn.Module:

@@ -104,10 +104,10 @@ class Rows:
         return len(self._positions)
 
     def __getitem__(self, indices: Sequence[int] | np.ndarray | Tensor) -> tuple[Tensor, ...]:
-        chosen = np.asarray(indices, dtype=np.int64)
+        positions = np.asarray(indices, dtype=np.int64)
         if self._arrays is None:
-            return _as_tensors(self._gathered(chosen))
-        [index] = _as_tensors((chosen,))
+            return _as_tensors(self._gathered(positions))
+        [index] = _as_tensors((positions,))
         # twice as fast as tensor[index], which reads element by element
         return tuple(tensor.index_select(0, index) for tensor in self._tensors)
 
