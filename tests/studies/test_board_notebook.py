@@ -51,8 +51,5 @@ def test_pandas_gets_rows_and_comparisons(board: Leaderboard) -> None:
     assert rows["deviations"].tolist() == ["extra parameters 1; dim 64 (128)", ""]
     pairs = board.to_pandas("comparisons")
     assert pairs[["first", "second", "difference"]].values.tolist() == [["margin <script>", "lda", 0.25]]
-
-
-def test_an_unknown_table_names_the_nearest(board: Leaderboard) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'comparisons'"):
         board.to_pandas("comparison")

@@ -20,7 +20,6 @@ from levelfield.distributed import local_ray
 from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput
 from levelfield.studies import resolve
-from levelfield.studies.execution.cluster import PRELOADED, preloaded
 
 
 class FakeRay(SimpleNamespace):
@@ -91,20 +90,11 @@ def test_a_ray_in_use_is_used(fake: FakeRay) -> None:
     assert fake.told == [8]
 
 
-def test_an_error_of_the_start_is_told_by_the_command(fake: FakeRay) -> None:
+def test_an_error_of_the_start_is_raised_when_ray_is_used_and_else_forgotten(fake: FakeRay) -> None:
     fake.error = RuntimeError("no room in /dev/shm")
     connect.start_early(2, ())
     with pytest.raises(BadInput, match="no room in /dev/shm"), connect.connected("local", cpus=2):
         pass
-    connect.start_early(2, ())
-    local_ray.end_early()
-    fake.error = None
-    with connect.connected("local", cpus=2):
-        assert fake.told == [2]
-
-
-def test_the_error_of_a_ray_that_nobody_used_is_forgotten(fake: FakeRay) -> None:
-    fake.error = RuntimeError("no room in /dev/shm")
     connect.start_early(2, ())
     while not local_ray._early.failed:  # type: ignore[union-attr]
         time.sleep(0.01)
@@ -118,11 +108,6 @@ def test_after_an_error_ray_has_ended_before_its_objects_are_freed(fake: FakeRay
     with pytest.raises(KeyboardInterrupt), connect.connected("local", cpus=2):
         raise KeyboardInterrupt
     assert fake.told == [2, "shutdown"]
-
-
-def test_processes_that_are_not_used_import_nothing() -> None:
-    assert preloaded(1) == [PRELOADED]
-    assert preloaded(4) == []
 
 
 def test_a_study_on_a_local_ray_has_the_same_bits_and_imports_nothing_from_its_directory(

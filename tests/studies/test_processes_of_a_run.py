@@ -43,11 +43,6 @@ class Mortal(Contrastive):
                 raise ValueError("the second process has enough")
             os.kill(os.getpid(), signal.SIGKILL)
         return super().forward(embeddings, labels, **more)
-"""
-ENDLESS = """
-import os, pathlib
-from torch import distributed
-from levelfield.objectives import Contrastive
 
 class Endless(Contrastive):
     def forward(self, embeddings, labels, **more):
@@ -90,7 +85,7 @@ def test_an_error_of_any_process_is_reported_as_its_own(photos: Path, tmp_path: 
 def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_folder(
     photos: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "own.py").write_text(ENDLESS, encoding="utf-8")
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Endless": {}, "label": "own"}
     (endless,) = resolve(small_study(photos, [own], steps=100_000, processes=2)).runs
     where = (tmp_path / "run", tmp_path / "cache")
@@ -107,15 +102,12 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
     assert not left.exists()
 
 
-def test_one_process_is_no_part_of_an_identity(photos: Path) -> None:
+def test_one_process_is_no_part_of_an_identity_and_enough_for_what_trains_nothing(photos: Path, tmp_path: Path) -> None:
     plain, one, two = (
         resolve(small_study(photos, ["triplet"], **more)).runs[0].spec
         for more in ({}, {"processes": 1}, {"processes": 2})
     )
     assert plain.identity == one.identity != two.identity
-
-
-def test_a_method_that_trains_nothing_needs_one_process(photos: Path, tmp_path: Path) -> None:
     folder = run_one(small_study(photos, ["lda"], processes=2), tmp_path)
     told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     assert [entry["what"] for entry in told["deviations"]] == ["steps"]

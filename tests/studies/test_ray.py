@@ -217,7 +217,7 @@ def test_a_driver_that_is_stopped_or_killed_continues_when_started_again(
 def test_a_search_on_a_cluster_finds_the_same_settings(world: World, tmp_path: Path) -> None:
     study = small_study(make_photos(tmp_path / "photos", classes=12), ["triplet"])
     study = study.model_copy(update={"search": {"triplet.margin": [0.05, 0.3, "log"]}})
-    how = How(Budget(trials=3), Judge(validation=0.4), sampler="halton")
+    how = How(Budget(trials=2), Judge(validation=0.4), sampler="halton")
     with on_ray.on_ray(world.address, jobs=1, threads=1) as executor:
         there = tune(study, tmp_path / "there", how, executor=executor)
     here = tune(study, tmp_path / "here", how, jobs=0)

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,13 +35,6 @@ from levelfield.studies.runs.run import versions
 from levelfield.studies.specification.choices import Data
 
 
-@pytest.fixture
-def server() -> Iterator[tuple[socket.socket, str]]:
-    """A port of this machine that accepts connections."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield listening, f"127.0.0.1:{listening.getsockname()[1]}"
-
-
 def test_a_port_where_nothing_listens_is_refused_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -52,20 +44,15 @@ def test_a_port_where_nothing_listens_is_refused_at_once() -> None:
     assert time.monotonic() - began < 15
 
 
-def test_a_port_that_never_answers_is_refused_after_its_patience(
-    server: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_is_no_ray_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "STATUS_SECONDS", 0.2)
-    with pytest.raises(BadInput, match="it does not answer"):
-        connect.check_address(server[1])
-
-
-def test_a_server_whose_status_ray_cannot_read_is_refused(
-    server: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name, path: "false")
-    with pytest.raises(BadInput, match="what answers there is not ray"):
-        connect.check_address(server[1])
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = f"127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(BadInput, match="it does not answer"):
+            connect.check_address(address)
+        monkeypatch.setattr("shutil.which", lambda name, path: "false")
+        with pytest.raises(BadInput, match="what answers there is not ray"):
+            connect.check_address(address)
 
 
 @pytest.mark.parametrize(
@@ -103,27 +90,24 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         connect.import_ray()
 
 
-def test_a_cluster_with_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def init(**_: object) -> None:
+def test_a_cluster_with_another_version_is_named_and_a_request_to_end_is_like_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(**_: object) -> None:
         raise RuntimeError(
             "Version mismatch: The cluster was started with:\n    Ray: 2.51.0\n    Python: 3.12.1\nThis process..."
         )
 
-    fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init)
+    def start(**_: object) -> None:  # as Ray's
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+
+    fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=refuse, shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", fake)
     monkeypatch.setattr(connect, "check_address", lambda _: None)
     told = r"at 127.0.0.1:6379 runs Ray 2.51.0 with Python 3.12.1, this is Ray 2.60.0 with Python 3.*same versions"
     with pytest.raises(BadInput, match=told), connect.connected("127.0.0.1:6379"):
         pass
-
-
-def test_a_request_to_end_stops_the_command_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    def init(**_: object) -> None:  # as Ray's
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
-
-    fake = SimpleNamespace(__version__="2.60.0", is_initialized=lambda: False, init=init, shutdown=lambda: None)
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr(connect, "check_address", lambda _: None)
+    fake.init = start
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), connect.connected("127.0.0.1:6379"):
         signal.raise_signal(signal.SIGTERM)

@@ -85,27 +85,25 @@ class Spent:
 
     @property
     def left(self) -> float:
-        """The full trials that are left, as many as one likes of a budget in seconds that is not spent."""
+        """The full trials that are left; unlimited while a budget in seconds is not spent."""
         if self.budget.seconds is not None:
             return 0.0 if self.over else float("inf")
-        whole = self.budget.trials or (self.budget.images or 0) / self.full_trial
-        return max(0.0, (1 - self.share) * whole)
+        return max(0.0, (1 - self.share) * (self.budget.trials or (self.budget.images or 0) / self.full_trial))
 
     @property
     def over(self) -> bool:
         return self.share >= 1 - 1e-9 or self.trials >= MOST_TRIALS
 
     def charge(self, *, seconds: float, images: int, unknown: bool = False) -> None:
-        """A trial that trains nothing, such as a closed form, counts as many images as a full trial and as many
-        seconds as in a budget of the usual number of trials: otherwise it would be tried a thousand times, and more
-        often than any method that trains.
+        """Charge a trial.
 
-        unknown: the time of a failed trial, which counts as much as the mean of the others and, if it is the first, a
-        share of the budget, so that a method whose trials all fail comes to an end.
+        One that trains nothing, such as a closed form, costs a full trial of images, or the usual share of a budget in
+        seconds: otherwise it would be tried more often than any method that trains. unknown: the time of a failed
+        trial, which costs the mean of the others, so that a method whose trials all fail comes to an end.
         """
         share = (self.budget.seconds or 0.0) / USUAL_TRIALS
-        if unknown:
-            seconds = self.seconds / self.trials if self.trials else share
+        if unknown and self.trials:
+            seconds = self.seconds / self.trials
         self.trials += 1
         self.seconds += seconds or share
         self.images += images or self.full_trial

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from levelfield.evaluation.statistics import Comparison
@@ -32,22 +31,18 @@ def fine_tuning(board: Leaderboard) -> list[FineTuning]:
     Rows that train nothing belong to the frozen network. Empty if no network has a trained head and a trained stage.
     The rows are chosen by their test scores; comparisons are corrected for all pairs of rows, so for this choice, too.
     """
-    rows = [row for row in board.rows if row.test_set == board.rows[0].test_set and row.cut]
-    names = dict.fromkeys(row.backbone for row in rows)
-    asked = {name: own for name in names if _asks(own := [row for row in rows if row.backbone == name])}
-    if not asked:
-        return []
-    groups = {**asked, "": [row for own in asked.values() for row in own]} if len(asked) > 1 else asked
-    comparisons = {name: _compared(board, own) for name, own in groups.items()}
-    return [FineTuning(name, one) for name, one in comparisons.items() if one is not None]
-
-
-def _asks(rows: Sequence[Row]) -> bool:
-    """Whether one row trained a head on the frozen network and another one trained the network."""
-    return {row.cut == "frozen" for row in rows if row.trained} == {True, False}
-
-
-def _compared(board: Leaderboard, rows: Sequence[Row]) -> Comparison | None:
-    tuned = next(row for row in rows if row.cut != "frozen")  # rows are sorted, best first
-    frozen = next(row for row in rows if row.cut == "frozen")
-    return board.comparison(tuned.label, frozen.label)
+    groups: dict[str, list[Row]] = {}
+    for row in board.rows:
+        if row.test_set == board.rows[0].test_set and row.cut:
+            groups.setdefault(row.backbone, []).append(row)
+    trained = {name: {row.cut == "frozen" for row in rows if row.trained} for name, rows in groups.items()}
+    groups = {name: rows for name, rows in groups.items() if trained[name] == {True, False}}
+    if len(groups) > 1:
+        groups[""] = [row for row in board.rows if any(row in rows for rows in groups.values())]
+    answers = []
+    for name, rows in groups.items():  # sorted, best first
+        tuned, frozen = (next(row for row in rows if (row.cut == "frozen") == is_frozen) for is_frozen in (False, True))
+        comparison = board.comparison(tuned.label, frozen.label)
+        if comparison is not None:
+            answers.append(FineTuning(name, comparison))
+    return answers

@@ -26,21 +26,18 @@ def line(board: Leaderboard) -> str:
 def html(board: Leaderboard) -> str:
     """The rows as an HTML table, best first; the full leaderboard is in the study's folder."""
     first, *others = board.metrics
-    rows = []
+    headings = numbers(first, "95 % interval", "sd", *others, "sec")
+    rows: list[list[Any]] = []
     for rank, row in enumerate(board.rows, 1):
         cell = row.cells[first]
         interval = "" if cell.low is None or cell.high is None else f"{cell.low:.3f}-{cell.high:.3f}"
-        figures = [f"{cell.mean:.3f}", interval, "-" if cell.spread is None else f"{cell.spread:.3f}"]
-        figures += [f"{row.cells[metric].mean:.3f}" for metric in others]
-        seconds = f"{row.seconds:.1f}" if row.trained else "-"
-        rows.append([str(rank), row.label, *figures, seconds, "; ".join(row.deviations) or "-"])
-    columns: list[Column | str] = [
-        *numbers("#"),
-        "method",
-        *numbers(first, "95 % interval", "sd", *others, "sec"),
-        "deviations",
-    ]
+        spread = None if cell.spread is None else f"{cell.spread:.3f}"
+        means = [f"{row.cells[metric].mean:.3f}" for metric in others]
+        seconds = f"{row.seconds:.1f}" if row.trained else None
+        deviations = "; ".join(row.deviations) or None
+        rows.append([rank, row.label, f"{cell.mean:.3f}", interval, spread, *means, seconds, deviations])
     missing = [f"Missing: {text}" for text in board.missing]
+    columns: list[Column | str] = [*numbers("#"), "method", *headings, "deviations"]
     return Table(columns, rows, f"{board.study}: best first by {first}", missing).html()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from levelfield import methods
 from levelfield.errors import BadSpecification, unknown
@@ -30,15 +29,14 @@ class OneMethod:
 
     def runs(self, resolved: ResolvedStudy) -> list[PlannedRun]:
         """The run of the method, last, and those that it needs."""
-        own = [
-            run for run in resolved.runs if run.label == self.label and (run.spec.seed == self.seed or not run.seeded)
-        ]
-        if not own:
+        own = [run for run in resolved.runs if run.label == self.label]
+        of_seed = [run for run in own if run.spec.seed == self.seed or not run.seeded]
+        if not of_seed:
             seeds = ", ".join(map(str, self.study.seeds))
             raise BadSpecification(
                 f"'{self.label}' needs all seeds of the study ({seeds}): --seed {self.seed} is not one of them."
             )
-        return with_needed(resolved.runs, own[-1])  # the last run joins the others, if there are members
+        return with_needed(resolved.runs, of_seed[-1])  # the last run joins the others, if there are members
 
 
 def one_method(
@@ -68,10 +66,13 @@ def one_method(
     if all_classes is not None:
         content |= {"name": f"{study.name}-all-classes", "protocol": {"name": "all-classes"}, "figures": []}
         if study.conditions.select != "budget":
-            trains = any(methods.trains(method["name"]) for method in content["methods"])
-            steps = chosen_steps(all_classes, needed) if trains else None
-            fixed = study.conditions.steps if steps is None else steps
-            content["conditions"] = without_validation(content["conditions"], fixed)
+            if any(methods.trains(method["name"]) for method in content["methods"]):
+                steps = chosen_steps(all_classes, needed)
+            fixed = max(1, study.conditions.steps if steps is None else steps)
+            conditions = {"steps": fixed, "select": "budget", "patience": None}
+            unused = ("validate_start", "min_delta")  # without validation classes
+            kept = {key: value for key, value in content["conditions"].items() if key not in unused}
+            content["conditions"] = kept | conditions
     if steps == 0:
         content["methods"], label = [{"name": "start", "label": START}], START
     return OneMethod(parse_study(content), label, seed, steps)
@@ -88,14 +89,3 @@ def chosen_steps(study_folder: Path, labels: Set[str]) -> int:
             "`levelfield compare` first, or set conditions.select=budget."
         )
     return round(median(steps))
-
-
-def without_validation(conditions: dict[str, Any], steps: int) -> dict[str, Any]:
-    """The conditions for training a fixed number of steps, without selection.
-
-    >>> without_validation({"steps": 200, "select": "map@r", "patience": 2}, 30)
-    {'steps': 30, 'select': 'budget', 'patience': None}
-    """
-    gone = ("validate_start", "min_delta")
-    kept = {key: value for key, value in conditions.items() if key not in gone}
-    return kept | {"steps": max(1, steps), "select": "budget", "patience": None}

@@ -172,16 +172,16 @@ def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
             f"{_names(lost)} cannot run levelfield: {lost[0].error}. Install the same versions on every node; "
             "`levelfield cluster check` shows them."
         )
-    no_data = [(one, one.state.no_data) for one in answers if one.state is not None and one.state.no_data]
-    no_device = [(one, one.state.no_device) for one in answers if one.state is not None and one.state.no_device]
+    states = [(answer, answer.state) for answer in answers if answer.state is not None]
+    no_data = [(answer, state.no_data) for answer, state in states if state.no_data and needs_data]
+    no_device = [(answer, state.no_device) for answer, state in states if state.no_device]
     for unready, remedy in (
-        (no_data if needs_data else [], "Make the data available there under the same path, or use --ship-features."),
+        (no_data, "Make the data available there under the same path, or use --ship-features."),
         (no_device, "Choose another --device."),
     ):
         if unready:
             raise BadInput(f"{_names([answer for answer, _ in unready])}: {unready[0][1]} {remedy}")
-    here = versions()["levelfield"]
-    there = {one.state.described["versions"]["levelfield"] for one in answers if one.state is not None}
+    here, there = versions()["levelfield"], {state.described["versions"]["levelfield"] for _, state in states}
     if there - {here}:
         raise BadInput(
             f"The nodes have levelfield {', '.join(sorted(there))}, this machine has {here}: install the same version "

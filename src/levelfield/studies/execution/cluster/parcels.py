@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from levelfield.errors import Damaged
@@ -61,14 +61,11 @@ def unpack(parcel: Parcel, folder: Path) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-@dataclass
 class Changes:
     """Notices what is new in the folder of a run that trains: at each checkpoint, and when training is complete."""
 
-    folder: Path
-    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._seen = self._stamps()
 
     def new(self) -> Parcel | None:
