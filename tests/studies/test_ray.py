@@ -262,11 +262,10 @@ def test_a_second_driver_of_a_study_is_refused(world: World, tmp_path: Path, mon
 
 def test_a_run_asks_for_its_threads_and_its_estimated_memory(world: World, long: Study, tmp_path: Path) -> None:
     runs = resolve(long).runs
-    demand = Demands(Options()).of(runs[0].spec)
-    assert demand.cpus == 1
-    assert demand.gpus == 0
-    assert 400e6 < demand.memory < 2e9
-    assert Demands(Options(device="cuda:1")).of(runs[0].spec).gpus == 1
+    demand = Demands(Options()).of(runs[0].spec, [])
+    assert (demand["num_cpus"], demand["num_gpus"]) == (1, 0)
+    assert 400e6 < demand["memory"] < 2e9
+    assert Demands(Options(device="cuda:1")).of(runs[0].spec, [])["num_gpus"] == 1
     many = small_study(long.data.name, ["margin"], threads=64)
     with pytest.raises(BadInput, match=r"needs 64 cores \(conditions.threads\), but no node has more than 1"):
         there(many, tmp_path / "many", Heard())

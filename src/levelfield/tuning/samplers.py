@@ -35,55 +35,43 @@ class Sampler(ABC):
         """Report the validation score of the study's own settings, which were not asked for."""
 
 
-class Halton(Sampler):
-    """Points that fill the ranges evenly: a scrambled Halton sequence.
+class FromPoints(Sampler):
+    """A sampler that does not learn: the next of these settings.
 
     >>> from levelfield.ranges import Range
-    >>> Halton({"margin": Range(0.1, 0.4)}, seed=0).ask(2)
+    >>> create("halton", {"margin": Range(0.1, 0.4)}, seed=0, trials=2).ask(2)
     [{'margin': 0.312}, {'margin': 0.162}]
-    """
-
-    def __init__(self, space: Space, *, seed: int, trials: int = 0) -> None:
-        from scipy.stats import qmc
-
-        self._space = space
-        self._points = qmc.Halton(d=len(space), scramble=True, rng=seed)
-
-    def ask(self, count: int) -> list[dict[str, Any]]:
-        return [_at(self._space, point) for point in self._points.random(count)] if count else []
-
-
-class Random(Sampler):
-    """Independent draws (seidenschwarz2021)."""
-
-    def __init__(self, space: Space, *, seed: int, trials: int = 0) -> None:
-        self._space, self._seed, self._asked = space, seed, 0
-
-    def ask(self, count: int) -> list[dict[str, Any]]:
-        numbers = range(self._asked, self._asked + count)
-        self._asked += count
-        return [_at(self._space, numpy_stream(self._seed, "trial", k).random(len(self._space))) for k in numbers]
-
-
-class Grid(Sampler):
-    """All combinations of evenly spaced levels (fehervari2019), as many levels as the trials allow, in a random order.
-
-    When the grid is used up, it is refined: the remaining trials come from the grid with one more level.
-
-    >>> from levelfield.ranges import Range
-    >>> sorted(point["a"] for point in Grid({"a": Range(0, 1)}, seed=0, trials=3).ask(3))
+    >>> sorted(point["a"] for point in create("grid", {"a": Range(0, 1)}, seed=0, trials=3).ask(3))
     [0.0, 0.5, 1.0]
     """
 
-    def __init__(self, space: Space, *, seed: int, trials: int) -> None:
-        self._waiting = _grid_points(space, seed, trials)
+    def __init__(self, points: Iterator[dict[str, Any]]) -> None:
+        self._points = points
 
     def ask(self, count: int) -> list[dict[str, Any]]:
-        return list(itertools.islice(self._waiting, count))
+        return list(itertools.islice(self._points, count))
 
 
-def _grid_points(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
-    """The points of the largest grid with at most `trials` points, then those of finer grids, then all again."""
+def _halton(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
+    """Points that fill the ranges evenly: a scrambled Halton sequence."""
+    from scipy.stats import qmc
+
+    points = qmc.Halton(d=len(space), scramble=True, rng=seed)
+    while True:
+        yield _at(space, points.random(1)[0])
+
+
+def _random(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
+    """Independent draws (seidenschwarz2021)."""
+    for number in itertools.count():
+        yield _at(space, numpy_stream(seed, "trial", number).random(len(space)))
+
+
+def _grid(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
+    """All combinations of evenly spaced levels (fehervari2019), as many levels as the trials allow, in a random order.
+
+    When the grid is used up, it is refined: further points come from the grid with one more level.
+    """
     first = 2
     while math.prod(len(span.levels(first + 1)) for span in space.values()) <= trials and first < trials:
         first += 1
@@ -95,6 +83,10 @@ def _grid_points(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any
         known += grid
         for index in numpy_stream(seed, "grid", levels).permutation(len(grid)):
             yield dict(zip(space, grid[index], strict=True))
+
+
+def _at(space: Space, point: np.ndarray) -> dict[str, Any]:
+    return {key: span.at(float(share)) for (key, span), share in zip(space.items(), point, strict=True)}
 
 
 class FromOptuna(Sampler):
@@ -168,7 +160,11 @@ def _from_optuna(span: Range, value: Any) -> Any:
     return span.rounded(value)
 
 
-_BUILT_IN: dict[str, Callable[..., Sampler]] = {"halton": Halton, "random": Random, "grid": Grid}
+_BUILT_IN: dict[str, Callable[[Space, int, int], Iterator[dict[str, Any]]]] = {
+    "halton": _halton,
+    "random": _random,
+    "grid": _grid,
+}
 _OPTUNA = ("tpe", "gp", "cma")
 NAMES = (*_BUILT_IN, *_OPTUNA)
 
@@ -176,7 +172,7 @@ NAMES = (*_BUILT_IN, *_OPTUNA)
 def create(name: str, space: Space, *, seed: int, trials: int) -> Sampler:
     """The sampler `name` over `space`. trials: how many settings will be asked for, as far as that is known."""
     if name in _BUILT_IN:
-        return _BUILT_IN[name](space, seed=seed, trials=trials)
+        return FromPoints(_BUILT_IN[name](space, seed, trials))
     check_name(name)
     optuna = import_optuna()
     # two start-up trials for each setting, at most Optuna's ten: with 20 trials ten random ones would be half of them
@@ -203,7 +199,3 @@ def check_name(name: str) -> None:
             f"The sampler '{name}' needs Optuna: pip install \"levelfield[tune]\". Without it there are "
             f"{', '.join(_BUILT_IN)}."
         )
-
-
-def _at(space: Space, point: np.ndarray) -> dict[str, Any]:
-    return {key: span.at(float(share)) for (key, span), share in zip(space.items(), point, strict=True)}

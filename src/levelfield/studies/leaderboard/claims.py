@@ -109,11 +109,7 @@ def _corrected(
 
 
 def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
-    """A note if the rows of a claim were not tuned with the claim's budget; empty if they were.
-
-    >>> _other_budget(Claim(claim="a > b", trials=20), {"a": 20, "b": 8})
-    'the claim is about 20 trials each, but b had 8'
-    """
+    """A note if the rows of a claim were not tuned with the claim's budget; empty if they were."""
     if claim.trials is None:
         return ""
     first, _, second = claim.parts

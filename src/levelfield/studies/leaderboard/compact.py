@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation.compacting import CompactScore, compact_scores, undetermined
 from levelfield.evaluation.metrics.registry import parse
-from levelfield.evaluation.statistics.intervals import class_interval, paired_interval
+from levelfield.evaluation.statistics.intervals import Interval, class_interval, paired_interval
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
@@ -144,13 +144,16 @@ def _row(label: str, entries: Sequence[Entry], seeds: Sequence[dict[str, _Seed]]
 def _cell(form: Sequence[_Seed], whole: Sequence[_Seed], name: str) -> CompactCell:
     mean, queries = float(np.mean([one.value for one in form])), form[0].queries
     own, theirs = (np.stack([one.classes for one in each]) for each in (form, whole))
-    around = class_interval(own, queries)
-    low, high = (None, None) if around is None else (_known(around.low), _known(around.high))
+    cell = CompactCell(form[0].bytes, mean, *_ends(class_interval(own, queries)))
     if name == WHOLE:
-        return CompactCell(form[0].bytes, mean, low, high)
+        return cell
     apart = paired_interval(mean - float(np.mean([one.value for one in whole])), own, theirs, queries)
-    return CompactCell(form[0].bytes, mean, low, high, apart.mean, _known(apart.low), _known(apart.high))
+    low, high = _ends(apart)
+    return replace(cell, difference=apart.mean, difference_low=low, difference_high=high)
 
 
-def _known(end: float) -> float | None:
-    return None if math.isnan(end) else end
+def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
+    """Both ends; None if there is no interval."""
+    if interval is None or math.isnan(interval.low):
+        return None, None
+    return interval.low, interval.high

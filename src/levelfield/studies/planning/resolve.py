@@ -29,9 +29,9 @@ from levelfield.studies.runs.shared import SharedInputs, sharing
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
 from levelfield.studies.runs.training import Options
-from levelfield.studies.specification.choices import Data, MethodSpec, check_claims
+from levelfield.studies.specification.choices import MethodSpec, check_claims
 from levelfield.studies.specification.methods import build_method
-from levelfield.studies.specification.study import Study, Variation, variations
+from levelfield.studies.specification.study import Study, variations
 from levelfield.training import Conditions
 from levelfield.training.audit import check_division
 from levelfield.training.precision import check_precision
@@ -77,11 +77,16 @@ def resolve(
     ranking(study.metrics)
     varied = list(variations(study))
     # wrong settings, and an unknown protocol, are reported before all images are checked
-    built = {} if here else _build_methods(varied)
+    built = {}
+    if not here:
+        for one, _ in varied:
+            for method_spec in one.methods:
+                conditions = method_spec.under(one.conditions)
+                built[_built_as(method_spec, conditions)] = build_method(method_spec, conditions)
     check_settings(
         f"protocol '{study.protocol.name}'", study.protocol.settings, protocols.registry.get(study.protocol.name)
     )
-    runs = plan(study, varied, digest=partial(_digest, shared, progress), device=options.device)
+    runs = plan(study, varied, digest=lambda data: shared.open(data, progress).digest, device=options.device)
     check_claims(study.claims, list(dict.fromkeys(run.row for run in runs)), study.metrics)
     if not download and (lacking := missing_weights(runs)):
         raise MissingData("\n".join(lacking))
@@ -107,20 +112,6 @@ def resolve(
     if not kept:
         shared.release()
     return ResolvedStudy(study, runs, options, shared)
-
-
-def _digest(shared: SharedInputs, progress: Progress, data: Data) -> str:
-    return shared.open(data, progress).digest
-
-
-def _build_methods(varied: Sequence[tuple[Study, Variation]]) -> dict[tuple[str, int], Method]:
-    """Every method of every variation, with two classes."""
-    built = {}
-    for study, _ in varied:
-        for method in study.methods:
-            conditions = method.under(study.conditions)
-            built[_built_as(method, conditions)] = build_method(method, conditions)
-    return built
 
 
 def _built_as(method: MethodSpec, conditions: Conditions) -> tuple[str, int]:

@@ -84,12 +84,13 @@ class OnRay:
                 self._claimed |= {folder} if self.claims is not None else set()
             shared = self._check_nodes(work, mark)
             unfinished = [work.runs[k] for k in work.agenda.waiting]
-            dispatch = _Dispatch(self.ray, work, mark, shared, Demands(work.options, self._memory), self.most)
-            dispatch.demands.check(unfinished, nodes_of(self.ray))
+            demands, shipments = Demands(work.options, self._memory), {}
+            demands.check(unfinished, nodes_of(self.ray))
             if self.ship_features:
                 check_shippable(unfinished, work.options)
-                shipments = packed(work.runs, work.options, work.progress)
-                dispatch.shipments = {digest: self.ray.put(one) for digest, one in shipments.items()}
+                packages = packed(work.runs, work.options, work.progress)
+                shipments = {digest: self.ray.put(one) for digest, one in packages.items()}
+            dispatch = _Dispatch(self.ray, work, mark, shared, demands, shipments, self.most or len(work.runs))
             try:
                 dispatch.all()
             finally:
@@ -138,8 +139,8 @@ class _Dispatch:
     mark: Mark
     shared: bool
     demands: Demands
-    most: int | None = None
-    shipments: dict[str, Any] = field(default_factory=dict)  # Ray objects
+    shipments: dict[str, Any]  # Ray objects
+    most: int
     active: dict[Any, _Attempt] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)  # runs of other commands
     _polled: float = 0.0
@@ -147,7 +148,7 @@ class _Dispatch:
     def all(self) -> None:
         """Give out runs until all are settled."""
         while True:
-            while self._has_room() and (number := self.work.agenda.next()) is not None:
+            while len(self.active) < self.most and (number := self.work.agenda.next()) is not None:
                 if not self._take(number):
                     self.held.append(number)
                     self.work.progress.on_event(Event("busy", number))
@@ -169,9 +170,6 @@ class _Dispatch:
             self.ray.cancel(task, force=True)
             attempt.lock.close()
 
-    def _has_room(self) -> bool:
-        return self.most is None or len(self.active) < self.most
-
     def _take(self, number: int) -> bool:
         """Give out a run that is not finished; returns False if another command executes it."""
         lock = claim_run(self.work.folder(number))
@@ -186,9 +184,9 @@ class _Dispatch:
 
     def _give(self, attempt: _Attempt) -> None:
         """Give a run to Ray."""
-        task, nodes = self.work.task(attempt.number), nodes_of(self.ray)
+        task = self.work.task(attempt.number)
         spec, folder = task.spec, task.folder.absolute()
-        wanted = self.demands.of(spec).options(nodes, times=2**attempt.crashes)
+        wanted = self.demands.of(spec, nodes_of(self.ray), times=2**attempt.crashes)
         in_place = self.shared or spec.joined
         if not self.shared and spec.joined:  # it only reads embeddings, which are here
             node = self.ray.get_runtime_context().get_node_id()

@@ -24,46 +24,37 @@ ACTIVATIONS = 2  # a training step stores an activation and its gradient
 ROUND = 64 * 1024**2
 
 
-@dataclass(frozen=True)
-class Demand:
-    """Resources of one run; memory in bytes."""
-
-    cpus: int
-    gpus: int
-    memory: int
-
-    def options(self, nodes: list[Node], *, times: int = 1) -> dict[str, Any]:
-        """Options of a Ray task. times: more memory, after a lack of it; never more than the largest node has."""
-        most = max((node.memory for node in nodes), default=self.memory)
-        return {"num_cpus": self.cpus, "num_gpus": self.gpus, "memory": min(times * self.memory, most)}
-
-
 @dataclass
 class Demands:
-    """The demands of the runs of a plan; runs that need the same are estimated once."""
+    """The demands of the runs of a plan; the memory of runs that need the same is estimated once."""
 
     options: Options
-    known: dict[str, int] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
 
-    def of(self, spec: RunSpec) -> Demand:
+    def of(self, spec: RunSpec, nodes: list[Node], *, times: int = 1) -> dict[str, Any]:
+        """Options of the Ray task of a run.
+
+        times: more memory, after a lack of it; never more than the largest node has.
+        """
         key = f"{spec.data} {spec.protocol} {spec.conditions} {spec.joined} {len(spec.needs)} {spec.fold}"
-        if key not in self.known:
-            self.known[key] = memory_of(spec, self.options)
-        return Demand(spec.conditions.threads, int(self.options.device.partition(":")[0] == "cuda"), self.known[key])
+        if key not in self.memory:
+            self.memory[key] = memory_of(spec, self.options)
+        most = max((node.memory for node in nodes), default=self.memory[key])
+        gpus = int(self.options.device.startswith("cuda"))
+        return {"num_cpus": spec.conditions.threads, "num_gpus": gpus, "memory": min(times * self.memory[key], most)}
 
     def check(self, runs: list[PlannedRun], nodes: list[Node]) -> None:
         """Refuse, before training, a run that no node can do: Ray would wait for such a node forever."""
         most = max((node.cpus for node in nodes), default=0)
+        gpus = int(self.options.device.startswith("cuda"))
         for run in runs:
-            demand = self.of(run.spec)
-            if most < demand.cpus:
+            cpus = run.spec.conditions.threads
+            if most < cpus:
                 raise BadInput(
-                    f"'{run.title}' needs {demand.cpus} cores (conditions.threads), but no node has more than {most:g}."
+                    f"'{run.title}' needs {cpus} cores (conditions.threads), but no node has more than {most:g}."
                 )
-            if not any(node.gpus >= demand.gpus and node.cpus >= demand.cpus for node in nodes):
-                raise BadInput(
-                    f"--device {self.options.device}: no node of the cluster has a GPU and {demand.cpus} cores."
-                )
+            if not any(node.gpus >= gpus and node.cpus >= cpus for node in nodes):
+                raise BadInput(f"--device {self.options.device}: no node of the cluster has a GPU and {cpus} cores.")
 
 
 def memory_of(spec: RunSpec, options: Options) -> int:
