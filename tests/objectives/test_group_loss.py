@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -11,48 +9,11 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives.group_loss import GroupLoss, draw_anchors, group_loss_terms, positive_correlation, refined
 from levelfield.randomness import stream
 
-EPS = 1e-12
-
-
-def correlation(x: list[float], y: list[float]) -> float:
-    x, y = [v - sum(x) / len(x) for v in x], [v - sum(y) / len(y) for v in y]
-    return sum(a * b for a, b in zip(x, y, strict=True)) / (math.hypot(*x) * math.hypot(*y))
-
-
-def by_loop(
-    features: Tensor, logits: Tensor, labels: Tensor, anchors: list[int], temperature: float, rounds: int, zero: bool
-) -> float:
-    """Step by step, entry by entry."""
-    x, z, y = features.tolist(), logits.tolist(), labels.tolist()
-    n, classes = len(x), len(z[0])
-    w = [[0.0 if zero and i == j else max(0.0, correlation(x[i], x[j])) for j in range(n)] for i in range(n)]
-    p = []
-    for i in range(n):
-        exps = [math.exp(v / temperature) for v in z[i]]
-        p.append([float(c == y[i]) if i in anchors else exps[c] / sum(exps) for c in range(classes)])
-    for _ in range(rounds):
-        new = [[p[i][c] * sum(w[i][j] * p[j][c] for j in range(n)) for c in range(classes)] for i in range(n)]
-        p = [[v / sum(row) for v in row] if sum(row) else old for row, old in zip(new, p, strict=True)]
-    group = sum(-math.log(p[i][y[i]] + EPS) for i in range(n)) / n
-    entropy = sum(math.log(sum(math.exp(v) for v in z[i])) - z[i][y[i]] for i in range(n)) / n
-    return group + entropy
-
 
 def sample(n: int = 9, dim: int = 5, classes: int = 3) -> tuple[Tensor, Tensor, Tensor]:
     drawn = stream(0, "group_loss")
     rows = torch.randn(n, dim, generator=drawn, dtype=torch.float64)
     return rows, torch.arange(n) % classes, torch.randn(classes, dim, generator=drawn, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("rounds", [0, 1, 3])
-@pytest.mark.parametrize("zero", [False, True])
-def test_value_is_the_slow_loop(rounds: int, zero: bool) -> None:
-    rows, labels, weight = sample()
-    loss = GroupLoss(num_classes=3, dim=5, temperature=2.0, iterations=rounds, zero_diagonal=zero).double()
-    with torch.no_grad():
-        loss.weight.copy_(weight)
-    value = loss(rows, labels, roles={"anchors": [0, 4]})
-    assert value.item() == pytest.approx(by_loop(rows, rows @ weight.T, labels, [0, 4], 2.0, rounds, zero), abs=1e-9)
 
 
 def test_without_iterations_it_is_cross_entropy_of_the_soft_prior() -> None:

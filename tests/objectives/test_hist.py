@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification
@@ -44,95 +45,35 @@ def rows() -> Tensor:
     return 3 * torch.randn(len(LABELS), DIM, generator=stream(0, "rows"), dtype=torch.float64) + 1
 
 
-def product(matrix: list[list[float]], other: list[list[float]]) -> list[list[float]]:
-    return [
-        [sum(a * b for a, b in zip(row, column, strict=True)) for column in zip(*other, strict=True)] for row in matrix
-    ]
+def test_ablations_are_their_equations() -> None:
+    """The golden cases have the paper's form, positives only, and proxies."""
+    linear, attention = made(relations="linear", distribution_weight=0.0), made(relations="attention")
+    parts, z = dict(linear.named_parameters()), linear.z(rows())
+    expected = functional.cross_entropy(z @ parts["theta2_weight"].T + parts["theta2_bias"], LABELS)
+    torch.testing.assert_close(linear(rows(), LABELS), expected)
+    parts = dict(attention.named_parameters())
+    identity = torch.eye(len(LABELS), dtype=torch.float64)
+    queries, keys = (z @ parts[name].T for name in ("query_weight", "key_weight"))
+    graph = functional.scaled_dot_product_attention(queries, keys, identity)
+    torch.testing.assert_close(attention.steps(rows(), LABELS).propagation, graph)
+    hidden = functional.batch_norm(
+        graph @ (z @ parts["theta1_weight"].T + parts["theta1_bias"]),
+        None,
+        None,
+        parts["bn_weight"],
+        parts["bn_bias"],
+        training=True,
+    )
+    logits = graph @ (functional.leaky_relu(hidden, 0.1) @ parts["theta2_weight"].T + parts["theta2_bias"])
+    expected = functional.cross_entropy(logits, LABELS)
+    torch.testing.assert_close(attention.terms(rows(), LABELS)["classification"], expected)
 
 
-def linear(x: list[list[float]], weight: list[list[float]], bias: list[float]) -> list[list[float]]:
-    return [
-        [sum(a * b for a, b in zip(row, w, strict=True)) + c for w, c in zip(weight, bias, strict=True)] for row in x
-    ]
-
-
-def unit(x: list[float]) -> list[float]:
-    return [v / math.hypot(*x) for v in x]
-
-
-def entropy(logits: list[list[float]], labels: list[int]) -> float:
-    terms = [math.log(sum(map(math.exp, row))) - row[y] for row, y in zip(logits, labels, strict=True)]
-    return sum(terms) / len(terms)
-
-
-def graph_by_loop(hist: Hist, z: list[list[float]], y: list[int], d: list[list[float]] | None) -> list[list[float]]:
-    n = len(z)
-    if hist.relations == "attention":
-        q, k = (linear(z, getattr(hist, f"{name}_weight").tolist(), [0.0] * HIDDEN) for name in ("query", "key"))
-        scores = [
-            [math.exp(sum(a * b for a, b in zip(q[i], k[j], strict=True)) / math.sqrt(HIDDEN)) for j in range(n)]
-            for i in range(n)
-        ]
-        return [[v / sum(row) for v in row] for row in scores]
-    edges = sorted(set(y))
-    h = [
-        [
-            1.0 if y[i] == e else 0.0 if d is None or hist.incidence == "positives" else math.exp(-hist.alpha * d[i][e])
-            for e in edges
-        ]
-        for i in range(n)
-    ]
-    of_rows, of_edges = [sum(row) for row in h], [sum(column) for column in zip(*h, strict=True)]
-    return [
-        [
-            sum(h[i][e] * h[j][e] / of_edges[e] for e in range(len(edges))) / math.sqrt(of_rows[i] * of_rows[j])
-            for j in range(n)
-        ]
-        for i in range(n)
-    ]
-
-
-def by_loop(hist: Hist, embeddings: Tensor, labels: Tensor) -> float:
-    """Number by number."""
-    z, y, total = embeddings.tolist(), labels.tolist(), 0.0
-    if hist.layer_norm:
-        for i, row in enumerate(z):
-            mean = sum(row) / DIM
-            spread = math.sqrt(sum((v - mean) ** 2 for v in row) / DIM + 1e-5)
-            z[i] = [(v - mean) / spread for v in row]
-    d = None
-    if hist.means is not None:
-        low, high = hist.log_var_clamp
-        logs = [[0.0] * DIM] * CLASSES if hist.log_vars is None else hist.log_vars.tolist()
-        v = [[1.0 if hist.log_vars is None else math.exp(min(max(f, low), high)) for f in row] for row in logs]
-        x, m = [unit(row) for row in z], [unit(row) for row in hist.means.tolist()]
-        d = [
-            [sum((x[i][f] - m[c][f]) ** 2 / v[c][f] for f in range(DIM)) for c in range(CLASSES)] for i in range(len(x))
-        ]
-        total += hist.distribution_weight * entropy([[-hist.tau * v for v in row] for row in d], y)
-    if not hist.lambda_s:
-        return total
-    values: Any = {name: parameter.tolist() for name, parameter in hist.named_parameters()}
-    if hist.relations == "linear":
-        return total + hist.lambda_s * entropy(linear(z, values["theta2_weight"], values["theta2_bias"]), y)
-    g = graph_by_loop(hist, z, y, d)
-    a = product(g, linear(z, values["theta1_weight"], values["theta1_bias"]))
-    for k, column in enumerate(zip(*a, strict=True)):
-        mean = sum(column) / len(column)
-        spread = math.sqrt(sum((v - mean) ** 2 for v in column) / len(column) + 1e-5)
-        for i, v in enumerate(column):
-            normal = (v - mean) / spread * values["bn_weight"][k] + values["bn_bias"][k]
-            a[i][k] = normal if normal > 0 else 0.1 * normal
-    logits = product(g, linear(a, values["theta2_weight"], values["theta2_bias"]))
-    return total + hist.lambda_s * entropy(logits, y)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_value_is_the_slow_loop(form: str) -> None:
-    hist, embeddings = made(**FORMS[form]), rows()
-    expected = by_loop(hist, embeddings, LABELS)
-    assert hist(embeddings, LABELS).item() == pytest.approx(expected, rel=1e-10)
-    assert sum(hist.terms(embeddings, LABELS).values()).item() == pytest.approx(expected, rel=1e-10)
+def test_weights_multiply_the_terms() -> None:
+    plain = made().terms(rows(), LABELS)
+    weighted = made(lambda_s=0.3, distribution_weight=2.0).terms(rows(), LABELS)
+    torch.testing.assert_close(weighted["classification"], 0.3 * plain["classification"])
+    torch.testing.assert_close(weighted["distribution"], 2 * plain["distribution"])
 
 
 @pytest.mark.parametrize("form", FORMS)
