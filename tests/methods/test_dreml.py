@@ -61,13 +61,6 @@ def test_a_member_is_divided_alike_whatever_others_there_are_and_seeds_differ():
     assert division(first[0]) != division(partition(98, 12, 0, seed=1))
 
 
-def test_unbalanced_classes_draw_on_their_own():
-    counts = np.bincount(partition(6000, 12, 0, seed=0, balanced=False), minlength=12)
-    assert counts.sum() == 6000
-    assert np.ptp(counts) > 1
-    assert np.abs(counts - 500).max() < 5 * math.sqrt(500)
-
-
 def test_as_many_classes_as_sop_has():
     drawn = divided(11_318, 12, 12)
     assert all(np.ptp(np.bincount(meta)) == 1 for meta in drawn)

@@ -15,7 +15,7 @@ from levelfield.embedder import Head
 from levelfield.embedder.relation import RelationHead, Steps
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch, Setting
-from levelfield.methods.drml import Drml, subsets
+from levelfield.methods.drml import Drml
 from levelfield.papers import published
 from levelfield.randomness import stream
 
@@ -131,16 +131,6 @@ def test_tiny_batches_work(name, count):
     assert rows.grad is None or rows.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["cosface", "proxy_anchor", "triplet", "margin"])
-def test_the_order_of_the_batch_is_irrelevant(name):
-    method = create(name, settings={"miner": "all"} if name in ("triplet", "margin") else {}).double()
-    head, rows = head_of(method).double(), features().detach().double()
-    order = torch.randperm(len(LABELS), generator=stream(0, "order"))
-    terms, shuffled = stepped(method, head, rows, LABELS), stepped(method, head, rows[order], LABELS[order])
-    for term in terms:
-        torch.testing.assert_close(terms[term], shuffled[term])
-
-
 @pytest.mark.parametrize("name", ["cosface", "triplet"])
 def test_all_images_in_one_branch_leave_the_others_at_0(name):
     method, errors = create(name), torch.ones(len(LABELS), 4)
@@ -154,50 +144,6 @@ def test_all_images_in_one_branch_leave_the_others_at_0(name):
     others = [p.grad for k in (0, 1, 3) for p in method.branches[k].parameters()]
     assert all(grad is not None and not grad.any() for grad in others)  # momentum and decay go on, as in the release
     assert not steps.nodes.grad[:, [0, 1, 3]].any()
-
-
-def test_proxy_anchor_pushes_with_all_classes_and_pulls_with_those_of_the_subset():
-    method, errors = create("proxy_anchor"), torch.ones(len(LABELS), 4)
-    errors[:, 1] = 0
-    errors[:3, 0] = -1  # three images of three classes
-    steps = steps_with(errors)
-    alpha, delta = method.objective.alpha, method.objective.delta
-    cosine = torch.cosine_similarity(steps.nodes[:3, None, 0], method.branches[0].proxies[None], dim=2)
-    pull = sum(math.log1p(math.exp(-alpha * (cosine[i, LABELS[i]].item() - delta))) for i in range(3)) / 3
-    push = 0.0
-    for c in range(CLASSES):
-        negatives = [math.exp(alpha * (cosine[i, c].item() + delta)) for i in range(3) if LABELS[i] != c]
-        push += math.log1p(sum(negatives)) / CLASSES
-    assert method.branch_losses(steps, LABELS, stream(0, "step"))[0].item() == pytest.approx(pull + push, rel=1e-5)
-
-
-def test_a_pair_loss_needs_two_images_and_a_classifier_one():
-    errors = torch.ones(4, 2)
-    errors[:, 1] = 0
-    errors[0, 0] = -1
-    for name, something in (("cosface", True), ("snr", False)):  # snr regularises even a lonely row
-        method = create(name, branches=2)
-        found = method.branch_losses(steps_with(errors.clone()), LABELS[:4], stream(0, "step"))
-        assert bool(found[0]) == something
-
-
-def test_subsets_keep_the_order_of_the_batch():
-    errors = torch.ones(5, 4)
-    errors[torch.arange(5), torch.tensor([2, 0, 2, 0, 2])] = 0
-    steps = steps_with(errors)
-    nodes, labels = subsets(steps, LABELS[:5])
-    assert [part.tolist() for part in labels] == [[1, 3], [], [0, 2, 4], []]
-    assert torch.equal(nodes[2], steps.nodes[[0, 2, 4], 2])
-
-
-def test_thousands_of_classes_need_no_memory_beyond_their_proxies():
-    method = create("cosface", num_classes=12_000)
-    assert sum(p.numel() for p in method.parameters()) == 2 * 12_000 * DIM
-    head, rows = head_of(method), features()
-    value = sum(stepped(method, head, rows, LABELS * 2_000).values())
-    value.backward()
-    assert value.isfinite()
-    assert method.proxies.grad.isfinite().all()
 
 
 def test_what_is_drawn_comes_from_the_generator():
@@ -254,13 +200,6 @@ def test_the_larger_head_is_declared():
     own = sum(p.numel() for p in head_of(method).parameters())
     assert method.deviations(setting)["extra_parameters"] == own - setting.common_head + 2 * CLASSES * DIM
     assert not method.separable
-
-
-def test_settings_reach_branches_and_the_final_loss():
-    method = create("cosface", settings={"margin": 0.2}, final_settings={"scale": 16.0}, branches=2)
-    assert len(method.branches) == 2
-    assert {(branch.margin, branch.scale) for branch in method.branches} == {(0.2, 64.0)}
-    assert (method.objective.margin, method.objective.scale) == (0.2, 16.0)
 
 
 def test_defaults_and_the_preset_are_the_published_ones():

@@ -85,16 +85,6 @@ def test_order_and_repeats_of_the_sizes_do_not_matter():
     assert type(create("margin", False)) is methods.Method
 
 
-def test_state_is_saved_and_loaded_with_all_sizes():
-    one, other = create("proxy_anchor"), create("proxy_anchor")
-    with torch.no_grad():
-        for parameter in one.parameters():
-            parameter.add_(1)
-    other.load_state_dict(one.state_dict())
-    for key, value in losses(one).items():
-        assert torch.equal(value, losses(other)[key])
-
-
 @pytest.mark.parametrize(
     ("sizes", "settings", "told"),
     [
@@ -118,8 +108,3 @@ def test_bad_sizes_and_combinations_are_refused(sizes, settings, told):
 def test_objectives_that_normalise_whole_rows_are_refused():
     with pytest.raises(BadSpecification, match="normalises the rows of the head"):
         create("hist")
-
-
-def test_a_misspelt_key_is_named():
-    with pytest.raises(BadSpecification, match="Did you mean 'matryoshka'"):
-        methods.create("contrastive", num_classes=3, dim=8, matrioshka=SIZES)

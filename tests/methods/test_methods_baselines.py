@@ -48,15 +48,6 @@ def embedded(head: nn.Module, features: Features) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_no_baseline_trains_has_groups_or_hides_it(name):
-    method = create(name)
-    assert not method.trains
-    assert method.groups() == []
-    assert list(method.parameters()) == []
-    assert method.deviations(SETTING)["steps"] == 0
-
-
-@pytest.mark.parametrize("name", BASELINES)
 def test_a_baseline_that_took_steps_would_be_refused(name):
     method, conditions = create(name), Conditions(dim=3)
     dim = Features.width if name == "untrained" else 3
@@ -82,10 +73,6 @@ def test_random_projection_is_linear_has_the_width_asked_for_and_follows_the_see
     weight = heads[0].linear.weight.detach().numpy()
     np.testing.assert_allclose(rows, features.rows() @ weight.T, rtol=1e-4, atol=1e-4)
     assert np.abs(weight).max() <= 1 / np.sqrt(24)
-
-
-def test_start_takes_the_common_head():
-    assert create("start").head(Features(), SETTING) is None
 
 
 def test_lda_finds_the_directions_that_tell_classes_apart_for_new_images():
@@ -116,14 +103,6 @@ def test_lda_solves_the_generalised_eigenproblem_of_its_definition():
     for ours, one in zip(head.linear.weight.detach().numpy(), expected, strict=True):
         np.testing.assert_allclose(ours * np.sign(ours @ one), one, atol=1e-3)
     np.testing.assert_allclose(embedded(head, features).mean(0), 0, atol=1e-4)
-
-
-def test_lda_does_not_depend_on_the_seed_but_on_its_shrinkage():
-    features = Features()
-    first, same = (create("lda").head(features, Setting(3, Features.width, seed)).linear.weight for seed in (0, 5))
-    other = create("lda", shrinkage=0.8).head(features, SETTING).linear.weight
-    assert torch.equal(first, same)
-    assert not torch.allclose(first, other)
 
 
 def test_lda_with_more_dimensions_than_classes_has_empty_ones():

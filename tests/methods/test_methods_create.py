@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from levelfield import methods, objectives
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError, UnknownName
+from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.methods import Batch, Deviation, Group, Method, Setting, class_of, search_ranges
 
 
@@ -48,27 +48,26 @@ def test_settings_of_the_method_and_of_the_objective_go_where_they_belong():
     assert said == {"batch": "5x4", "batching": "spc", "lr": 0.02}
 
 
-def test_a_layout_brings_its_own_batching():
-    assert create("triplet", batch=60).deviations(Setting(8, 16)) == {
-        "batch": "60",
-        "batching": "random",
-    }
-
-
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(UnknownName, match=r"'tripplet'\. Did you mean 'triplet'"):
         create("tripplet")
-
-
-@pytest.mark.parametrize(("name", "wrong", "right"), [("margin", "betta", "beta"), ("lda", "shrinkge", "shrinkage")])
-def test_an_unknown_setting_is_refused_with_the_nearest_one(name, wrong, right):
-    with pytest.raises(BadSpecification, match=f"'{wrong}'.*'{right}'"):
-        create(name, **{wrong: 1})
-
-
-def test_a_batch_that_is_none_is_refused():
     with pytest.raises(BadSpecification, match="'many' is not a batch"):
         create("triplet", batch="many")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("margin", "betta", "beta"),
+        ("lda", "shrinkge", "shrinkage"),
+        ("message_passing", "refin", "refine"),
+        *(("contrastive", *words) for words in (("studnt", "student"), ("matrioshka", "matryoshka"))),
+        *(("contrastive", *words) for words in (("batchng", "batching"), ("memry", "memory"))),
+    ],
+)
+def test_an_unknown_setting_is_refused_with_the_nearest_one(name, wrong, right):
+    with pytest.raises(BadSpecification, match=f"'{wrong}'.*Did you mean '{right}'"):
+        create(name, **{wrong: 1})
 
 
 def test_the_generator_decides_where_proxies_start():
@@ -133,18 +132,6 @@ def test_a_file_a_name_or_a_kind_that_does_not_fit_is_refused(own):
         create(f"{own}:Los")
     with pytest.raises(BadInput, match=r"nn\.Module"):
         create(f"{own}:NoModule")
-
-
-def test_a_name_cannot_be_registered_twice():
-    with pytest.raises(LevelfieldError, match="'lda' is registered twice"):
-        methods.register("lda")(Method)
-
-
-def test_learned_boundaries_do_not_decay_and_proxies_do():
-    [beta] = create("margin", beta_lr_multiplier=3.0).groups()
-    [proxies] = create("proxy_anchor", proxy_lr_multiplier=50.0).groups()
-    assert (beta.name, beta.multiplier, beta.decay_under("weights")) == ("beta", 3.0, 0.0)
-    assert (proxies.name, proxies.multiplier, proxies.decay_under("weights")) == ("proxies", 50.0, None)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +221,6 @@ def test_parts_of_a_batch_are_the_batch_in_order(stored):
     assert whole.parts(1) == [whole]
 
 
-def test_a_batch_that_cannot_be_divided_is_refused():
-    with pytest.raises(BadSpecification, match="accumulate: 4 does not divide the batch of 6"):
-        batch(6).parts(4)
-
-
 def test_several_centres_of_a_class_start_around_its_mean_and_unlike_each_other():
     method = methods.create("soft_triple", num_classes=4, dim=3, centers_per_class=2)
     means = torch.eye(4, 3) * 5 + 1
@@ -300,15 +282,3 @@ def test_search_ranges_and_seeds_are_known_by_name():
         True,
         True,
     ]
-
-
-def test_a_method_from_a_file_says_itself_whether_seeds_matter(tmp_path):
-    file = tmp_path / "still.py"
-    file.write_text("from levelfield.methods import Method\nclass Still(Method):\n    seeded = False\n")
-    assert not class_of(f"{file}:Still").seeded
-
-
-@pytest.mark.parametrize(("wrong", "right"), [("refin", "refine"), ("studnt", "student"), ("batchng", "batching")])
-def test_a_setting_of_methods_that_is_nearly_right_is_named(wrong, right):
-    with pytest.raises(BadSpecification, match=f"no setting '{wrong}'. Did you mean '{right}'"):
-        create("message_passing", **{wrong: "x"})

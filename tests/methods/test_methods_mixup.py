@@ -54,18 +54,6 @@ def test_without_another_class_the_loss_is_the_plain_one_to_the_bit(name, case):
     assert torch.equal(gradient(mixed, embeddings), gradient(plain, embeddings))
 
 
-def test_mixing_changes_nothing_with_a_share_of_1_or_with_itself():
-    hidden, partner = torch.randn(5, 3, 2, 2), torch.tensor([4, 0, 3, 1, 2])
-    assert torch.equal(mix(hidden, 1.0, partner), hidden)
-    for share in (0.0, 0.1, 0.5, 0.7):
-        assert torch.equal(mix(hidden, share, torch.arange(5)), hidden)
-
-
-def test_mixing_is_the_weighted_mean_of_two_rows():
-    hidden, partner = torch.randn(5, 3), torch.tensor([4, 0, 3, 1, 2])
-    torch.testing.assert_close(mix(hidden, 0.3, partner), 0.3 * hidden + 0.7 * hidden[partner])
-
-
 def test_the_other_share_and_the_way_back_give_the_same_terms():
     """Row i mixed of i and p(i) is row p(i) mixed of p(i) and i, its partner on the way back, with the other share."""
     hidden, partner = torch.randn(12, 6, dtype=torch.float64), torch.arange(12).roll(1)  # of another class, all of them

@@ -1,20 +1,18 @@
-"""Number formats of training: refusals, TF32, and the scaled gradients of fp16 (on the CPU, which can do both)."""
+"""Number formats and device of a run: refusals, TF32, scaled gradients of fp16, memory, deterministic kernels."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
-from training_world import Run, Told, make, stored
+from training_world import Told, conditions, make, stored
 
 from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadSpecification, RunFailed
-from levelfield.methods import Batch
-from levelfield.training import Pace, checkpoint
-from levelfield.training.checkpoint import CHECKPOINT
-from levelfield.training.precision import Precision, check_precision
+from levelfield.training.precision import Precision, check_precision, numerics
 
 
 def test_a_format_that_the_device_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,30 +55,6 @@ def test_a_step_whose_gradients_overflow_changes_no_weight_and_halves_the_factor
     precision.step(optimisers)  # a batch without pairs
 
 
-def test_a_run_in_fp16_goes_on_with_the_factor_it_had(tmp_path: Path) -> None:
-    def overflow_at_first(rows: Tensor, batch: Batch) -> Tensor:
-        return rows.float().square().mean() * (1e36 if batch.step == 0 else 1.0)
-
-    def stop(done: int, total: int) -> None:
-        if done == 3:
-            raise KeyboardInterrupt
-
-    def run() -> Run:
-        return make(Told(overflow_at_first), precision="fp16", cut="last-1")
-
-    often, whole, resumed = Pace(save_every_steps=1), run(), run()
-    (tmp_path / "whole").mkdir()
-    whole.train(tmp_path / "whole", pace=often)
-    with pytest.raises(KeyboardInterrupt):
-        run().train(tmp_path, pace=often, after_step=stop)
-    resumed.train(tmp_path, pace=often)
-    ends = [checkpoint.load(folder / CHECKPOINT) for folder in (tmp_path / "whole", tmp_path)]
-    first = Precision("fp16").state_dict()["scale"]
-    assert [end["precision"]["scale"] for end in ends if end is not None] == [first / 2, first / 2]
-    now = resumed.weights()
-    assert all(torch.equal(value, now[name]) for name, value in whole.weights().items())
-
-
 @pytest.mark.parametrize("precision", ["float32", "tf32"])
 def test_tf32_is_used_in_steps_only_and_only_if_the_conditions_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
@@ -119,3 +93,47 @@ def test_fp16_whose_gradients_overflow_in_every_step_ends_the_run() -> None:
     assert weight.item() == 1
     with pytest.raises(RunFailed, match=r"not finite in fp16, step after step .* Use precision: bf16 or float32"):
         precision.check()
+
+
+@pytest.mark.parametrize(("pieces", "more"), [(1, 2), (2, 6), (3, 6)])  # 4 does not divide a batch of 6
+def test_too_little_memory_names_batch_image_size_and_accumulate(pieces: int, more: int) -> None:
+    expected = (
+        r"memory of cuda is not enough for a batch of 6 images \(3x2\) of 32 pixels, "
+        rf".*conditions\.accumulate={more}\), a smaller conditions\.batch, a smaller conditions\.image"
+    )
+    with pytest.raises(RunFailed, match=expected), numerics(conditions(accumulate=pieces), "cuda"):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [("mps", "MPS backend out of memory (MPS allocated: 8 GB)"), ("cpu", "DefaultCPUAllocator: can't allocate memory")],
+)
+def test_too_little_memory_has_one_message_on_every_device(device: str, text: str) -> None:
+    with pytest.raises(RunFailed, match=f"memory of {device} is not enough"), numerics(conditions(), device):
+        raise RuntimeError(text)
+
+
+def test_a_kernel_that_is_not_deterministic_is_named() -> None:
+    text = "cumsum_cuda_kernel does not have a deterministic implementation, but you set ..."
+    with (
+        pytest.raises(RunFailed, match=r"deterministic: true cannot be kept: cumsum_cuda_kernel has no"),
+        numerics(conditions(deterministic=True), "cuda"),
+    ):
+        raise RuntimeError(text)
+    with pytest.raises(RuntimeError, match="another error"), numerics(conditions(), "cuda"):
+        raise RuntimeError("another error")
+
+
+def test_kernels_are_deterministic_on_cuda_if_the_conditions_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+
+    def settings() -> tuple[bool, bool]:
+        return torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+
+    for deterministic, device, expected in ((True, "cuda:1", True), (False, "cuda", False), (True, "cpu", False)):
+        with numerics(conditions(deterministic=deterministic), device):
+            assert settings() == (expected, expected)
+    assert settings() == (False, False)
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"

@@ -18,13 +18,9 @@ from levelfield.training import Conditions
         ({"schedule": "plateau"}, "plateau needs validation: set select"),
         ({"accumulate": 4}, "accumulate: 4 does not divide the batch of 6"),
         ({"cut": "last-0"}, "unknown cut 'last-0': use frozen, last-1"),
-        ({"cut": "half"}, "unknown cut 'half'"),
         ({"batch": "3 by 2"}, "is not a batch"),
-        ({"batch": "1"}, "is not a batch"),
         ({"lr": 0.0}, "greater than 0"),
-        ({"lr": -1.0}, "greater than 0"),
         ({"lr": float("inf")}, "finite number"),
-        ({"weight_decay": float("inf")}, "finite number"),
         ({"dropout": 1.0}, "less than 1"),
         ({"steps": 0}, "greater than or equal to 1"),
         ({"clip": 0.0}, "greater than 0"),
@@ -58,17 +54,6 @@ def test_a_batch_may_be_written_in_any_usual_way(written, size, name):
     chosen = conditions(batch=written)
     assert (chosen.layout.batch_size, chosen.layout.batching) == (size, name)
     assert conditions(batch=chosen.batch) == chosen
-
-
-def test_one_tap_may_stand_alone_and_conditions_never_change():
-    chosen = conditions(taps="blocks.3")
-    assert chosen.taps == ("blocks.3",)
-    with pytest.raises(ValidationError, match="frozen"):
-        chosen.lr = 1.0
-
-
-def test_every_condition_is_described():
-    assert all(field.description for field in Conditions.model_fields.values())
 
 
 def test_views_by_name_are_written_in_full():

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from itertools import islice
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 from training_world import LABELS, Recorded, Stored
 
 from levelfield import batching
-from levelfield.batching._decks import occurrences
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
-from levelfield.training.feed import Feed, Images, PlannedBatch, StoredRows, cached_view, view_numbers
+from levelfield.training.feed import Feed, Images, StoredRows, cached_view
 
 IDENTITIES = [f"image {i}" for i in range(len(LABELS))]
 
@@ -47,13 +45,6 @@ def planner(seed=0, **more):
 
 def taken(feed, start, count):
     return list(islice(feed.batches(start), count))
-
-
-def test_occurrences_count_what_stood_before_as_a_plain_loop_does():
-    positions = np.random.default_rng(0).integers(0, 7, size=50)
-    expected = [int((positions[:k] == positions[k]).sum()) for k in range(50)]
-    assert occurrences(positions).tolist() == expected
-    assert occurrences(np.array([], dtype=np.int64)).tolist() == []
 
 
 def test_batches_follow_the_plan_with_their_labels_step_and_epoch():
@@ -135,13 +126,6 @@ def test_workers_change_no_bit_and_no_order(workers, monkeypatch):
         assert torch.equal(first.inputs, second.inputs)
 
 
-def test_view_numbers_spread_over_all_views():
-    planned = PlannedBatch(0, 0, np.arange(3000), np.zeros(3000, dtype=np.int64))
-    counts = np.bincount(view_numbers(0, planned, 3, 3000), minlength=3)
-    assert counts.sum() == 3000
-    assert counts.min() > 900
-
-
 def test_a_source_is_asked_for_no_plan_that_is_not_needed():
     recorded = Recorded(images())
     taken(Feed(recorded, planner(), LABELS), 0, 3)
@@ -155,13 +139,6 @@ def test_a_batch_is_named_by_its_first_images():
     assert Feed(images(), planner(), LABELS).name(batch) == ", ".join(map(str, batch.indices[:5])) + ", ..."
     assert feed.name(batch, most=6).count("png") == 6
     assert "..." not in feed.name(batch, most=6)
-
-
-def test_state_of_another_batching_is_refused():
-    feed = Feed(images(), planner(), LABELS)
-    with pytest.raises(BadInput, match="its seed is"):
-        feed.load_state_dict(Feed(images(), planner(1), LABELS).state_dict())
-    feed.load_state_dict({})
 
 
 def test_only_a_batching_with_a_memory_is_shown_the_rows():

@@ -17,7 +17,6 @@ from levelfield.embedder.head import Head
 from levelfield.errors import BadInput, BadSpecification, Unfair
 from levelfield.methods import Group, Method, Setting
 from levelfield.methods.deviations import POINTS
-from levelfield.training import Pace
 from levelfield.training.ledger import Measured, declared, measure_setup, settle
 
 SETTING = Setting(8, 16)
@@ -263,33 +262,6 @@ def test_images_that_changed_after_the_plan_are_refused(training_photos, trainin
         execute_run(
             training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1, data_digest="another"
         )
-
-
-def interrupt(step: int, steps: int) -> None:
-    if step == 2:
-        raise KeyboardInterrupt
-
-
-def flipped(content: bytes, place: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
-
-
-@pytest.mark.parametrize("place", [3, 40, 60, 0.5, -1], ids=["head", "checksum", "first", "middle", "last"])
-def test_a_checkpoint_with_a_flipped_bit_is_told_and_the_run_begins_again(tmp_path, caplog, place):
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "struck").mkdir()
-    whole = make("contrastive", steps=4)
-    whole.train(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        make("contrastive", steps=4).train(tmp_path / "struck", pace=Pace(save_every_steps=2), after_step=interrupt)
-    content = (tmp_path / "struck" / "checkpoint").read_bytes()
-    place = int(place * len(content)) if isinstance(place, float) else place
-    (tmp_path / "struck" / "checkpoint").write_bytes(flipped(content, place))
-    again = make("contrastive", steps=4)
-    again.train(tmp_path / "struck")
-    assert "checkpoint is damaged" in caplog.text
-    assert "starts again from its first step" in caplog.text
-    assert all(torch.equal(tensor, again.weights()[name]) for name, tensor in whole.weights().items())
 
 
 @pytest.mark.parametrize("lr", [float("nan"), -5, "fast", float("inf"), 0])

@@ -70,7 +70,7 @@ def test_the_global_random_stream_is_as_it_was_before(tmp_path):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_images(tmp_path, bad):
+def test_a_loss_that_is_no_number_stops_the_run_before_its_step_and_names_the_images(tmp_path, bad):
     def explode(rows, batch):
         return rows.sum() * (bad if batch.step == 2 else 1.0)
 
@@ -83,14 +83,6 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_and_images(tmp_pa
     assert "step 2 (epoch 0)" in text
     assert ", ".join(f"photo{i}.png" for i in third[:5]) + ", ..." in text
     assert "lower learning rate" in text
-
-
-def test_a_loss_that_is_no_number_leaves_the_weights_of_the_step_before(tmp_path):
-    run = make(Told(lambda rows, batch: rows.sum() * (math.nan if batch.step == 0 else 1.0)))
-    before = run.weights()
-    with pytest.raises(RunFailed):
-        run.train(tmp_path)
-    assert all(torch.equal(before[name], value) for name, value in run.weights().items())
 
 
 @pytest.mark.parametrize(
@@ -107,12 +99,10 @@ def test_a_step_that_gives_no_single_numbers_is_refused_by_name(tmp_path, result
 
 
 def test_a_step_that_gives_a_bare_tensor_is_refused(tmp_path):
-    class Bare(Told):
-        def step(self, embedder, batch, generator):
-            return self.embed(embedder, batch.inputs).mean()
-
+    method = Told(pull)
+    method.step = lambda embedder, batch, generator: method.embed(embedder, batch.inputs).mean()
     with pytest.raises(RunFailed, match=r"a dict of scalar tensors.*Tensor"):
-        make(Bare(pull)).train(tmp_path)
+        make(method).train(tmp_path)
 
 
 def test_batches_without_an_active_tuple_are_counted_and_logged(tmp_path):
@@ -146,18 +136,6 @@ def test_active_tuples_of_all_parts_count_when_a_batch_comes_in_parts(tmp_path):
     assert state.idle_batches == 0
 
 
-def test_a_constant_loss_is_an_idle_batch_and_changes_nothing(tmp_path):
-    weights = []
-
-    def loss(rows, batch):
-        weights.append(run.weights())
-        return rows.square().mean() if batch.step == 0 else torch.zeros(())
-
-    run = make(Told(loss), steps=3)
-    assert run.train(tmp_path).idle_batches == 2
-    assert all(torch.equal(weights[1][name], tensor) for name, tensor in run.weights().items())
-
-
 def test_a_run_whose_loss_never_has_a_gradient_fails(tmp_path):
     with pytest.raises(RunFailed, match="None of the 3 steps had a gradient"):
         make(Told(lambda rows, batch: rows.detach().mean()), steps=3).train(tmp_path)
@@ -184,23 +162,17 @@ def test_collapse_of_the_embedding_is_reported(tmp_path, start, collapsed):
     assert (log_of(tmp_path)[-1]["spread"] < 1e-4) is collapsed
 
 
-def test_spread_is_the_mean_squared_distance_of_unit_rows_to_their_centre(tmp_path):
+def test_spread_and_rho_of_the_batch_are_logged(tmp_path):
+    """spread: mean squared distance of the unit rows to their centre."""
     kept = []
     make(Told(lambda rows, batch: kept.append(rows.detach()) or rows.mean()), steps=1).train(tmp_path)
     unit = [row / row.norm() for row in kept[0].double()]
     centre = sum(unit) / len(unit)
     expected = sum(((row - centre) ** 2).sum().item() for row in unit) / len(unit)
     assert log_of(tmp_path)[0]["spread"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_rho_of_the_batch_is_logged_now_and_then(tmp_path):
-    kept = []
-    make(Told(lambda rows, batch: kept.append(rows.detach()) or rows.mean()), steps=1).train(tmp_path)
-    unit = torch.nn.functional.normalize(kept[0].double(), dim=1)
-    shares = torch.linalg.svdvals(unit)
-    shares = shares / shares.sum()
-    expected = -(shares * len(shares)).log().mean().item()
-    assert log_of(tmp_path)[0]["rho"] == pytest.approx(expected, abs=1e-4)
+    shares = torch.linalg.svdvals(torch.stack(unit))
+    rho = -(shares / shares.sum() * len(shares)).log().mean().item()
+    assert log_of(tmp_path)[0]["rho"] == pytest.approx(rho, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -269,23 +241,10 @@ def test_clipping_bounds_the_step_and_logs_the_norm_before(tmp_path):
     assert "norm" not in log_of(tmp_path / "run")[0]
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "adamw", "rmsprop", "sgd", "radam"])
-def test_every_optimiser_trains_all_groups_and_stays_finite(tmp_path, optimiser):
-    run = make("margin", cut="last-1", optimiser=optimiser, settings={"beta": 0.5}, steps=4)
-    before = {name: [p.detach().clone() for p in group["params"]] for name, group in run.groups().items()}
-    run.train(tmp_path)
-    assert set(before) == {"trunk", "head", "beta"}
-    for name, group in run.groups().items():
-        assert all(torch.isfinite(p).all() for p in group["params"])
-        assert any(not torch.equal(a, b) for a, b in zip(before[name], group["params"], strict=True)), name
-
-
 def test_the_averaging_of_rmsprop_decays_from_epoch_to_epoch(tmp_path):
     run = make("margin", optimiser="rmsprop", batches_per_epoch=2, rmsprop_alpha=0.94, rmsprop_alpha_decay=0.5, steps=5)
     run.train(tmp_path)
-    assert {group["alpha"] for group in run.groups().values()} == {0.94 * 0.5**2}, (
-        "the fifth step is in the third epoch"
-    )
+    assert {group["alpha"] for group in run.groups().values()} == {0.94 * 0.5**2}  # the third epoch
 
 
 @pytest.mark.parametrize("schedule", ["constant", "step", "cosine", "plateau"])

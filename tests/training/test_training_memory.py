@@ -6,35 +6,17 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional
-from training_world import LABELS, Told, execute_run, log_of, make
+from training_world import EPOCH, LABELS, Told, execute_run, log_of, stored, with_memory
 
 from levelfield.batching import DistanceMatching
 from levelfield.errors import BadInput
-from levelfield.training import Pace
-from levelfield.training.feed import Feed, StoredRows
 
-STEPS, EPOCH = 12, 5
-
-
-def with_memory(method="contrastive", *, unit=True, embed=True, seed=0, refresh="steps", **changes):
-    """A run in miniature whose batches are matched by their distances."""
-    run = make(method, seed=seed, **{"steps": STEPS, "batches_per_epoch": EPOCH, "lr": 0.03, **changes})
-    planner = DistanceMatching(LABELS, batch_size=6, pool=12, seed=seed, batches_per_epoch=EPOCH, refresh=refresh)
-    source = run.feed.source
-    assert isinstance(source, StoredRows)
-    passes = []
-
-    def embedded():
-        passes.append(run.embedder.passes)
-        return run.embedder.embed(source._views[0].tensors).numpy()
-
-    run.feed = Feed(source, planner, LABELS, embed=embedded if embed else None, unit_rows=unit)
-    return run, passes
+STEPS = 12
 
 
 def test_the_memory_is_filled_once_before_the_first_batch_in_evaluation_mode(tmp_path):
     run, passes = with_memory(dropout=0.5, steps=EPOCH)
-    expected = functional.normalize(run.embedder.embed(run.feed.source._views[0].tensors), dim=1).numpy()
+    expected = functional.normalize(run.embedder.embed(stored("frozen")), dim=1).numpy()
     fresh = DistanceMatching(LABELS, batch_size=6, pool=12, batches_per_epoch=EPOCH).plan(0, expected)
     run.train(tmp_path)
     assert len(passes) == 1
@@ -75,42 +57,6 @@ def test_the_memory_is_told_what_the_loss_saw(tmp_path, unit, parts):
         torch.testing.assert_close(torch.from_numpy(memory[index]), expected, rtol=1e-6, atol=1e-7)
 
 
-def test_later_epochs_are_planned_from_what_was_learned(tmp_path):
-    plans = {}
-    for refresh in ("steps", "never"):
-        (tmp_path / refresh).mkdir()
-        run, _ = with_memory(refresh=refresh, lr=0.3)
-        run.train(tmp_path / refresh)
-        plans[refresh] = run.feed.batching.plan(2)
-    assert not np.array_equal(plans["steps"], plans["never"])
-
-
-@pytest.mark.parametrize(("refresh", "stop"), [("steps", 4), ("steps", 5), ("steps", 6), ("epoch", 6)])
-def test_a_run_stopped_at_any_step_goes_on_to_the_same_bits(tmp_path, refresh, stop):
-    class Stop(Exception):
-        pass
-
-    def strike(step, steps):
-        if step == stop:
-            raise Stop
-
-    for name in ("whole", "struck"):
-        (tmp_path / name).mkdir()
-    whole, _ = with_memory("margin", refresh=refresh)
-    expected = whole.train(tmp_path / "whole", pace=Pace(log_every=1, save_every_steps=1))
-    struck, _ = with_memory("margin", refresh=refresh)
-    with pytest.raises(Stop):
-        struck.train(tmp_path / "struck", pace=Pace(log_every=1, save_every_steps=1), after_step=strike)
-    again, _ = with_memory("margin", refresh=refresh)
-    state = again.train(tmp_path / "struck", pace=Pace(log_every=1))
-    assert all(torch.equal(value, again.weights()[name]) for name, value in whole.weights().items())
-    assert log_of(tmp_path / "struck") == log_of(tmp_path / "whole")
-    assert (state.memory_rows, state.rows_through_trunk) == (expected.memory_rows, expected.rows_through_trunk)
-    states = [run.feed.state_dict() for run in (whole, again)]
-    assert torch.equal(states[0]["plan"], states[1]["plan"])
-    assert all(torch.equal(states[0][key], states[1][key]) for key in ("memory", "written"))
-
-
 def test_the_trunk_rests_on_after_the_memory_was_filled(tmp_path):
     rests = []
 
@@ -122,12 +68,6 @@ def test_the_trunk_rests_on_after_the_memory_was_filled(tmp_path):
     run.train(tmp_path)
     assert len(passes) == 3
     assert rests == [True] * 8 + [False] * 4
-
-
-def test_planning_and_filling_are_part_of_the_training_time(tmp_path):
-    run, _ = with_memory()
-    state = run.train(tmp_path)
-    assert 0 < state.planning < state.waiting < state.seconds
 
 
 def test_without_a_pass_over_all_images_there_is_no_plan(tmp_path):

@@ -48,12 +48,6 @@ def test_training_with_the_cache_equals_training_without_it_to_rounding(
     assert moved(first, weights(tmp_path / "start")) > 1e-2  # far more than the tolerance above
 
 
-def test_another_number_of_views_is_another_training(training_photos, training_cache, tmp_path):
-    for count in (1, 3):
-        execute_run(training_photos, tmp_path / str(count), store=training_cache, augment="light", views=count, **STEPS)
-    assert moved(weights(tmp_path / "1"), weights(tmp_path / "3")) > 1e-3
-
-
 def test_any_number_of_loader_workers_gives_the_same_bits_with_fresh_views(
     training_photos, training_cache, tmp_path, monkeypatch
 ):
@@ -73,14 +67,3 @@ def test_any_number_of_loader_workers_gives_the_same_bits_with_fresh_views(
         assert all(torch.equal(found[name], value) for name, value in first.items())
         assert (tmp_path / workers / "embeddings.npy").read_bytes() == (tmp_path / "0" / "embeddings.npy").read_bytes()
         assert log_of(tmp_path / workers) == log_of(tmp_path / "0")
-
-
-def test_fresh_views_are_not_the_kept_ones(training_photos, training_cache, tmp_path):
-    for count in (0, 1):
-        execute_run(
-            training_photos,
-            tmp_path / str(count),
-            store=training_cache,
-            **{**STEPS, "steps": 2, "augment": "light", "views": count, "cache": False},
-        )
-    assert moved(weights(tmp_path / "0"), weights(tmp_path / "1")) > 1e-4

@@ -8,7 +8,7 @@ import pytest
 import torch
 from training_world import conditions, log_of, make
 
-from levelfield.training import Conditions, Pace, TrainingState
+from levelfield.training import Conditions, TrainingState
 
 
 class Looks:
@@ -62,13 +62,6 @@ def test_a_later_look_has_to_gain_min_delta_to_be_chosen():
     assert state.best == 0.61
 
 
-def test_without_validation_the_last_weights_are_kept(tmp_path):
-    run = make("contrastive", steps=3)
-    seen = []
-    run.train(tmp_path, after_step=lambda *_: seen.append(run.weights()))
-    assert equal(run.weights(), seen[-1])
-
-
 def test_the_objectives_own_parameters_return_to_the_best_look_too(tmp_path):
     run = make("margin", select="map@r", validate_every=1, steps=3, settings={"beta_lr_multiplier": 10.0})
     betas = []
@@ -97,43 +90,6 @@ def test_patience_ends_the_run_and_a_restart_does_not_go_on(tmp_path):
     assert log_of(tmp_path) == before
 
 
-def test_a_finished_run_that_is_started_again_gives_the_same_and_trains_nothing(tmp_path):
-    run = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
-    state = run.train(tmp_path, validate=Looks(run, [0.7, 0.1]))
-    again = make("margin", cut="last-1", select="map@r", validate_every=3, steps=6)
-    assert again.train(tmp_path, validate=lambda: pytest.fail("looked")) == state
-    assert equal(run.weights(), again.weights())
-
-
-def test_the_best_weights_survive_an_interruption_after_them(tmp_path):
-    class Stopped(Exception):
-        pass
-
-    def stop(done, steps):
-        if done == 4:
-            raise Stopped
-
-    first = make("contrastive", select="map@r", validate_every=1, steps=6)
-    looks = Looks(first, [0.1, 0.9, 0.2, 0.2])
-    with pytest.raises(Stopped):
-        first.train(tmp_path, validate=looks, after_step=stop, pace=Pace(log_every=1, save_every_steps=1))
-    again = make("contrastive", select="map@r", validate_every=1, steps=6)
-    state = again.train(tmp_path, validate=lambda: 0.3)
-    assert (state.best, state.best_step, state.step) == (0.9, 2, 6)
-    assert equal(again.weights(), looks.weights[1])
-
-
-def test_values_that_are_no_numbers_are_never_the_best():
-    state, chosen = TrainingState(), conditions(patience=1, select="map@r")
-    assert [state.record_validation(value, chosen) for value in (math.nan, 0.2, math.nan, 0.3)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
-    assert (state.best, state.finished) == (0.3, False)
-
-
 def slow_judgement(values, patience, plateau):
     """(drops, looks until the end) counted from the list of values itself."""
     drops = last_drop = 0
@@ -160,16 +116,6 @@ def test_judgement_follows_the_list_of_values(patience, plateau):
     assert (state.drops, looks) == slow_judgement(values, patience, plateau)
 
 
-def test_a_plateau_lowers_the_rate_and_a_restart_keeps_it_low(tmp_path):
-    settings = {"schedule": "plateau", "select": "map@r", "validate_every": 1, "plateau_patience": 1}
-    run = make("contrastive", steps=4, step_factor=0.1, **settings)
-    run.train(tmp_path, validate=Looks(run, [0.5, 0.4, 0.4, 0.4]))
-    assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx([1, 1, 1, 0.1])
-    again = make("contrastive", steps=5, step_factor=0.1, **settings)
-    again.train(tmp_path, validate=lambda: 0.6)
-    assert [entry["factor"] for entry in log_of(tmp_path)] == pytest.approx([1, 1, 1, 0.1, 0.1])
-
-
 def test_patience_in_steps_counts_from_the_best_value():
     """MLRC: stop at the first check more than `patience` after the best one."""
     conditions = Conditions(patience="9 steps", validate_every=2)
@@ -182,6 +128,13 @@ def test_patience_in_steps_counts_from_the_best_value():
     state.record_validation(0.1, conditions)
     assert state.finished
     assert state.best_step == 2
+
+
+def test_a_value_that_is_no_number_is_never_the_best():
+    state, chosen = TrainingState(), conditions(patience=1, select="map@r")
+    values = (math.nan, 0.2, math.nan, 0.3)
+    assert [state.record_validation(value, chosen) for value in values] == [False, True, False, True]
+    assert (state.best, state.finished) == (0.3, False)
 
 
 def test_an_unreadable_patience_is_refused():

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
-from training_world import log_of, make
-
-from levelfield.training import Pace, checkpoint
-from levelfield.training.checkpoint import Checkpointer
+from training_world import make
 
 
 def batch_norms(run):
@@ -49,31 +46,6 @@ def test_after_its_rest_the_trunk_trains_as_if_it_had_just_begun(tmp_path):
     [optimiser] = run.optimisers
     steps = {name: {int(optimiser.state[p]["step"]) for p in group["params"]} for name, group in run.groups().items()}
     assert steps == {"trunk": {1}, "head": {3}}
-
-
-def test_a_run_interrupted_while_the_trunk_rests_goes_on_as_if_it_had_not_been(tmp_path):
-    whole = make("margin", cut="last-1", steps=4, trunk_warmup=2, batch_norm="train")
-    (tmp_path / "whole").mkdir()
-    whole.train(tmp_path / "whole")
-    stop_at(make("margin", cut="last-1", steps=4, trunk_warmup=2, batch_norm="train"), 1, tmp_path)
-    again = make("margin", cut="last-1", steps=4, trunk_warmup=2, batch_norm="train")
-    again.train(tmp_path)
-    assert not changed(whole.weights(), again.weights())
-
-
-class Stopped(Exception):
-    pass
-
-
-def stop_at(run, step, folder):
-    """Train with a checkpoint at each step and stop after `step`."""
-
-    def stop(done, steps):
-        if done == step:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        run.train(folder, pace=Pace(log_every=1, save_every_steps=1), after_step=stop)
 
 
 @pytest.mark.parametrize("mode", ["frozen", "statistics", "train"])
@@ -119,58 +91,3 @@ def test_a_validated_run_trains_the_same_weights_as_one_without_a_look(tmp_path)
         run.train(tmp_path / str(number), validate=validate, after_step=lambda *_, r=run, d=last: d.update(r.weights()))
         results.append(last)
     assert not changed(*results)
-
-
-@pytest.mark.parametrize("cut", ["frozen", "last-1", "last-2"])
-def test_a_checkpoint_holds_nothing_of_what_lies_below_the_cut(tmp_path, cut):
-    run = make("margin", cut=cut, steps=1)
-    run.train(tmp_path)
-    saved = checkpoint.load(tmp_path / "checkpoint")
-    names = set(saved["weights"]["embedder"])
-    everything = set(run.embedder.state_dict())
-    kept = {n for n in everything if not n.startswith(tuple(f"trunk.{p}" for p in run.embedder.trunk.frozen_prefixes))}
-    assert names == kept
-    assert any(name.startswith("trunk.") for name in names) is (cut != "frozen")
-    assert any(name.startswith("trunk.") for name in everything - names)
-    assert saved["progress"]["step"] == 1
-    assert "objective.beta" in saved["weights"]["method"]
-
-
-def test_a_checkpoint_brings_back_weights_optimisers_and_progress(tmp_path):
-    run = make("margin", cut="last-1", steps=2)
-    told = run.train(tmp_path)
-    other = make("margin", cut="last-1", steps=2, seed=1)
-    state, _ = Checkpointer(other.embedder, other.method, other.optimisers).resume(tmp_path / "checkpoint")
-    assert state == told
-    assert not changed(run.weights(), other.weights())
-    assert torch.equal(run.method.objective.beta, other.method.objective.beta)
-    for ours, theirs in zip(run.optimisers, other.optimisers, strict=True):
-        first, second = ours.state_dict()["state"], theirs.state_dict()["state"]
-        assert first.keys() == second.keys()
-        assert all(torch.equal(first[k][name], second[k][name]) for k in first for name in first[k])
-
-
-@pytest.mark.parametrize("stop", [1, 3, 4, 5])
-def test_a_run_stopped_after_any_step_ends_with_the_same_bits(tmp_path, stop):
-    settings = {"cut": "last-1", "dropout": 0.2, "batch_norm": "train", "select": "map@r", "validate_every": 2}
-
-    def looking(run):
-        return lambda: -run.embedder.head.linear.weight.abs().sum().item()
-
-    whole = make("margin", **settings)
-    (tmp_path / "whole").mkdir()
-    expected = whole.train(tmp_path / "whole", validate=looking(whole))
-    first = make("margin", **settings)
-
-    def strike(done, steps):
-        if done == stop:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        first.train(tmp_path, pace=Pace(log_every=1, save_every_steps=2), after_step=strike, validate=looking(first))
-    again = make("margin", **settings)
-    state = again.train(tmp_path, validate=looking(again))
-    assert not changed(whole.weights(), again.weights())
-    for key in ("step", "images", "rows_through_trunk", "idle_batches", "best", "best_step", "history"):
-        assert getattr(state, key) == getattr(expected, key), key
-    assert log_of(tmp_path) == log_of(tmp_path / "whole")

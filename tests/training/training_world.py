@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
@@ -229,6 +230,69 @@ def execute_run(
     folder.mkdir(parents=True, exist_ok=True)
     execute(spec, folder, ("recall@1",), options=Options(cache_folder=store, workers=workers))
     return json.loads((folder / "training.json").read_text(encoding="utf-8"))
+
+
+EPOCH = 5
+
+
+def with_memory(
+    method: Method | str = "contrastive",
+    *,
+    unit: bool = True,
+    embed: bool = True,
+    seed: int = 0,
+    refresh: str = "steps",
+    **changes: Any,
+) -> tuple[Run, list[int]]:
+    """A run of 12 steps in epochs of 5, whose batches are matched by distances, and the passes at each filling."""
+    run = make(method, seed=seed, **{"steps": 12, "batches_per_epoch": EPOCH, "lr": 0.03, **changes})
+    planner = batching.create("ddm", LABELS, batch_size=6, pool=12, seed=seed, batches_per_epoch=EPOCH, refresh=refresh)
+    passes: list[int] = []
+
+    def embedded() -> np.ndarray:
+        passes.append(run.embedder.passes)
+        rows: np.ndarray = run.embedder.embed(stored(run.conditions.cut)).numpy()
+        return rows
+
+    run.feed = Feed(run.feed.source, planner, LABELS, embed=embedded if embed else None, unit_rows=unit)
+    return run, passes
+
+
+class Stopped(Exception):
+    """Ends a run in the midst of its steps."""
+
+
+def check_resumed(
+    folder: Path, make_run: Callable[[], Run], stop: int, *, every: int = 2, validated: bool = False
+) -> None:
+    """Stop a run after `stop` steps, with a checkpoint after each `every` steps, and start it again: it must end with
+    the bits of an undisturbed one."""
+
+    def train_in(name: str, after_step: Callable[[int, int], object]) -> tuple[Run, TrainingState]:
+        run = make_run()
+        score = lambda: -float(sum(p.abs().sum() for p in run.embedder.head.state_dict().values()))  # noqa: E731
+        (folder / name).mkdir(exist_ok=True)
+        how = {"pace": Pace(log_every=1, save_every_steps=every), "after_step": after_step}
+        return run, run.train(folder / name, validate=score if validated else None, **how)
+
+    def interrupt(done: int, steps: int) -> None:
+        if done == stop:
+            raise Stopped
+
+    whole, expected = train_in("whole", lambda done, steps: None)
+    with pytest.raises(Stopped):
+        train_in("again", interrupt)
+    again, state = train_in("again", lambda done, steps: None)
+    for part in ("embedder", "method"):
+        ours, theirs = (getattr(run, part).state_dict() for run in (again, whole))
+        assert all(torch.equal(value, ours[name]) for name, value in theirs.items())
+    for left, right in zip(whole.feed.state_dict().items(), again.feed.state_dict().items(), strict=True):
+        assert left[0] == right[0]
+        assert torch.equal(left[1], right[1]) if isinstance(left[1], Tensor) else left[1] == right[1]
+    assert log_of(folder / "again") == log_of(folder / "whole")
+    for key in ("step", "images", "rows_through_trunk", "memory_rows", "rows_changed", "idle_batches", "drops", "best"):
+        assert getattr(state, key) == getattr(expected, key), key
+    assert (state.best_step, state.history) == (expected.best_step, expected.history)
 
 
 def log_of(folder: Path) -> list[dict[str, Any]]:
