@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, wasserstein_distance
 
 from levelfield import batching
 from levelfield.batching._groups import Groups, complete, draw_candidates, draw_groups, draw_images
-from levelfield.batching.coresets import Density, FarthestFirst, chances, draw_coreset, squared_distances
+from levelfield.batching.coresets import Density, chances, draw_coreset, farthest_first, squared_distances
 from levelfield.batching.matching import DistanceScorer, FrechetScorer
 
 AWARE = ["d2_coreset", "ddm", "frd", "greedy_coreset"]
@@ -212,13 +212,13 @@ def test_greedy_coreset_is_that_of_a_slow_loop(seed, k, by_class):
             if i not in selected and (classes is None or classes[i] not in [classes[j] for j in selected])
         ]
         selected.append(max(free, key=lambda i: (nearest[i], -i)))
-    found, radius = FarthestFirst(rows).choose(k, start, classes=classes)
+    found, radius = farthest_first(rows, k, start, classes=classes)
     assert found.tolist() == selected
     np.testing.assert_allclose(radius, radii, rtol=1e-12)
 
 
 def test_no_anchor_comes_twice_when_all_points_are_equal():
-    assert FarthestFirst(np.ones((9, 3))).choose(9, 4)[0].tolist() == [4, 0, 1, 2, 3, 5, 6, 7, 8]
+    assert farthest_first(np.ones((9, 3)), 9, 4)[0].tolist() == [4, 0, 1, 2, 3, 5, 6, 7, 8]
 
 
 def test_anchors_of_the_plan_are_spread_wider_than_random_ones():

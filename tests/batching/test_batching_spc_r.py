@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from levelfield import batching
-from levelfield.batching.spc_r import with_pair
+from levelfield.batching.random import with_pair
 from levelfield.errors import BadInput, BadSpecification
 
 

@@ -16,7 +16,7 @@ from golden_set import Case, Outputs
 from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
-from levelfield.batching.coresets import Density, FarthestFirst, chances, nearest_row, squared_distances
+from levelfield.batching.coresets import Density, chances, farthest_first, nearest_row, squared_distances
 from levelfield.batching.matching import DistanceScorer, FrechetScorer
 from levelfield.data.division import class_folds
 from levelfield.embedder.head import Head, start_at
@@ -575,7 +575,7 @@ def ddm(case: Case) -> Outputs:
 
 
 def greedy_coreset(case: Case) -> Outputs:
-    selected, radius = FarthestFirst(case.arrays["pool"]).choose(settings(case, ["k"])["k"], int(case.arrays["start"]))
+    selected, radius = farthest_first(case.arrays["pool"], settings(case, ["k"])["k"], int(case.arrays["start"]))
     return {"selected": selected, "radius": radius}
 
 

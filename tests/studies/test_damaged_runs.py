@@ -170,7 +170,7 @@ def test_a_damaged_file_is_named_and_the_other_run_stays(
 
 
 @pytest.mark.parametrize("name", [*FILES, *(name for name in MADE if name not in FILES)])
-@pytest.mark.parametrize("damage", [flipped, folder, text("")])
+@pytest.mark.parametrize("damage", [flipped, text("")])
 def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, damage: Callable[[Path], None]) -> None:
     study_folder, run_folder = world.copy(tmp_path / "runs")
     damage(run_folder / name)

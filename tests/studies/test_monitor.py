@@ -11,7 +11,7 @@ import pytest
 from small_world import resolve, run_one, small_study
 
 from levelfield.progress import CallbackProgress
-from levelfield.studies.runs.monitor import sample
+from levelfield.studies.runs.evaluation import sample
 from levelfield.studies.runs.run import Options, execute
 from levelfield.training import Pace
 

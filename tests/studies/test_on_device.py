@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from levelfield.embedder.trunk.cache import FeatureCache
-from levelfield.studies.runs.on_device import STAYS_FREE, OnDevice
+from levelfield.studies.runs.inputs import STAYS_FREE, OnDevice
 
 
 @pytest.mark.parametrize("fits", [True, False])

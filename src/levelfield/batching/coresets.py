@@ -28,7 +28,7 @@ class Coreset(Remembering):
 
     pool: number of candidate images for anchors, redrawn for each batch; or "all".
 
-    A subclass implements `_prepare` and `_anchors`, which choose anchors from the embeddings of a pool.
+    A subclass implements `_anchors`, and `_prepare` for what is computed once per pool.
     """
 
     def __init__(
@@ -49,27 +49,25 @@ class Coreset(Remembering):
         if self._size < self.classes_per_batch:
             raise BadSpecification(f"'pool' is {pool}; a batch needs {self.classes_per_batch} anchors from it.")
 
-    @abstractmethod
     def _prepare(self, rows: np.ndarray) -> Any:
-        """Computations needed once per pool, from its float64 rows."""
+        return rows
 
     @abstractmethod
     def _anchors(self, prepared: Any, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        """`classes_per_batch` rows of the pool, at most one of each of its `classes` (rows,)."""
-
-    def _draw(self, stream: np.random.Generator) -> np.ndarray:
-        if self.pool == "all":
-            return np.flatnonzero(self._of_image >= 0)
-        return draw_images(self._groups, self._of_image, size=self._size, least=self.classes_per_batch, stream=stream)
+        """`classes_per_batch` rows of the prepared pool (float64), at most one of each of its `classes` (rows,)."""
 
     def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        anchors = np.empty((self.batches, self.classes_per_batch), dtype=np.int64)
+        count, of_image = self.classes_per_batch, self._of_image
+        anchors = np.empty((self.batches, count), dtype=np.int64)
         for number in range(self.batches):
-            if number == 0 or self.pool != "all":
-                pool = self._draw(stream)
+            if self.pool != "all":
+                pool = draw_images(self._groups, of_image, size=self._size, least=count, stream=stream)
+            elif number == 0:
+                pool = np.flatnonzero(of_image >= 0)
+            if self.pool != "all" or number == 0:
                 prepared = self._prepare(rows[pool].astype(np.float64))
-            anchors[number] = pool[self._anchors(prepared, self._of_image[pool], stream)]
-        return complete(self._groups, self._of_image, anchors, stream)
+            anchors[number] = pool[self._anchors(prepared, of_image[pool], stream)]
+        return complete(self._groups, of_image, anchors, stream)
 
 
 def squared_distances(rows: np.ndarray, squares: np.ndarray, chosen: int) -> np.ndarray:
@@ -83,33 +81,28 @@ def squared_distances(rows: np.ndarray, squares: np.ndarray, chosen: int) -> np.
     return distances.clip(0, out=distances)
 
 
-class FarthestFirst:
-    """Farthest-first choice among `rows` (pool, dim), float64: one matrix-vector product per pick, no distance matrix.
+def farthest_first(
+    rows: np.ndarray, count: int, start: int, *, classes: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose `count` of the `rows` (pool, dim), float64: `start`, then each time the row farthest from its nearest
+    chosen row (ties: lowest index; no index twice). Also return the largest such distance after each pick.
 
-    >>> FarthestFirst(np.array([[0.0], [1.0], [5.0], [9.0]])).choose(3, start=0)
+    One matrix-vector product per pick, no distance matrix. classes: (pool,); rows of a chosen class are excluded.
+
+    >>> farthest_first(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, start=0)
     (array([0, 3, 2]), array([9., 4., 1.]))
     """
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.squares = np.einsum("pd,pd->p", rows, rows)
-
-    def choose(self, count: int, start: int, *, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Choose `count` rows, `start` first, then each time the row farthest from its nearest chosen row (ties: lowest
-        index; no index twice); also return the largest such distance after each pick.
-
-        classes: (pool,); rows of a chosen class are excluded.
-        """
-        nearest, barred = np.full(len(self.rows), np.inf), np.zeros(len(self.rows))
-        selected, radius = np.empty(count, dtype=np.int64), np.empty(count)
-        pick = start
-        for turn in range(count):
-            selected[turn] = pick
-            np.minimum(nearest, squared_distances(self.rows, self.squares, pick), out=nearest)
-            radius[turn] = nearest.max()
-            barred[pick if classes is None else classes == classes[pick]] = -np.inf
-            pick = int((nearest + barred).argmax())
-        return selected, np.sqrt(radius)
+    squares = np.einsum("pd,pd->p", rows, rows)
+    nearest, barred = np.full(len(rows), np.inf), np.zeros(len(rows))
+    selected, radius = np.empty(count, dtype=np.int64), np.empty(count)
+    pick = start
+    for turn in range(count):
+        selected[turn] = pick
+        np.minimum(nearest, squared_distances(rows, squares, pick), out=nearest)
+        radius[turn] = nearest.max()
+        barred[pick if classes is None else classes == classes[pick]] = -np.inf
+        pick = int((nearest + barred).argmax())
+    return selected, np.sqrt(radius)
 
 
 @register("greedy_coreset", "anchors as far as possible from each other, each with images of its class")
@@ -121,12 +114,9 @@ class GreedyCoreset(Coreset):
     (4, 8)
     """
 
-    def _prepare(self, rows: np.ndarray) -> FarthestFirst:
-        return FarthestFirst(rows)
-
-    def _anchors(self, prepared: FarthestFirst, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        start = int(stream.integers(len(prepared.rows)))
-        return prepared.choose(self.classes_per_batch, start, classes=classes)[0]
+    def _anchors(self, prepared: np.ndarray, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+        start = int(stream.integers(len(prepared)))
+        return farthest_first(prepared, self.classes_per_batch, start, classes=classes)[0]
 
 
 class Density:

@@ -19,8 +19,8 @@ from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
+from levelfield.studies.runs.evaluation import MOST
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
-from levelfield.studies.runs.monitor import MOST
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -57,6 +57,15 @@ class Drops:
         return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
 
 
+class _Description(BaseModel):
+    """The content of `corrupted/NAME.json`."""
+
+    corruption: str
+    values: dict[str, Annotated[float, Field(strict=True)]]
+    checksum: str
+    """Checksum of the embeddings."""
+
+
 def evaluate_corrupted(
     folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: Progress = SILENT, **settings: Any
 ) -> tuple[Drops, dict[str, Evaluation]]:
@@ -64,10 +73,11 @@ def evaluate_corrupted(
     `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
     evaluations = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
-    if not all(_has_rows(folder, name) for name in names):
+    if any(_rows(folder, name) is None for name in names):
         _fill({folder: load(folder, device=requested())}, _tested(folder), names, progress=progress)
     for name in names:
-        evaluations[name] = evaluate(**{**items.arrays(_stored(folder, name)), **settings}, metrics=metrics)
+        rows = read_array(_path(folder, name, "npy"), kinds="f")
+        evaluations[name] = evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)
     values = {name: {metric: float(result[metric]) for metric in result} for name, result in evaluations.items()}
     return Drops(values.pop("clean"), values), evaluations
 
@@ -83,32 +93,33 @@ def record(
     progress: progress of each run. Returns the failed runs with the reason; they do not stop the others.
     """
     failed: dict[Path, str] = {}
-    images: dict[Path, tuple[Path, ...]] = {}
+    by_images: dict[tuple[Path, ...], list[Path]] = {}
     for folder in folders:
         try:
             if any(set(metrics) - recorded(folder, name).keys() for name in names):
-                images[folder] = _tested(folder)
+                by_images.setdefault(_tested(folder), []).append(folder)
         except LevelfieldError as error:
             failed[folder] = str(error)
-    for group in _groups(images):
-        models = {}
-        for folder in group:
-            try:
-                models[folder] = load(folder, device=requested())
-            except LevelfieldError as error:
-                failed[folder] = str(error)
-        _fill(models, images[group[0]], names, of_runs=progress)
-        for folder in models:
-            for name in names:
-                _measure(folder, name, metrics)
-            progress.get(folder, SILENT).report("corrupted", len(names), len(names))
+    for images, same in by_images.items():
+        for group in (same[start : start + TOGETHER] for start in range(0, len(same), TOGETHER)):
+            models = {}
+            for folder in group:
+                try:
+                    models[folder] = load(folder, device=requested())
+                except LevelfieldError as error:
+                    failed[folder] = str(error)
+            _fill(models, images, names, of_runs=progress)
+            for folder in models:
+                for name in names:
+                    _measure(folder, name, metrics)
+                progress.get(folder, SILENT).report("corrupted", len(names), len(names))
     return failed
 
 
 def recorded(folder: Path, name: str) -> dict[str, float]:
     """The stored scores of a run under one corruption."""
-    values: dict[str, float] = _noted(folder, name).get("values", {})
-    return values
+    description = _description(folder, name)
+    return {} if description is None else description.values
 
 
 @trusting()
@@ -127,15 +138,6 @@ def _tested(folder: Path) -> tuple[Path, ...]:
     return tuple(catalog.paths[i] for i in tested)
 
 
-def _groups(images: dict[Path, tuple[Path, ...]]) -> Iterator[list[Path]]:
-    """Runs that were tested on the same images, a few at a time."""
-    by_images: dict[tuple[Path, ...], list[Path]] = {}
-    for folder, tested in images.items():
-        by_images.setdefault(tested, []).append(folder)
-    for same in by_images.values():
-        yield from (same[i : i + TOGETHER] for i in range(0, len(same), TOGETHER))
-
-
 def _fill(
     models: dict[Path, Model | Ensemble],
     images: Sequence[Path],
@@ -147,21 +149,21 @@ def _fill(
     """Compute the missing embeddings of all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
-        missing = [folder for folder in models if not _has_rows(folder, name)]
+        missing = [folder for folder in models if _rows(folder, name) is None]
         for folder in missing:
             of_runs.get(folder, SILENT).report(f"corrupted: {name}", number, len(names))
         if missing:
-            together = Ensemble(tuple(_seeing(models[folder], corruption) for folder in missing), {})
+            together = Ensemble(tuple(_corrupted(models[folder], corruption) for folder in missing), {})
             for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
                 if how_refined(folder):
                     rows = refined(load_method(folder), rows, stored_test(folder)[1].queries)
                 _keep(folder, corruption, rows)
 
 
-def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:
+def _corrupted(model: Model | Ensemble, corruption: corruptions.Corruption) -> Model | Ensemble:
     """The same model with the corruption in its test view."""
     if isinstance(model, Ensemble):
-        return Ensemble(tuple(_seeing(member, corruption) for member in model.members), model.about)
+        return Ensemble(tuple(_corrupted(member, corruption) for member in model.members), model.about)
     if not isinstance(model.view, TestView | StepsView):
         raise BadSpecification("Corruptions need a test view that resizes and crops; this run has another test view.")
     return replace(model, view=CorruptedView(model.view, corruption))
@@ -169,56 +171,46 @@ def _seeing(model: Model | Ensemble, corruption: corruptions.Corruption) -> Mode
 
 def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) -> None:
     within(folder, FOLDER)  # refuse to write outside the run folder
-    stored = _path(folder, corruption.name, "npy")
-    write_whole(stored, lambda file: np.save(file, rows))
+    path = _path(folder, corruption.name, "npy")
+    write_whole(path, lambda file: np.save(file, rows))
     # last: rows without this file do not count
-    noted = {"corruption": corruption.key, "values": {}, "checksum": checksum(stored)}
-    write_json(_path(folder, corruption.name, "json"), noted)
+    content = {"corruption": corruption.key, "values": {}, "checksum": checksum(path)}
+    write_json(_path(folder, corruption.name, "json"), content)
 
 
 def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
-    noted = _noted(folder, name)
-    wanted = [metric for metric in metrics if metric not in noted["values"]]
-    if wanted:
-        result = evaluate(**stored_test(folder)[1].arrays(_stored(folder, name)), metrics=wanted)
-        values = {**noted["values"], **{metric: float(result[metric]) for metric in result}}
-        write_json(_path(folder, name, "json"), {**noted, "values": values})
+    description = _description(folder, name)
+    assert description is not None
+    missing = [metric for metric in metrics if metric not in description.values]
+    if missing:
+        rows = read_array(_path(folder, name, "npy"), kinds="f")
+        result = evaluate(**stored_test(folder)[1].arrays(rows), metrics=missing)
+        description.values.update({metric: float(result[metric]) for metric in result})
+        write_json(_path(folder, name, "json"), description.model_dump())
 
 
-def _stored(folder: Path, name: str) -> np.ndarray:
-    return read_array(_path(folder, name, "npy"), kinds="f")
-
-
-def _noted(folder: Path, name: str) -> dict[str, Any]:
-    """The stored description of the rows; empty if there are none, or if the corruption has changed since."""
+def _description(folder: Path, name: str) -> _Description | None:
+    """The stored description of the embeddings; None if there are none, or if the corruption has changed since."""
     if (folder / FOLDER).is_symlink():
-        return {}
+        return None
     try:
-        noted = _Noted.model_validate(read_json(_path(folder, name, "json")))
+        description = _Description.model_validate(read_json(_path(folder, name, "json")))
     except (Damaged, ValidationError):
-        return {}
-    sound = noted.corruption == corruptions.create(name).key and _path(folder, name, "npy").exists()
-    return noted.model_dump() if sound else {}
+        return None
+    current = description.corruption == corruptions.create(name).key and _path(folder, name, "npy").exists()
+    return description if current else None
 
 
-def _has_rows(folder: Path, name: str) -> bool:
-    """Whether the folder holds intact embeddings under one corruption."""
-    noted = _noted(folder, name)
+def _rows(folder: Path, name: str) -> np.ndarray | None:
+    """The stored embeddings under one corruption; None if they are missing or damaged."""
+    description, path = _description(folder, name), _path(folder, name, "npy")
     try:
-        rows = _stored(folder, name) if noted else None
-        fits = rows is not None and rows.ndim == 2 and len(rows) == len(stored_test(folder)[0])
-        return fits and noted["checksum"] == checksum(_path(folder, name, "npy"))
+        if description is None or description.checksum != checksum(path):
+            return None
+        rows = read_array(path, kinds="f")
+        return rows if rows.ndim == 2 and len(rows) == len(stored_test(folder)[0]) else None
     except Damaged:
-        return False
-
-
-class _Noted(BaseModel):
-    """The schema of `corrupted/NAME.json`."""
-
-    corruption: str
-    values: dict[str, Annotated[float, Field(strict=True)]]
-    checksum: str
-    """Checksum of the rows."""
+        return None
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:

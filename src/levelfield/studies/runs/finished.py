@@ -14,14 +14,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.passing import Refinement
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.folder.files import (
-    EMBEDDINGS,
-    ITEMS,
-    TRAINED,
-    checksums_of,
-    read_embeddings,
-    read_training,
-)
+from levelfield.studies.runs.folder.files import EMBEDDINGS, ITEMS, TRAINED, read_embeddings, read_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_spec, spec_at_its_place
@@ -36,8 +29,7 @@ def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
     """The stored test embeddings of a run and their images."""
     if not all(os.path.lexists(folder / name) for name in (EMBEDDINGS, ITEMS, TRAINED)):
         raise BadInput(f"{folder} has no test embeddings: it is not a finished run, or it was trained on every class.")
-    rows, items = read_embeddings(folder, checksums_of(folder)), Items.read(folder)
-    return rows, items
+    return read_embeddings(folder), Items.read(folder)
 
 
 def how_refined(folder: Path) -> str:

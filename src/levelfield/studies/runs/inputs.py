@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
@@ -22,9 +23,7 @@ from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.progress import Progress
-from levelfield.studies.runs.on_device import OnDevice
-from levelfield.studies.runs.shared import SharedInputs, shared_inputs
-from levelfield.studies.runs.shipped import shipped_data
+from levelfield.studies.runs.shared import SharedInputs, shared_inputs, shipped_data
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, ProtocolChoice
 from levelfield.training import Conditions
@@ -35,23 +34,10 @@ if TYPE_CHECKING:  # a report reads data and needs no network: timm takes second
     from levelfield.embedder.trunk.backbones import Backbone
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
-    "backbone",
-    "weights",
-    "cut",
-    "taps",
-    "pooling",
-    "normalize_taps",
-    "batch_norm",
-    "channels_last",
-    "image",
-    "crop",
-    "augment",
-    "train_view",
-    "test_view",
-    "views",
-    "cache",
-    "threads",
-)
+    "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image", "crop",
+    "augment", "train_view", "test_view", "views", "cache", "threads",
+)  # fmt: skip
+STAYS_FREE = 0.75  # of the memory of a GPU: networks, activations and other jobs need it
 _KEPT = 2  # inputs with their networks and features in memory; a study that varies its network has many
 _SHARED = ("_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
 
@@ -118,6 +104,10 @@ class RunInputs:
         """A trunk that is never trained: computes the stored features and the start features."""
         return self.new_trunk()
 
+    @property
+    def width(self) -> int:
+        return self.still_trunk.width
+
     @cached_property
     def _opened(self) -> dict[str, Rows]:
         """Rows that this process has already opened."""
@@ -125,12 +115,8 @@ class RunInputs:
 
     @cached_property
     def _on_device(self) -> dict[int, OnDevice]:
-        """Those rows on the device, which all runs of this process share."""
+        """Those rows on the device, by their `id`."""
         return {}
-
-    @cached_property
-    def width(self) -> int:
-        return self.still_trunk.width
 
     @cached_property
     def views(self) -> tuple[View, TestView | StepsView]:
@@ -152,7 +138,7 @@ class RunInputs:
         return self.conditions.cache and self.conditions.cut != "tuned"
 
     def checked_trunk(self) -> Trunk:
-        """A trunk on the CPU that computed its width; raises for an unknown backbone, tap, cut or weights file."""
+        """A trunk on the CPU that has run once; raises for an unknown backbone, tap, cut or weights file."""
         trunk = self.still_trunk if self.device == "cpu" else self.new_trunk("cpu")
         _ = trunk.width
         return trunk
@@ -238,12 +224,10 @@ class RunInputs:
         coded: bool = True,
     ) -> np.ndarray:
         """Raw embeddings of these images under the test view, in blocks of fixed size. coded: see `Embedder.embed`."""
-        if self.is_cached:
-            rows: Any = self.on_device(indices, self.views[1], 0, progress)
-        else:
-            rows = self._loader(indices, self.views[1])
+        cached, view = self.is_cached, self.views[1]
+        rows: Any = self.on_device(indices, view, 0, progress) if cached else self._loader(indices, view)
         stage = progress.stage(text, len(indices))
-        return embedder.embed(rows, from_images=not self.is_cached, coded=coded, stage=stage).cpu().numpy()
+        return embedder.embed(rows, from_images=not cached, coded=coded, stage=stage).cpu().numpy()
 
     def start_features(self, progress: Progress) -> StartFeatures:
         still = networks.Embedder(self.still_trunk, torch.nn.Identity())
@@ -254,11 +238,43 @@ class RunInputs:
         return Loader([self.catalog.paths[i] for i in indices], view, device=self.device)
 
 
+@dataclass
 class StartFeatures:
     """Features of the training images from the untrained trunk (test view), for heads computed from data."""
 
-    def __init__(self, width: int, labels: np.ndarray, rows: Callable[[], np.ndarray]) -> None:
-        self.width, self.labels, self.rows = width, labels, rows
+    width: int
+    labels: np.ndarray
+    rows: Callable[[], np.ndarray]
+
+
+class OnDevice:
+    """Stored rows as tensors on a device, `rows[[3, 1]]`: all of them if they fit into its memory, else each batch."""
+
+    def __init__(self, rows: Rows, device: str) -> None:
+        self._rows, self._device = rows, torch.device(device)
+        self._resident = self._all() if self._fit() else None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, ...]:
+        if self._resident is None:
+            if self._device.type != "cuda":
+                return tuple(part.to(self._device) for part in self._rows[indices])
+            # through pinned memory, so that the host does not wait
+            return tuple(part.pin_memory().to(self._device, non_blocking=True) for part in self._rows[indices])
+        positions = torch.from_numpy(np.asarray(indices, dtype=np.int64)).to(self._device, non_blocking=True)
+        return tuple(part.index_select(0, positions) for part in self._resident)
+
+    def _all(self) -> tuple[Tensor, ...]:
+        return tuple(part.to(self._device) for part in self._rows.tensors())
+
+    def _fit(self) -> bool:
+        if self._device.type != "cuda" or not len(self):
+            return False
+        size = len(self) * sum(part.nbytes for part in self._rows[[0]])
+        free, total = torch.cuda.mem_get_info(self._device)
+        return bool(free - size >= STAYS_FREE * total)
 
 
 def _digest(texts: Sequence[str]) -> str:
@@ -274,13 +290,13 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str, shared: Sh
     conditions = Conditions(**{key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS})
     protocol, data = spec.protocol.model_dump_json(), spec.data.model_dump_json()
     key = (data, spec.data_digest, protocol, conditions.model_dump_json(), cache_folder, device)
-    known = shared.inputs.pop(key, None)
-    shared.inputs[key] = known or RunInputs(
-        spec.data, spec.protocol, 0, conditions, cache_folder, device, spec.data_digest, shared=shared
-    )
+    inputs = shared.inputs.pop(key, None)
+    if inputs is None:
+        inputs = RunInputs(spec.data, spec.protocol, 0, conditions, cache_folder, device, spec.data_digest, shared)
+    shared.inputs[key] = inputs  # the last one in use
     while len(shared.inputs) > _KEPT:
         shared.inputs.pop(next(iter(shared.inputs)))
-    return shared.inputs[key].with_fold(spec.fold or 0)
+    return inputs.with_fold(spec.fold or 0)
 
 
 def check_trunk(conditions: Conditions) -> Trunk:

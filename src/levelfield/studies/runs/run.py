@@ -24,7 +24,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder import spectra
 from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_training
-from levelfield.studies.runs.folder.items import test_items
+from levelfield.studies.runs.folder.items import refined, test_items
 from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
@@ -33,7 +33,7 @@ from levelfield.studies.runs.several_processes import in_new_processes, train_to
 from levelfield.studies.runs.spec import RunSpec, needed_folder
 from levelfield.studies.runs.training import Options, Task, Trained, train_run, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
-from levelfield.training.ledger import settle
+from levelfield.training.ledger import forbid_other_optimisers, settle
 from levelfield.training.precision import numerics, same_bits
 from levelfield.trust import as_trusted
 
@@ -43,12 +43,7 @@ LIBRARIES = ("levelfield", "torch", "torchvision", "timm", "numpy", "pillow")  #
 
 
 def execute(
-    spec: RunSpec,
-    folder: Path,
-    metrics: tuple[str, ...],
-    *,
-    options: Options,
-    progress: Progress = SILENT,
+    spec: RunSpec, folder: Path, metrics: tuple[str, ...], *, options: Options, progress: Progress = SILENT
 ) -> None:
     """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
     task = Task(spec, folder, metrics, options)
@@ -99,7 +94,8 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
     items = test_items(inputs) if len(fold.test) else None
     raw = rows = inputs.embed(model.embedder, fold.train[:1] if items is None else fold.test, progress)
     if trained.refines:
-        rows = trained.refined(raw.copy(), None if items is None else items.queries)
+        with forbid_other_optimisers([]):
+            rows = refined(method, raw.copy(), None if items is None else items.queries)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
             measured.refined = method.refines
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
@@ -120,9 +116,8 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
 
 def machine_of(spec: RunSpec, device: str) -> dict[str, Any]:
     """Versions, machine and device of a run, and whether its bits can be expected again."""
-    described = described_machine()
     steady = {} if same_bits(spec.conditions.deterministic, device) else {"bits": "can differ"}
-    return {**described, "machine": {**described["machine"], **hardware(device), **steady}}
+    return {"versions": versions(), "machine": {**machine(), **hardware(device), **steady}}
 
 
 def described_machine() -> dict[str, Any]:
@@ -132,7 +127,4 @@ def described_machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the software that computed the scores."""
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
-    }
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from levelfield.batching import Batching, Choice, Layout, check_fit
+from levelfield.batching import Batching, Layout, check_fit
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
@@ -36,12 +37,10 @@ WHITEN = {"pca": 0.5, "whitened": 1.0}  # exponent of the standard deviation tha
 class Setup:
     """A run, ready to start. `measured`: the counts of the ledger so far."""
 
-    setting: Setting
     method: Method
     embedder: Embedder
     optimisers: list[Optimizer]
     layout: Layout
-    drawn: Choice
     measured: Measured
     buffers: dict[str, Tensor]
     audit: Audit
@@ -72,7 +71,6 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     check_groups(nn.ModuleList([embedder, method]), groups)
     optimisers = build(groups, conditions, lr=method.lr)
     audit = Audit(embedder)
-    layout, drawn = conditions.batches(method)
     reference = sum(p.numel() for module in (embedder.trunk, common) for p in module.parameters() if p.requires_grad)
     reference -= wider_head(method, Setting(conditions.dim, inputs.width))  # not taken from the method's code
     measured = measure_setup(embedder, method, optimisers, conditions, reference_parameters=reference)
@@ -81,10 +79,13 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     if method.trains and conditions.proxies == "class_means":
         before = {name: parameter.detach().clone() for name, parameter in method.named_parameters()}
         if method.takes_start:
-            method.start_from(_start_rows(inputs, embedder, own_labels(spec, method, inputs), progress))
+            rows = inputs.embed(embedder.eval(), inputs.fold.train, progress, coded=False)
+            labels = own_labels(spec, method, inputs)
+            method.start_from(StartRows(torch.from_numpy(rows), torch.from_numpy(labels)))
         measured.own_starts = own_starts(before, method)
     check_process(settings)
-    return Setup(setting, method, embedder, optimisers, layout, drawn, measured, buffers_of(method), audit)
+    layout, _ = conditions.batches(method)
+    return Setup(method, embedder, optimisers, layout, measured, buffers_of(method), audit)
 
 
 def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
@@ -94,8 +95,8 @@ def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
 
 def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) -> Batching:
     """The batching of a run over its training images."""
-    epoch = conditions.batches_per_epoch
-    batching = setup.drawn.make(inputs.train_labels, setup.layout, seed=seed, batches_per_epoch=epoch)
+    layout, choice = conditions.batches(setup.method)
+    batching = choice.make(inputs.train_labels, layout, seed=seed, batches_per_epoch=conditions.batches_per_epoch)
     check_fit(batching, setup.method.objective)
     return batching
 
@@ -125,18 +126,16 @@ def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
 
 def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
     """The common head, random or from the training features. The PCA is computed once for all seeds."""
-    head = _common_head(method, conditions, features.width)
-    if conditions.head_init not in WHITEN:
-        start_random(head, stream(seed, "head"), form=conditions.head_init)
+    head, start = _common_head(method, conditions, features.width), conditions.head_init
+    if start not in WHITEN:
+        start_random(head, stream(seed, "head"), form=start)
         return head
-    key = f"head {conditions.head_init} {head.dim} {conditions.layer_norm} {inputs.features_key}"
 
     def solve() -> dict[str, np.ndarray]:
-        start_pca(head, torch.from_numpy(features.rows()), whiten=WHITEN[conditions.head_init])
+        start_pca(head, torch.from_numpy(features.rows()), whiten=WHITEN[start])
         return {name: tensor.detach().numpy() for name, tensor in head.state_dict().items()}
 
-    solved = inputs.cache.array(key, solve)
-    head.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in solved.items()})
+    _load_solved(head, f"head {start} {head.dim} {conditions.layer_norm}", solve, inputs)
     return head
 
 
@@ -148,13 +147,18 @@ def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: Star
     solve = getattr(head, "principal_start", None)
     if solve is None:
         return False
-    state = head.state_dict()
     kind = f"{type(head).__module__}.{type(head).__qualname__} {spec.code_digest}"
-    shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
-    key = f"own head {start} {kind} {shapes} {inputs.features_key}"
-    solved = inputs.cache.array(key, lambda: solve(features.rows(), whiten=WHITEN[start]))
-    head.load_state_dict({**state, **{name: torch.from_numpy(array.copy()) for name, array in solved.items()}})
+    shapes = {name: tuple(tensor.shape) for name, tensor in head.state_dict().items()}
+    _load_solved(
+        head, f"own head {start} {kind} {shapes}", lambda: solve(features.rows(), whiten=WHITEN[start]), inputs
+    )
     return True
+
+
+def _load_solved(head: nn.Module, key: str, solve: Callable[[], dict[str, np.ndarray]], inputs: RunInputs) -> None:
+    """Load what `solve` computes from the training features, stored for all runs with the same features."""
+    solved = inputs.cache.array(f"{key} {inputs.features_key}", solve)
+    head.load_state_dict({**head.state_dict(), **{k: torch.from_numpy(array.copy()) for k, array in solved.items()}})
 
 
 def _is_custom(method: str) -> bool:
@@ -172,10 +176,3 @@ def _groups(embedder: Embedder, method: Method, conditions: Conditions) -> list[
     head = Group("head", [p for p in embedder.head.parameters() if p.requires_grad], kind="network")
     groups = [head, *method.groups()]
     return [Group("trunk", trunk, lr=conditions.trunk_lr, warm=False, kind="network"), *groups] if trunk else groups
-
-
-def _start_rows(inputs: RunInputs, embedder: Embedder, labels: np.ndarray, progress: Progress) -> StartRows:
-    """Embeddings of the training images before the first step."""
-    embedder.eval()
-    start = inputs.embed(embedder, inputs.fold.train, progress, coded=False)
-    return StartRows(torch.from_numpy(start), torch.from_numpy(labels))

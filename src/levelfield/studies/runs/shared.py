@@ -1,4 +1,7 @@
-"""What runs of a process share, each made once: catalogs, folds, networks, and methods before training."""
+"""What runs of a process share, each made once: catalogs, folds, networks, and methods before training.
+
+On a node without the images, catalog and features come from another machine (`receive`).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
 
 if TYPE_CHECKING:
+    from levelfield.embedder.trunk.cache import FeatureCache
     from levelfield.methods import Method
     from levelfield.studies.runs.inputs import RunInputs
 
@@ -33,9 +37,10 @@ class SharedInputs:
     def open(self, choice: Data, progress: Progress) -> Catalog:
         """The checked images of a study."""
         key = choice.model_dump_json()
-        known = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
-        catalog = open_catalog(choice, progress=progress) if known is None else known
-        self.catalogs[key, catalog.digest] = catalog
+        catalog = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
+        if catalog is None:
+            catalog = open_catalog(choice, progress=progress)
+            self.catalogs[key, catalog.digest] = catalog
         return catalog
 
     def catalog(self, choice: Data, digest: str) -> Catalog:
@@ -69,7 +74,7 @@ _OF_THE_PROCESS = SharedInputs()
 
 
 def shared_inputs() -> SharedInputs:
-    """Those of the study that this process carries out, or of the process's own."""
+    """Those of the study that this process carries out, or of the process itself."""
     return _IN_USE.get(_OF_THE_PROCESS)
 
 
@@ -88,6 +93,28 @@ def forget_inputs() -> None:
     _OF_THE_PROCESS.catalogs.clear()
     _OF_THE_PROCESS.folds.clear()
     _OF_THE_PROCESS.release()
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Catalog and features of one dataset. shipment: identifies what was sent."""
+
+    shipment: str
+    catalog: Catalog
+    cache: FeatureCache
+
+
+_SHIPPED: dict[str, Shipped] = {}
+
+
+def receive(data_digest: str, shipped: Shipped) -> None:
+    """Use `shipped` for the data with this digest."""
+    _SHIPPED[data_digest] = shipped
+
+
+def shipped_data(data_digest: str) -> Shipped | None:
+    """What this process received for the data with this digest; None: this machine has its images."""
+    return _SHIPPED.get(data_digest)
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:

@@ -22,7 +22,7 @@ from levelfield.files.writing import expanded
 from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.folder.files import explain_first, of_a_run
-from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
+from levelfield.studies.specification.choices import Data, FolderName, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.locations import Location
 from levelfield.studies.specification.methods import rate_notes, settings_under
 from levelfield.studies.specification.study import Variation
@@ -113,12 +113,11 @@ class RunSpec(BaseModel):
 
     def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The method's own conditions and the deviations of its ledger, each against the common value."""
-        own = self.conditions
+        own, notes = self.conditions, rate_notes(self.method, self.conditions)
         common = {key: _in_short(value) for key, value in self.common.items()}
         deviations = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
-        deviations |= {one.what: replace(one, condition=common.get(one.what, one.condition)) for one in settled}
-        notes = rate_notes(self.method, own)
-        return [replace(one, note=_origin(one, notes)) for one in deviations.values()]
+        deviations |= {each.what: replace(each, condition=common.get(each.what, each.condition)) for each in settled}
+        return [replace(each, note=_origin(each, notes)) for each in deviations.values()]
 
     @property
     def draws(self) -> int:
@@ -153,15 +152,15 @@ class PlannedRun:
     """A run of a study, with its label and its varied values."""
 
     spec: RunSpec
-    label: str
+    label: FolderName
     variation: Variation = ()
     seeded: bool = True
     """Whether another seed would give another result."""
 
     def folder(self, study_folder: Path) -> Path:
         """The folder under its label, or an existing one under another label: relabelling does not retrain."""
-        own = study_folder / self.label / self.spec.folder_name
-        return own if own.exists() else min(study_folder.glob(f"*/{own.name}"), default=own)
+        folder = study_folder / self.label / self.spec.folder_name
+        return folder if folder.exists() else min(study_folder.glob(f"*/{folder.name}"), default=folder)
 
     @property
     def row(self) -> str:
@@ -222,8 +221,7 @@ class _Joined(BaseModel):
 
 def needed_folder(run_folder: Path, needed: Needed) -> Path:
     """The folder of a run that `run_folder` needs: in the same study, or at the path in its name."""
-    within = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=None)
-    folder = expanded(needed.name) if within is None else within
+    folder = min(run_folder.parent.parent.glob(f"*/{needed.name}"), default=expanded(needed.name))
     if recorded_identity(folder) != needed.identity:
         raise BadInput(f"{run_folder} needs the run {needed.name} ({needed.identity}), which no longer exists.")
     return folder
@@ -249,8 +247,8 @@ def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str,
         return content
 
 
-def _origin(one: Deviation, notes: Mapping[float, str]) -> str:
+def _origin(deviation: Deviation, notes: Mapping[float, str]) -> str:
     """The published rate that a group's learning rate comes from; measured rates are only nearly equal to it."""
-    if not one.what.startswith("lr_of_"):
+    if not deviation.what.startswith("lr_of_"):
         return ""
-    return next((text for multiplier, text in notes.items() if math.isclose(multiplier, one.method, rel_tol=1e-5)), "")
+    return next((text for rate, text in notes.items() if math.isclose(rate, deviation.method, rel_tol=1e-5)), "")

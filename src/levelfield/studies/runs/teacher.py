@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def _of_one(
     if wants == "rows":
         return rows
     try:
-        return _logits(objective, rows, inputs.device, scratch)
+        return _collected(len(rows), _logits(objective, rows, inputs.device), scratch)
     except BadSpecification as error:
         raise BadInput(f"The run {folder} cannot be a teacher: {error}") from error
 
@@ -114,40 +115,39 @@ def after_messages(
 ) -> np.ndarray:
     """Rows, or class logits, after message passing in groups like training batches; first occurrence of each row."""
     device = next(objective.parameters()).device
-    done = np.zeros(len(rows), bool)
-    result: np.ndarray | None = None
-    for members in groups.members:
-        refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
-        outputs = (refined if wants == "rows" else logits).cpu().numpy()
-        if result is None:
-            result = _room(len(rows), outputs, scratch if wants == "logits" else None)
-        positions, first = np.unique(members, return_index=True)
-        new = ~done[positions]
-        result[positions[new]] = outputs[first[new]]
-        done[positions] = True
-    assert result is not None
-    assert done.all()
-    return result
+
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        done = np.zeros(len(rows), bool)
+        for members in groups.members:
+            refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
+            positions, first = np.unique(members, return_index=True)
+            new = ~done[positions]
+            done[positions] = True
+            yield positions[new], (refined if wants == "rows" else logits).cpu().numpy()[first[new]]
+        assert done.all()
+
+    return _collected(len(rows), blocks(), scratch if wants == "logits" else None)
 
 
 @torch.no_grad()
-def _logits(objective: nn.Module | None, rows: np.ndarray, device: str, scratch: Path | None) -> np.ndarray:
+def _logits(objective: nn.Module | None, rows: np.ndarray, device: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    for positions in np.split(np.arange(len(rows)), range(_ROWS, len(rows), _ROWS)):
+        yield positions, class_logits(objective, torch.from_numpy(rows[positions]).to(device)).cpu().numpy()
+
+
+def _collected(count: int, blocks: Iterable[tuple[np.ndarray, np.ndarray]], scratch: Path | None) -> np.ndarray:
+    """The outputs of `count` images, from positions and outputs of each block, in memory or in the file `scratch`."""
     result: np.ndarray | None = None
-    for start in range(0, len(rows), _ROWS):
-        logits = class_logits(objective, torch.from_numpy(rows[start : start + _ROWS]).to(device)).cpu().numpy()
+    for positions, outputs in blocks:
         if result is None:
-            result = _room(len(rows), logits, scratch)
-        result[start : start + _ROWS] = logits
+            shape = (count, outputs.shape[1])
+            if scratch is None:
+                result = np.empty(shape, outputs.dtype)
+            else:
+                result = np.lib.format.open_memmap(scratch, mode="w+", dtype=outputs.dtype, shape=shape)
+        result[positions] = outputs
     assert result is not None
     return result
-
-
-def _room(count: int, first: np.ndarray, scratch: Path | None) -> np.ndarray:
-    """Space for `count` rows like those of `first`, in memory or in a file."""
-    shape = (count, first.shape[1])
-    if scratch is None:
-        return np.empty(shape, first.dtype)
-    return np.lib.format.open_memmap(scratch, mode="w+", dtype=first.dtype, shape=shape)
 
 
 def _check_same_images(folder: Path, theirs: RunInputs, inputs: RunInputs) -> None:

@@ -8,34 +8,30 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
-from levelfield.embedder.devices import searched_on
 from levelfield.embedder.model import HEADS, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
-from levelfield.evaluation import evaluate
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import link_whole
 from levelfield.methods import Deviation, Method
 from levelfield.objectives._create import changed
 from levelfield.progress import SILENT, Progress
+from levelfield.studies.runs.evaluation import monitor, validation
 from levelfield.studies.runs.folder.files import read_training
-from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
-from levelfield.studies.runs.monitor import watcher
 from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up, setting_of
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
-from levelfield.training import Conditions, Observer, Pace, TrainingState, train
+from levelfield.training import Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source, sees_unit_rows
-from levelfield.training.ledger import Measured, declared, forbid_other_optimisers, frozen_in
+from levelfield.training.ledger import Measured, declared, frozen_in
 from levelfield.training.precision import numerics
 from levelfield.training.shards import Shards
 from levelfield.trust import as_trusted
@@ -75,22 +71,13 @@ class Trained:
     """A trained method whose model is written: cost, counts of the ledger, and what the method declares."""
 
     method: Method
-    embedder: Embedder
     summary: dict[str, Any]
     measured: Measured
     deviations: list[Deviation]
     refines: bool
     """Whether the method refines rows at test time."""
-
-    @property
-    def custom_head(self) -> nn.Module | None:
-        """The head, if only the method's code can create it."""
-        return None if isinstance(self.embedder.head, (nn.Identity, *HEADS.values())) else self.embedder.head
-
-    def refined(self, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:
-        """The test embeddings after the method's refinement."""
-        with forbid_other_optimisers([]):
-            return refined(self.method, rows, queries)
+    custom_head: nn.Module | None
+    """The head, if only the method's code can create it."""
 
 
 def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks = ALONE) -> Trained:
@@ -99,7 +86,7 @@ def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks
     ranks: the processes that train together, of which this is the first; the others call `take_part`.
     """
     spec, folder = task.spec, task.folder
-    setup, state, taught, weights = _set_up_and_train(task, inputs, progress, ranks)
+    setup, state, weights = _set_up_and_train(task, inputs, progress, ranks)
     method, measured = setup.method, setup.measured
     _save(folder, spec, inputs, setup.embedder, weights)
     setup.audit.check_saved(read_weights(folder))
@@ -111,10 +98,9 @@ def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks
         measured.layout = f"{state.images / state.step:g}"
     measured.learned_buffers = changed(setup.buffers, method)
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
-    measured.teacher = method.learns_from if taught else ""
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    return _trained(spec, inputs, method, setup.embedder, summary, measured)
+    return _trained(spec, inputs, method, setup.embedder.head, summary, measured)
 
 
 def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path) -> Trained:
@@ -128,7 +114,7 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path)
     if (before / _LOG).exists():
         link_whole(before / _LOG, folder / _LOG)
     measured = replace(Measured(**stored["measured"]), refined="")
-    return _trained(spec, inputs, method, model.embedder, stored["summary"], measured)
+    return _trained(spec, inputs, method, model.embedder.head, stored["summary"], measured)
 
 
 def _save(folder: Path, spec: RunSpec, inputs: RunInputs, embedder: Embedder, weights: Mapping[str, Any]) -> None:
@@ -138,18 +124,14 @@ def _save(folder: Path, spec: RunSpec, inputs: RunInputs, embedder: Embedder, we
 
 
 def _trained(
-    spec: RunSpec,
-    inputs: RunInputs,
-    method: Method,
-    embedder: Embedder,
-    summary: dict[str, Any],
-    measured: Measured,
+    spec: RunSpec, inputs: RunInputs, method: Method, head: nn.Module, summary: dict[str, Any], measured: Measured
 ) -> Trained:
     tested = len(inputs.fold.test) > 0
     setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
-    custom = type(method).refine is not Method.refine or "refine" in vars(method)
-    refines = custom or (tested and method.refinement is not None)
-    return Trained(method, embedder, summary, measured, declared(method, spec.conditions, setting), refines)
+    refines = type(method).refine is not Method.refine or "refine" in vars(method)
+    refines = refines or (tested and method.refinement is not None)
+    custom_head = None if isinstance(head, (nn.Identity, *HEADS.values())) else head
+    return Trained(method, summary, measured, declared(method, spec.conditions, setting), refines, custom_head)
 
 
 def take_part(task: Task, ranks: Ranks) -> None:
@@ -163,18 +145,18 @@ def take_part(task: Task, ranks: Ranks) -> None:
 
 def _set_up_and_train(
     task: Task, inputs: RunInputs, progress: Progress, ranks: Ranks
-) -> tuple[Setup, TrainingState, bool, dict[str, Any]]:
-    """The parts after training, its state, whether a teacher took part, and the state of the method with the shards of
-    all processes, which only the first one has."""
+) -> tuple[Setup, TrainingState, dict[str, Any]]:
+    """The parts after training, its state, and the method's weights with all shards, which only the first one has."""
     spec = task.spec
     with ranks.in_turn():  # the first process computes and stores what the others then read
         setup = set_up(spec, inputs, task.options.device, progress, ranks)
-        taught = teach(setup.method, spec, inputs, task.folder, progress)
+        if teach(setup.method, spec, inputs, task.folder, progress):
+            setup.measured.teacher = setup.method.learns_from
         source = inputs.source(spec.draws, progress) if setup.method.trains else None
     state = TrainingState()
     if source is not None:
         state = _train(task, setup, inputs, source, progress, ranks)
-    return setup, state, taught, Shards(setup.method, ranks).whole(setup.method.state_dict())
+    return setup, state, Shards(setup.method, ranks).whole(setup.method.state_dict())
 
 
 def _train(
@@ -191,9 +173,11 @@ def _train(
         unit_rows=sees_unit_rows(setup.method.objective),
         ranks=ranks,
     )
-    monitored = conditions.monitor == "test"
-    watch = watcher(inputs, setup.embedder, ranking(task.metrics)[0], progress) if monitored else None
-    validate = _validation(inputs, setup.method, setup.embedder, conditions, progress)
+    watch = validate = None
+    if conditions.monitor == "test":
+        watch = monitor(inputs, setup.embedder, ranking(task.metrics)[0], progress)
+    if conditions.select != "budget":
+        validate = validation(inputs, setup.method, setup.embedder, conditions.select, progress)
     with _tensorboard(task.folder, options) as tensorboard:
         state = train(
             setup.embedder,
@@ -210,21 +194,6 @@ def _train(
         )
     setup.measured.epoch = feed.epoch_facts(max(0, state.step - 1))
     return state
-
-
-def _validation(
-    inputs: RunInputs, method: Method, embedder: Embedder, conditions: Conditions, progress: Progress
-) -> Callable[[], float] | None:
-    if conditions.select == "budget":
-        return None
-
-    def validate() -> float:
-        embedder.eval()
-        rows = method.refine(inputs.embed(embedder, inputs.fold.validation, progress))
-        arrays = {"embeddings": rows, "labels": inputs.catalog.labels[inputs.fold.validation]}
-        return evaluate(**searched_on(inputs.device, arrays), metrics=(conditions.select,))[conditions.select]
-
-    return validate
 
 
 @contextmanager

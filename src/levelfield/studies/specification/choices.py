@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -27,18 +28,31 @@ if TYPE_CHECKING:  # slow imports that only some keys of a study file need
 EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
 _CLAIM = re.compile(r"^(?P<first>.+?)\s+(?P<sign>[>=])\s+(?P<second>.+)$")
-_BESIDE = "set it as a method setting, e.g. margin: {{{0}}}"
-_FAIR = "selection and validation are the same for all methods"
-NOT_OF_ITS_OWN = {
-    "batch": _BESIDE.format("batch: 25x4"),
-    "batching": _BESIDE.format("batching: n_pair"),
-    "lr": _BESIDE.format("lr: 0.001"),
-    "tuning_trials": _BESIDE.format("trials: 8"),
-    **dict.fromkeys(
-        ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience"), _FAIR
-    ),
+_SETTINGS = {"batch": "batch: 25x4", "batching": "batching: n_pair", "lr": "lr: 0.001", "tuning_trials": "trials: 8"}
+_SELECTION = ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience")
+NOT_OF_ITS_OWN = {  # conditions that cannot differ for one method, with the reason
+    **{key: f"set it as a method setting, e.g. margin: {{{text}}}" for key, text in _SETTINGS.items()},
+    **dict.fromkeys(_SELECTION, "selection and validation are the same for all methods"),
     "threads": "this is a machine setting, not a method setting",
 }
+
+
+def check_folder_name(text: str) -> str:
+    """The text, if it can name a folder.
+
+    >>> check_folder_name("a/b")
+    Traceback (most recent call last):
+    ...
+    ValueError: 'a/b' cannot be a folder name: use at most 200 bytes, no slash, and no dot at the start
+    """
+    wrong = not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith(".")
+    if wrong or len(text.encode()) > _LONGEST_NAME:
+        rule = f"use at most {_LONGEST_NAME} bytes, no slash, and no dot at the start"
+        raise ValueError(f"{text[:40]!r} cannot be a folder name: {rule}")
+    return text
+
+
+FolderName = Annotated[str, AfterValidator(check_folder_name)]
 
 
 class _Named(BaseModel):
@@ -130,7 +144,7 @@ class MethodSpec(BaseModel):
         return value
 
     @model_serializer(mode="wrap")
-    def _without_what_it_does_not_have(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty_conditions(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in write(self).items() if name != "conditions" or value}
 
     def under(self, common: Conditions) -> Conditions:
@@ -144,7 +158,7 @@ class MethodSpec(BaseModel):
         if not self.label:
             plain = self.name.rpartition(":")[2]  # the last part of `my_losses.py:MyLoss` or `pml:CircleLoss`
             object.__setattr__(self, "label", plain)
-        check_folder_name("label", self.label)
+        check_folder_name(self.label)
         return self
 
 
@@ -208,17 +222,3 @@ def differing(common: Conditions, conditions: Conditions) -> dict[str, Any]:
     """
     keys = [key for key in Conditions.model_fields if getattr(common, key) != getattr(conditions, key)]
     return {key: to_jsonable_python(getattr(common, key)) for key in keys}
-
-
-def check_folder_name(what: str, text: str) -> None:
-    """Refuse a text that cannot name a folder.
-
-    >>> check_folder_name("label", "a/b")
-    Traceback (most recent call last):
-    ...
-    ValueError: the label 'a/b' cannot be a folder name: use at most 200 bytes, no slash, and no dot at the start
-    """
-    wrong = not text.strip() or re.search(r"[/\\\x00-\x1f\x7f\ud800-\udfff]", text) or text.startswith(".")
-    if wrong or len(text.encode()) > _LONGEST_NAME:
-        rule = f"use at most {_LONGEST_NAME} bytes, no slash, and no dot at the start"
-        raise ValueError(f"the {what} {text[:40]!r} cannot be a folder name: {rule}")

@@ -6,15 +6,14 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from levelfield.errors import BadSpecification, LevelfieldError, nearest, suggestion
 from levelfield.files.plain_yaml import read_yaml
 from levelfield.ranges import Range
-from levelfield.studies.specification.choices import Claim, Data, MethodSpec, ProtocolChoice, check_folder_name
-from levelfield.studies.specification.messages import explain
+from levelfield.studies.specification.choices import Claim, Data, FolderName, MethodSpec, ProtocolChoice
 from levelfield.studies.specification.tuning import TuningRecord
 from levelfield.training.conditions import Conditions
 
@@ -31,7 +30,7 @@ class Study(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = "study"
+    name: FolderName = "study"
     about: str = ""
     data: Data
     protocol: ProtocolChoice = ProtocolChoice()
@@ -47,12 +46,6 @@ class Study(BaseModel):
     """Ranges for `levelfield tune`, e.g. {hist.tau: [8, 64, log], conditions.trunk_lr: [1e-5, 1e-3, log]}."""
     tuning: TuningRecord | None = None
     """How the settings were chosen; written by `levelfield tune`."""
-
-    @field_validator("name")
-    @classmethod
-    def _name_is_a_folder(cls, value: str) -> str:
-        check_folder_name("name", value)
-        return value
 
     @field_validator("data", "protocol", mode="before")
     @classmethod
@@ -230,3 +223,34 @@ def _method_specs(entries: Any) -> list[dict[str, Any]]:
         return [method.model_dump() for method in TypeAdapter(list[MethodSpec]).validate_python(entries)]
     except ValidationError as error:
         raise BadSpecification(explain(error, Study, "the study's methods")) from error
+
+
+def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
+    """Pydantic's errors as one readable message."""
+    lines = []
+    findings = error.errors()
+    for finding in findings:
+        location = finding["loc"]
+        if finding["type"] == "too_short" and any(f["loc"][: len(location)] == location != f["loc"] for f in findings):
+            continue  # too short only because of wrong entries, which are reported themselves
+        where = ".".join(str(part) for part in location)
+        if finding["type"] == "extra_forbidden":
+            known = _keys_at(model, location[:-1])
+            lines.append(f"unknown key '{where}'.{suggestion(location[-1], known, otherwise='Valid keys')}")
+        elif finding["type"] == "missing":
+            lines.append(f"the key '{where}' is missing.")
+        else:
+            text = finding["msg"].removeprefix("Value error, ")
+            came = "" if isinstance(finding["input"], dict) else f" (got {finding['input']!r})"
+            message = f"{where}: {text}{came}" if where else text
+            lines.append(message if message.endswith((".", "?")) else f"{message}.")
+    return f"In {origin}: " + "\n".join(lines)
+
+
+def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    for part in location:
+        kind = model.model_fields[str(part)].annotation if str(part) in model.model_fields else None
+        for candidate in (kind, *get_args(kind)):  # the type, or the entries of a list of it
+            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+                model = candidate
+    return sorted(model.model_fields)

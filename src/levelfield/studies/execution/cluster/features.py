@@ -20,8 +20,7 @@ from levelfield.errors import BadSpecification
 from levelfield.progress import SILENT_STAGE, Progress, Stage
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.shared import forget_inputs
-from levelfield.studies.runs.shipped import Shipped, receive, shipped_data
+from levelfield.studies.runs.shared import Shipped, forget_inputs, receive, shipped_data
 from levelfield.studies.runs.spec import PlannedRun
 
 

@@ -6,9 +6,7 @@ own content and those of the files written before it.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,31 +18,16 @@ from pydantic import ValidationError
 
 from levelfield.errors import Damaged
 from levelfield.files.arrays import read_array, read_arrays
-from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
+from levelfield.files.reading import checksum, damaged, read_json
 from levelfield.files.writing import write_json
 
-TRAINED, FINISHED, PER_QUERY, EMBEDDINGS, ITEMS = (
-    "training.json",
-    "metrics.json",
-    "per_query.npz",
-    "embeddings.npy",
-    "items.csv",
-)
+TRAINED, FINISHED, PER_QUERY = "training.json", "metrics.json", "per_query.npz"
+EMBEDDINGS, ITEMS = "embeddings.npy", "items.csv"
 DESCRIBED = "run.yaml"
 FAILED = "error.txt"  # written by a failed run
-MADE = (
-    DESCRIBED,
-    EMBEDDINGS,
-    ITEMS,
-    "model.safetensors",
-    "model.yaml",
-    "method.safetensors",
-    "training_spectra.npz",
-)
+MADE = (DESCRIBED, EMBEDDINGS, ITEMS, "model.safetensors", "model.yaml", "method.safetensors", "training_spectra.npz")
 """Files that training may write before training.json."""
 REMEDY = "Run `levelfield compare` (or `ensemble`) to make it again."
-
-_ITEMS_SIZE = 100 * MEGABYTE
 
 Checksums = dict[str, str]
 
@@ -73,12 +56,6 @@ def read_training(folder: Path) -> dict[str, Any]:
     return _read_sealed(folder / TRAINED)
 
 
-def checksums_of(folder: Path) -> Checksums:
-    """Checksums of the files written before training.json; empty during training."""
-    checksums: Checksums = read_training(folder)["checksums"] if (folder / TRAINED).exists() else {}
-    return checksums
-
-
 def read_finished(folder: Path) -> dict[str, Any]:
     """The scores of a finished run with their signatures, and the content of training.json."""
     return _read_sealed(folder / FINISHED)
@@ -91,44 +68,38 @@ def read_per_query(folder: Path, checksums: Checksums) -> dict[str, np.ndarray]:
         return read_arrays(folder / PER_QUERY)
 
 
-def read_items(folder: Path, checksums: Checksums) -> tuple[list[str], list[str], list[str] | None]:
-    """Paths, classes and, if there is a gallery, roles of the test images."""
-    with of_a_run():
-        check(folder, ITEMS, checksums)
-        text = read_text(folder / ITEMS, most=_ITEMS_SIZE)
-        try:
-            paths, classes, *roles = map(list, zip(*list(csv.reader(io.StringIO(text, newline="")))[1:], strict=True))
-        except (csv.Error, ValueError) as error:
-            raise damaged(folder / ITEMS, f"is not a table of test images: {error}") from error
-        return paths, classes, roles[0] if roles else None
-
-
-def read_embeddings(folder: Path, checksums: Checksums) -> np.ndarray:
+def read_embeddings(folder: Path) -> np.ndarray:
     """The test embeddings (images, dim), memory-mapped."""
     with of_a_run():
-        check(folder, EMBEDDINGS, checksums)
+        check(folder, EMBEDDINGS)
         return read_array(folder / EMBEDDINGS, kinds="f")
 
 
-def check(folder: Path, name: str, checksums: Checksums) -> None:
-    """Refuse a file whose checksum differs from the stored one."""
+def check(folder: Path, name: str, checksums: Checksums | None = None) -> None:
+    """Refuse a file whose checksum differs from the stored one.
+
+    checksums: by default those in training.json; during training, before it exists, nothing is refused.
+    """
     with of_a_run():
+        if checksums is None:
+            checksums = read_training(folder)["checksums"] if (folder / TRAINED).exists() else {}
         if name in checksums and checksum(folder / name) != checksums[name]:
             raise damaged(folder / name, "is damaged: its checksum differs")
+
+
+def check_made(folder: Path) -> None:
+    """Refuse a trained run if a file written before training.json is damaged or missing."""
+    checksums = read_training(folder)["checksums"]
+    for name in checksums:
+        check(folder, name, checksums)
 
 
 def check_all(folder: Path) -> None:
     """Refuse a finished run with a damaged file."""
     finished = read_finished(folder)
-    check_made(folder, read_training(folder))
+    check_made(folder)
     if finished["signatures"]:
         read_per_query(folder, finished["checksums"])
-
-
-def check_made(folder: Path, trained: dict[str, Any]) -> None:
-    """Refuse a trained run if a file written before training.json is damaged or missing."""
-    for name in trained["checksums"]:
-        check(folder, name, trained["checksums"])
 
 
 def _write_sealed(path: Path, content: dict[str, Any], files: Sequence[str]) -> None:
@@ -149,11 +120,11 @@ def _read_sealed(path: Path) -> dict[str, Any]:
         return content
 
 
+def _seal(content: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
 def explain_first(error: ValidationError) -> str:
     """The first validation error, with its location."""
     first = error.errors()[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])).rstrip(".")
-
-
-def _seal(content: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

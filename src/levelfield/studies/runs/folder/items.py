@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadSpecification
+from levelfield.files.reading import MEGABYTE, damaged, read_text
 from levelfield.files.writing import write_text
 from levelfield.methods import Method
-from levelfield.studies.runs.folder.files import ITEMS, checksums_of, read_items
+from levelfield.studies.runs.folder.files import ITEMS, check, of_a_run
 from levelfield.studies.runs.inputs import RunInputs
 
 
@@ -28,8 +29,15 @@ class Items:
     @classmethod
     def read(cls, folder: Path) -> Items:
         """The test images of a run folder."""
-        paths, classes, roles = read_items(folder, checksums_of(folder))
-        return cls(paths, np.array(classes), None if roles is None else np.array(roles))
+        path = folder / ITEMS
+        with of_a_run():
+            check(folder, ITEMS)
+            table = io.StringIO(read_text(path, most=100 * MEGABYTE), newline="")
+            try:
+                paths, classes, *roles = map(list, zip(*list(csv.reader(table))[1:], strict=True))
+            except (csv.Error, ValueError) as error:
+                raise damaged(path, f"is not a table of test images: {error}") from error
+        return cls(paths, np.array(classes), np.array(roles[0]) if roles else None)
 
     def write(self, folder: Path) -> None:
         table = io.StringIO()
@@ -50,16 +58,16 @@ class Items:
         With a gallery, a query without a positive counts as a miss; without one, such an image is not a query.
 
         >>> few = Items(["a", "b", "c"], np.array(["x", "x", "y"]), np.array(["query", "gallery", "gallery"]))
-        >>> asked = few.arrays(np.eye(3))
-        >>> len(asked["embeddings"]), len(asked["gallery"]), asked["lone"]
+        >>> arrays = few.arrays(np.eye(3))
+        >>> len(arrays["embeddings"]), len(arrays["gallery"]), arrays["lone"]
         (1, 2, 'miss')
         """
         labels = self.classes if labels is None else labels
         if self.roles is None:
             return {"embeddings": rows, "labels": labels}
-        asked = self.queries
-        query_arrays = {"embeddings": rows[asked], "labels": labels[asked]}
-        return {**query_arrays, "gallery": rows[~asked], "gallery_labels": labels[~asked], "lone": "miss"}
+        queries = self.queries
+        gallery = {"gallery": rows[~queries], "gallery_labels": labels[~queries], "lone": "miss"}
+        return {"embeddings": rows[queries], "labels": labels[queries], **gallery}
 
 
 def refined(method: Method, rows: np.ndarray, queries: np.ndarray | None) -> np.ndarray:

@@ -17,7 +17,7 @@ from levelfield.errors import BadInput, Damaged
 from levelfield.files.writing import write_whole
 from levelfield.methods import Method
 from levelfield.randomness import isolated, stream
-from levelfield.studies.runs.folder.files import check, checksums_of
+from levelfield.studies.runs.folder.files import check
 from levelfield.studies.runs.folder.store import read_spec
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.trust import trusting
@@ -39,8 +39,7 @@ def make_method(spec: RunSpec, *, num_classes: int, ranks: Ranks = ALONE) -> Met
 
 
 def save_method(folder: Path, state: Mapping[str, Any], *, num_classes: int, width: int) -> None:
-    """Write the weights and buffers of a method, its state with the shards of all processes; no file if there are
-    none."""
+    """Write the weights and buffers of a method, with the shards of all processes; no file if there are none."""
     # copies: the format refuses tensors that share memory
     kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     if not state:
@@ -62,7 +61,7 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
     spec, path = read_spec(folder), folder / WEIGHTS
     if spec.joined:
         raise BadInput(f"{folder} joins finished runs and has no trained method: name one of its members.")
-    check(folder, WEIGHTS, checksums_of(folder))
+    check(folder, WEIGHTS)
     facts, weights = _read(path)
     method = make_method(spec, num_classes=facts["num_classes"])
     if facts["left_out"]:

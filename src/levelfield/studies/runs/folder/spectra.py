@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,8 +24,8 @@ def record(rows: np.ndarray, labels: np.ndarray, folder: Path) -> float:
     """
     length = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     unit = rows / np.where(length > 0, length, 1)
-    all_rows, classes = spectrum(unit), class_spectrum(unit, labels)
-    write_whole(folder / FILE, lambda file: np.savez(file, spectrum=all_rows, class_spectrum=classes))
+    spectra: dict[str, Any] = {"spectrum": spectrum(unit), "class_spectrum": class_spectrum(unit, labels)}
+    write_whole(folder / FILE, lambda file: np.savez(file, **spectra))
     return spectral_decay(unit)
 
 

@@ -1,8 +1,7 @@
-"""Write and read run folders."""
+"""Write and read run folders, and the plan of a study folder."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError, field_validator
+from pydantic import TypeAdapter, ValidationError
 
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.plain_yaml import read_written
@@ -22,28 +21,24 @@ from levelfield.studies.runs.folder.files import (
     DESCRIBED,
     FAILED,
     FINISHED,
-    MADE,
     PER_QUERY,
     TRAINED,
     Checksums,
     check,
     check_all,
     check_made,
-    checksums_of,
     explain_first,
     of_a_run,
     read_finished,
     read_per_query,
-    read_training,
 )
 from levelfield.studies.runs.spec import PlannedRun, RunSpec, described_in, recorded_identity
-from levelfield.studies.specification.choices import check_folder_name
 from levelfield.studies.specification.locations import Location, location_of, placed
-from levelfield.studies.specification.messages import explain
+from levelfield.studies.specification.study import explain
 
 PLAN = "runs.json"
-_PLAN_SIZE = 100 * MEGABYTE
 _LONGEST = 200  # characters of a reason for failure
+_RUNS = TypeAdapter(list[PlannedRun])
 
 
 @dataclass(frozen=True)
@@ -53,12 +48,17 @@ class Result:
     folder: Path
     values: dict[str, float]
     signatures: dict[str, dict[str, Any]]
-    seconds: float
     summary: dict[str, Any]
+    measured: dict[str, Any]
+    """Counts of the ledger, see `Measured`."""
     deviations: list[dict[str, Any]]
     checksums: Checksums
     identity: str
     """Of run.yaml at the end of the run."""
+
+    @property
+    def seconds(self) -> float:
+        return float(self.summary["seconds"])
 
     @property
     def deviation_texts(self) -> list[str]:
@@ -70,10 +70,12 @@ class Result:
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each query that counts, and the query's class."""
+        return self._counted(metric, self.queries())
+
+    def _counted(self, metric: str, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
-        arrays = self.queries()
-        kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
-        return arrays[metric][kept], arrays["labels"][kept]
+        counted = ~arrays["lone"] if leaves_out else slice(None)
+        return arrays[metric][counted], arrays["labels"][counted]
 
     @cached_property
     def by_class(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -81,36 +83,28 @@ class Result:
 
         Cached, because a leaderboard needs it often and it is much smaller than the per-query scores.
         """
-        arrays, by_metric = self.queries(), {}
-        coded: dict[bool, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-        for metric in arrays.keys() & self.signatures.keys():
-            leaves_out = self.signatures[metric]["definition"]["lone"] == "exclude"
-            if leaves_out not in coded:
-                kept = ~arrays["lone"] if leaves_out else np.ones(len(arrays["lone"]), bool)
-                coded[leaves_out] = kept, *_coded(arrays["labels"][kept])
-            kept, codes, counts = coded[leaves_out]
-            sums = np.bincount(codes, weights=arrays[metric][kept], minlength=len(counts))
-            by_metric[metric] = sums / counts, counts.astype(np.float64)
-        return by_metric
+        arrays = self.queries()
+        metrics = arrays.keys() & self.signatures.keys()
+        return {metric: class_means(*self._counted(metric, arrays)) for metric in metrics}
 
     def queries(self) -> dict[str, np.ndarray]:
         """The stored scores of each query by metric, `lone` and `labels`."""
         return read_per_query(self.folder, self.checksums)
 
 
-def _coded(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The place of each query's class among the classes in their order, and how many queries each has.
+def class_means(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean score of each class, and its number of queries, in the order of the classes.
 
-    >>> codes, counts = _coded(np.array([7, 3, 7]))
-    >>> codes.tolist(), counts.tolist()
-    ([1, 0, 1], [1, 2])
+    >>> means, counts = class_means(np.array([1.0, 0.0, 0.0]), np.array([7, 3, 7]))
+    >>> means.tolist(), counts.tolist()
+    ([0.0, 0.5], [1.0, 2.0])
     """
-    if not labels.size or labels.max() > 10 * len(labels):
-        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        return codes, counts
-    counts = np.bincount(labels)  # nothing has to be sorted
+    if not labels.size or labels.dtype.kind not in "iu" or labels.max() > 10 * len(labels):
+        _, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    else:  # nothing has to be sorted
+        counts = np.bincount(labels)
     present = counts > 0
-    return (labels, counts) if present.all() else ((np.cumsum(present) - 1)[labels], counts[present])
+    return np.bincount(labels, weights=scores)[present] / counts[present], counts[present].astype(np.float64)
 
 
 def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | None = None) -> None:
@@ -125,7 +119,7 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
         recorded = recorded_identity(folder) if os.path.lexists(described) else spec.identity
     except Damaged:
         recorded = spec.identity
-        _remove(folder, DESCRIBED)
+        described.unlink(missing_ok=True)
     if recorded != spec.identity:
         raise BadInput(
             f"{folder} was made with another specification (its run.yaml says {recorded}, "
@@ -140,12 +134,29 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
+def _discard_damaged(folder: Path) -> None:
+    """Remove damaged files, and the file that marks their stage as complete."""
+    try:
+        if os.path.lexists(folder / TRAINED):
+            check_made(folder)
+    except Damaged:
+        for name in (FINISHED, TRAINED, DESCRIBED):  # last first: no stage stays wrongly marked as complete
+            (folder / name).unlink(missing_ok=True)
+    try:
+        result = read_result(folder)
+        if result is not None and result.values:
+            result.queries()
+    except Damaged:
+        for name in (FINISHED, PER_QUERY):
+            (folder / name).unlink(missing_ok=True)
+
+
 def read_spec(folder: Path) -> RunSpec:
     """The specification of a run folder."""
     described = folder / DESCRIBED
     if not described.exists():
         raise BadInput(f"{folder} is not a run folder: it has no run.yaml.")
-    check(folder, DESCRIBED, checksums_of(folder))
+    check(folder, DESCRIBED)
     with of_a_run():
         content = read_written(described)
         if not isinstance(content, dict):
@@ -181,7 +192,7 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
     try:
         result = read_result(folder)
         if result is None:
-            return None, why_failed(folder)
+            return None, _why_failed(folder)
         if _identity(result) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
@@ -193,17 +204,17 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
 
 def _identity(result: Result) -> str | None:
     """The identity of the run; from metrics.json, which is faster, if run.yaml has not changed."""
-    folder, written = result.folder, result.checksums.get(DESCRIBED)
-    if written and (folder / DESCRIBED).is_file() and checksum(folder / DESCRIBED) == written:
+    described, recorded = result.folder / DESCRIBED, result.checksums.get(DESCRIBED)
+    if recorded and described.is_file() and checksum(described) == recorded:
         return result.identity
-    return recorded_identity(folder)
+    return recorded_identity(result.folder)
 
 
-def why_failed(folder: Path) -> str:
+def _why_failed(folder: Path) -> str:
     """The last line of error.txt of a failed run; empty if it is missing or unreadable."""
     try:
         lines = read_text(folder / FAILED).strip().splitlines()
-    except Damaged:  # missing or unreadable: the run counts as missing either way
+    except Damaged:  # the run counts as missing either way
         return ""
     last = re.sub(r"^levelfield\.errors\.\w+: ", "", lines[-1]) if lines else ""
     printable = "".join(letter if letter.isprintable() else " " for letter in last)
@@ -215,25 +226,13 @@ def read_result(folder: Path) -> Result | None:
     if not os.path.lexists(folder / FINISHED):
         return None
     content = read_finished(folder)
-    return Result(
-        folder,
-        content["values"],
-        content["signatures"],
-        content["summary"]["seconds"],
-        content["summary"],
-        content["deviations"],
-        content["checksums"],
-        content["identity"],
-    )
+    names = ("values", "signatures", "summary", "measured", "deviations", "checksums", "identity")
+    return Result(folder, *(content[name] for name in names))
 
 
 def write_plan(study_folder: Path, runs: list[PlannedRun]) -> None:
     """Write the runs of a study, so that a report needs only its folder."""
-    entries = [
-        {"label": run.label, "variation": run.variation, "seeded": run.seeded, "spec": run.spec.model_dump(mode="json")}
-        for run in runs
-    ]
-    write_json(study_folder / PLAN, entries)
+    write_json(study_folder / PLAN, _RUNS.dump_python(runs, mode="json"))
 
 
 def read_plan(study_folder: Path) -> list[PlannedRun]:
@@ -242,64 +241,9 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
     if not os.path.lexists(path):
         raise BadInput(f"{study_folder} is not a study folder: it has no runs.json. Give a folder such as runs/demo.")
     with of_a_run():
+        content = read_json(path, most=100 * MEGABYTE)
         try:
-            entries = TypeAdapter(list[_Planned]).validate_python(read_json(path, most=_PLAN_SIZE))
-        except ValidationError as error:
-            raise damaged(path, f"does not list runs: {explain_first(error)}") from error
-        except Damaged:
-            raise
-        except LevelfieldError as error:
-            raise damaged(path, f"does not list runs: {str(error).rstrip('.')}") from error
-        return [
-            PlannedRun(
-                entry.spec,
-                entry.label,
-                tuple(entry.variation),
-                entry.seeded,
-            )
-            for entry in entries
-        ]
-
-
-class _Planned(BaseModel):
-    """An entry of runs.json."""
-
-    label: str
-    variation: list[tuple[str, Any]]
-    seeded: bool
-    spec: RunSpec
-
-    @field_validator("label")
-    @classmethod
-    def _names_a_folder(cls, value: str) -> str:
-        check_folder_name("label", value)
-        return value
-
-
-def _discard_damaged(folder: Path) -> None:
-    """Remove damaged files, and the file that marks their stage as complete."""
-    try:
-        trained = read_training(folder) if os.path.lexists(folder / TRAINED) else None
-        if trained is not None:
-            check_made(folder, trained)
-    except Damaged:
-        folders = [name for name in MADE if (folder / name).is_dir()]  # in the way of a file
-        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # last first: no stage stays wrongly marked as complete
-            _remove(folder, name)
-    try:
-        result = read_result(folder)
-        if result is not None and result.values:
-            result.queries()
-    except Damaged:
-        _remove(folder, FINISHED)
-        _remove(folder, PER_QUERY)
-
-
-def _remove(folder: Path, name: str) -> None:
-    """Remove a file; a folder in its place is renamed, since a user may have put files there."""
-    path = folder / name
-    if path.is_dir() and not path.is_symlink():
-        aside = next(one for k in itertools.count() if not os.path.lexists(one := folder / f"{name}.damaged{k or ''}"))
-        path.rename(aside)
-    else:
-        path.unlink(missing_ok=True)
+            return _RUNS.validate_python(content)
+        except (ValidationError, LevelfieldError) as error:
+            reason = explain_first(error) if isinstance(error, ValidationError) else str(error).rstrip(".")
+            raise damaged(path, f"does not list runs: {reason}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,30 +20,13 @@ from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder.files import write_training
-from levelfield.studies.runs.joined.members import (
-    PLACE,
-    Member,
-    checked,
-    joined_here,
-    joined_identity,
-    trained_otherwise,
-)
+from levelfield.studies.runs.joined.members import Member, checked, joined_here, joined_identity, trained_otherwise
 from levelfield.studies.runs.spec import ENSEMBLE, RunSpec
 from levelfield.training.ledger import Measured
 
-_SUMMED = (
-    "step",
-    "images",
-    "seconds",
-    "waiting",
-    "planning",
-    "rows_through_trunk",
-    "memory_rows",
-    "rows_changed",
-    "idle_batches",
-)
-_COUNTED = ("extra_parameters", "images", "steps", "rows_through_trunk", "memory_rows", "rows_changed")
-_FILES = (
+_COUNTED = ("images", "rows_through_trunk", "memory_rows", "rows_changed")
+_SUMMED = ("step", "seconds", "waiting", "planning", "idle_batches", *_COUNTED)
+_DERIVED = (
     "summary.json",
     "metrics.json",
     "training.json",
@@ -51,7 +34,6 @@ _FILES = (
     "per_query.npz",
     "embeddings.npy",
     "items.csv",
-    ENSEMBLE,
 )
 
 
@@ -67,8 +49,10 @@ def join(
     """Join the finished runs of `folders` into `folder`, a finished run with model, embeddings and scores.
 
     All runs must have the same test images. Files are written atomically, metrics.json last; after an interruption the
-    same call continues. about: stored with the model. under: the run of a study that joins them; folds of its protocol
-    are not a deviation, members trained under other conditions, in another study, are. Returns the members.
+    same call continues. Returns the members.
+
+    about: stored with the model. under: the run of a study that joins them; folds of its protocol are not a deviation,
+    members trained under other conditions, in another study, are.
     """
     members = checked(folders)
     _claim(folder, members)
@@ -93,13 +77,12 @@ def free(folder: Path, members: Sequence[Member], *, force: bool) -> None:
         raise BadInput(f"{folder} is one of the runs to join: choose another --out.")
     if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
         raise BadInput(f"{link} is a link, and nothing may be written outside of --out: remove the link.")
-    begun = not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members)
-    if begun:
-        return
+    if not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members):
+        return  # an interrupted attempt
     if not force:
         raise BadInput(f"{folder} already holds an ensemble: choose another --out, or replace it with --force.")
     shutil.rmtree(folder / "members", ignore_errors=True)
-    for name in _FILES:  # the description goes last, so that an interrupted removal can be repeated
+    for name in (*_DERIVED, ENSEMBLE):  # the description last, so that an interrupted removal can be repeated
         (folder / name).unlink(missing_ok=True)
 
 
@@ -113,13 +96,13 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
                 "another folder, or remove it."
             )
         return
-    content = {"identity": identity, "members": [_description(member) for member in members]}
-    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-
-
-def _description(member: Member) -> dict[str, Any]:
-    facts = {key: member.described[key] for key in PLACE if member.described.get(key) is not None}
-    return {"label": member.label, **facts, "identity": member.identity, "folder": str(member.folder)}
+    entries = [
+        {"label": member.label, **member.place, "identity": member.identity, "folder": str(member.folder)}
+        for member in members
+    ]
+    write_text(
+        described, yaml.safe_dump({"identity": identity, "members": entries}, sort_keys=False, allow_unicode=True)
+    )
 
 
 def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under: RunSpec | None) -> None:
@@ -140,57 +123,52 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
     summaries = [member.result.summary for member in members]
     summary: dict[str, Any] = {key: sum(each.get(key, 0) for each in summaries) for key in _SUMMED}
     summary |= {
-        "peak_bytes": _largest(each.get("peak_bytes") for each in summaries),  # members train one after another
-        "weights": _sum(each.get("weights") for each in summaries),
-        "operations": _sum(each.get("operations") for each in summaries),
+        "peak_bytes": _over(max, [each.get("peak_bytes") for each in summaries]),  # members train one after another
+        "weights": _over(sum, [each.get("weights") for each in summaries]),
+        "operations": _over(sum, [each.get("operations") for each in summaries]),
         "collapsed": any(each["collapsed"] for each in summaries),
         "finished": any(each.get("finished", False) for each in summaries),
         "best": None,
         "history": [],
     }
-    done = [member.trained["measured"] for member in members]
+    done = [member.result.measured for member in members]
     measured = Measured(
         dim=sum(member.dim for member in members),
         bits=max(each.get("bits", 32) for each in done),
         refined="yes" if any(member.refined for member in members) else "",
-        **{key: sum(each.get(key, 0) for each in done) for key in _COUNTED},
+        **{key: sum(each.get(key, 0) for each in done) for key in ("extra_parameters", "steps", *_COUNTED)},
     )
-    own = _own_deviations(members, measured, 1 if under is None else under.protocol.folds)
-    own += [] if under is None else trained_otherwise(members, under)
-    deviations = [{**asdict(each), "text": each.text} for each in own]
+    models, passes = sum(member.models for member in members), sum(member.passes for member in members)
+    deviations = _deviations(members, measured, models, passes, 1 if under is None else under.protocol.folds)
+    deviations += [] if under is None else trained_otherwise(members, under)
     theirs = {
         each["text"]: each
         for member in members
         for each in member.result.deviations
         if not point_of(each["what"]).joined
     }
-    models = sum(member.models for member in members)
     return {
         "summary": summary,
-        "measured": {**asdict(measured), "members": models, "passes": sum(member.passes for member in members)},
-        "deviations": [*deviations, *theirs.values()],
+        "measured": {**asdict(measured), "members": models, "passes": passes},
+        "deviations": [*({**asdict(each), "text": each.text} for each in deviations), *theirs.values()],
     }
 
 
-def _largest(counts: Iterable[int | None]) -> int | None:
-    counts = list(counts)
-    known = [count for count in counts if count is not None]
-    return max(known) if len(known) == len(counts) else None
+def _over(combine: Callable[[list[int]], int], counts: Sequence[int | None]) -> int | None:
+    """The sum or maximum; None if a member did not record its count."""
+    recorded = [count for count in counts if count is not None]
+    return combine(recorded) if len(recorded) == len(counts) else None
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None if a member did not record its count."""
-    counts = list(counts)
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _own_deviations(members: Sequence[Member], measured: Measured, usual: int) -> list[Deviation]:
+def _deviations(
+    members: Sequence[Member], measured: Measured, models: int, passes: float, usual: int
+) -> list[Deviation]:
+    """The deviations of the joined run itself. usual: number of folds that every method joins."""
     described = [member.described for member in members if "conditions" in member.described]
     dims = {each.get("common", {}).get("dim", each["conditions"]["dim"]) for each in described}  # the common dim
-    passes = round(sum(member.passes for member in members), 3)
+    passes = round(passes, 3)
     deviations = [
-        Deviation("members", usual, sum(member.models for member in members)),
+        Deviation("members", usual, models),
         Deviation("dim", usual * dims.pop() if len(dims) == 1 else None, measured.dim),
         Deviation("trunk_passes", usual, int(passes) if passes == int(passes) else passes),
         Deviation("extra_parameters", 0, measured.extra_parameters),

@@ -16,14 +16,8 @@ import numpy as np
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput
 from levelfield.methods import Deviation
-from levelfield.studies.runs.folder.files import (
-    ITEMS,
-    TRAINED,
-    Checksums,
-    read_embeddings,
-    read_items,
-    read_training,
-)
+from levelfield.studies.runs.folder.files import ITEMS, TRAINED, read_embeddings
+from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import Result, read_result, read_spec
 from levelfield.studies.runs.spec import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
 
@@ -36,7 +30,6 @@ class Member:
 
     folder: Path
     result: Result
-    trained: dict[str, Any]
     described: dict[str, Any]
 
     @classmethod
@@ -44,13 +37,13 @@ class Member:
         result = read_result(folder)
         if result is None or not os.path.lexists(folder / TRAINED):
             raise BadInput(f"{folder} is not a finished run: only finished runs can be joined.")
-        return cls(folder, result, read_training(folder), described_in(folder))
+        return cls(folder, result, described_in(folder))
 
     @property
     def descriptions(self) -> list[Path]:
         """The files that describe the run and, for an ensemble, its members."""
-        own = [self.folder / name for name in DESCRIPTIONS if (self.folder / name).is_file()]
-        return [*own, *(path for name in DESCRIPTIONS for path in sorted((self.folder / "members").rglob(name)))]
+        files = [self.folder / name for name in DESCRIPTIONS if (self.folder / name).is_file()]
+        return [*files, *(path for name in DESCRIPTIONS for path in sorted((self.folder / "members").rglob(name)))]
 
     @property
     def identity(self) -> str:
@@ -61,41 +54,45 @@ class Member:
         return str(self.described.get("method", {}).get("label", self.folder.name))
 
     @property
+    def place(self) -> dict[str, int]:
+        """What distinguishes the run from others of its label."""
+        return {key: self.described[key] for key in PLACE if self.described.get(key) is not None}
+
+    @property
     def title(self) -> str:
         """The name of this run in messages."""
-        facts = [f"{key} {self.described[key]}" for key in PLACE if self.described.get(key) is not None]
-        return ", ".join([self.label, *facts])
+        return ", ".join([self.label, *(f"{key} {number}" for key, number in self.place.items())])
 
     @property
     def dim(self) -> int:
-        return int(self.trained["measured"]["dim"])
+        return int(self.result.measured["dim"])
 
     @property
     def models(self) -> int:
         """The number of its networks: more than one if it is itself an ensemble."""
-        return int(self.trained["measured"].get("members", 1))
+        return int(self.result.measured.get("members", 1))
 
     @property
     def passes(self) -> float:
         """Rows through the trunk per training image."""
-        done = self.trained["measured"]
-        if "passes" in done:
-            return float(done["passes"])
-        values = [one["method"] for one in self.trained["deviations"] if one["what"] == "trunk_passes"]
-        return float(values[0]) if values else float(done["images"] > 0)
+        measured = self.result.measured
+        counted = {entry["what"]: entry["method"] for entry in self.result.deviations}.get("trunk_passes")
+        default = float(measured["images"] > 0) if counted is None else counted
+        return float(measured.get("passes", default))
 
     @property
     def refined(self) -> str:
         """How its embeddings were refined at test time; empty if they were not."""
-        return str(self.trained["measured"].get("refined", ""))
+        return str(self.result.measured.get("refined", ""))
 
     @cached_property
     def items(self) -> list[tuple[str, str, str]]:
         """Path, class and role of each test image; empty without test images."""
         if not os.path.lexists(self.folder / ITEMS):
             return []
-        paths, classes, roles = read_items(self.folder, self._checksums)
-        return list(zip(paths, classes, roles or [""] * len(paths), strict=True))
+        items = Items.read(self.folder)
+        roles = [""] * len(items.paths) if items.roles is None else items.roles.tolist()
+        return list(zip(items.paths, items.classes.tolist(), roles, strict=True))
 
     @cached_property
     def labels(self) -> np.ndarray:
@@ -105,12 +102,7 @@ class Member:
 
     @property
     def rows(self) -> np.ndarray:
-        return read_embeddings(self.folder, self._checksums)
-
-    @property
-    def _checksums(self) -> Checksums:
-        checksums: Checksums = self.trained["checksums"]
-        return checksums
+        return read_embeddings(self.folder)
 
 
 def checked(folders: Sequence[Path]) -> list[Member]:
@@ -119,15 +111,15 @@ def checked(folders: Sequence[Path]) -> list[Member]:
     if not members:
         raise BadInput("No runs to join: name at least one run.")
     first = members[0]
-    for index, other in enumerate(members[1:], start=1):
-        for earlier in members[:index]:
-            if other.identity == earlier.identity:
-                raise BadInput(f"{other.folder} and {earlier.folder} are the same run: name each run once.")
-        if not _tested_alike(first, other):
-            raise BadInput(
-                f"{other.folder} and {first.folder} have different test images: "
-                f"{_difference(first.items, other.items)}."
-            )
+    by_identity: dict[str, Member] = {}
+    for member in members:
+        if member.identity in by_identity:
+            earlier = by_identity[member.identity].folder
+            raise BadInput(f"{member.folder} and {earlier} are the same run: name each run once.")
+        by_identity[member.identity] = member
+        if not _tested_alike(first, member):
+            difference = _difference(first.items, member.items)
+            raise BadInput(f"{member.folder} and {first.folder} have different test images: {difference}.")
     return members
 
 
@@ -140,6 +132,22 @@ def _tested_alike(first: Member, other: Member) -> bool:
         return False
     ours, theirs = (spec_of(member.folder, trained=False) for member in (first, other))
     return bool(ours.data_digest) and _images(ours) == _images(theirs) and ours.protocol == theirs.protocol
+
+
+def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:
+    if len(first) != len(other):
+        return f"{len(other):,} images against {len(first):,}"
+    paths = {path for path, _, _ in first}
+    for (path, label, role), (other_path, other_label, other_role) in zip(first, other, strict=True):
+        if other_path not in paths:
+            return f"{other_path} is a test image in only one of them"
+        if path != other_path:
+            return "their order differs"
+        if label != other_label:
+            return f"the class of {path} is '{other_label}' in the first and '{label}' in the second"
+        if role != other_role:
+            return "only one of them has a gallery, or their queries differ"
+    raise AssertionError("the items are equal")
 
 
 def joined_identity(members: Sequence[Member]) -> str:
@@ -162,15 +170,12 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
         return read_spec(folder)
     count = len(described_in(folder, [ENSEMBLE])["members"])
     specs = [spec_of(within(folder, f"members/{index}"), trained=trained) for index in range(count)]
-    first = specs[0]
-    decisive = ("protocol", *(("fold",) if trained else ()))
-    for other in specs[1:]:
-        if _images(other) != _images(first) or any(getattr(other, key) != getattr(first, key) for key in decisive):
-            raise BadInput(
-                f"The members of {folder} were trained on different images, so it has no common training or "
-                "validation classes."
-            )
-    return first
+    if len({(_images(spec), spec.protocol.model_dump_json(), spec.fold if trained else None) for spec in specs}) > 1:
+        raise BadInput(
+            f"The members of {folder} were trained on different images, so it has no common training or validation "
+            "classes."
+        )
+    return specs[0]
 
 
 def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviation]:
@@ -180,12 +185,11 @@ def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviati
     """
     ours = _circumstances(under)
     by_text: dict[str, Deviation] = {}
-    for member in members:
-        for path in member.descriptions:
-            theirs = _circumstances(read_spec(path.parent)) if path.name == "run.yaml" else {}
-            differ = [key for key, value in theirs.items() if value != ours.get(key)]
-            deviations = [Deviation(f"joined_{key}", ours.get(key), theirs[key]) for key in differ]
-            by_text |= {each.text: each for each in deviations}
+    for path in (path for member in members for path in member.descriptions if path.name == "run.yaml"):
+        for key, value in _circumstances(read_spec(path.parent)).items():
+            if value != ours.get(key):
+                deviation = Deviation(f"joined_{key}", ours.get(key), value)
+                by_text[deviation.text] = deviation
     return list(by_text.values())
 
 
@@ -200,18 +204,3 @@ def _images(spec: RunSpec) -> str:
     """The images of a run: name and content of the dataset, independent of its location."""
     name = "images" if spec.data_digest and spec.data.is_a_place else spec.data.name
     return f"{name} {spec.data_digest}".strip()
-
-
-def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:
-    if len(first) != len(other):
-        return f"{len(other):,} images against {len(first):,}"
-    paths, others = [path for path, _, _ in first], [path for path, _, _ in other]
-    if paths != others:
-        if sorted(paths) == sorted(others):
-            return "their order differs"
-        here = next(path for path in others if path not in set(paths))
-        return f"{here} is a test image in only one of them"
-    index = next(k for k, item in enumerate(first) if item != other[k])
-    if first[index][1] == other[index][1]:
-        return "only one of them has a gallery, or their queries differ"
-    return f"the class of {paths[index]} is '{other[index][1]}' in the first and '{first[index][1]}' in the second"
