@@ -22,7 +22,7 @@ NAMES = {
         names register""",
     "levelfield.miners": """BaseMiner Miner MinerChoice MinerFacts Switched Tuples create describe names register
         resolve""",
-    "levelfield.batching": """Batching Choice Common Fit Layout PlanReport Promise check_fit create describe fit_batch
+    "levelfield.batching": """Batching Choice Fit Layout PlanReport Promise check_fit create describe fit_batch
         fits maker names register report""",
     "levelfield.geometry": "Geometry gather unit",
     "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates

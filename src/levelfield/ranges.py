@@ -8,8 +8,6 @@ from typing import Any
 
 from levelfield.errors import BadSpecification
 
-_SCALES = ("linear", "log")
-
 
 @dataclass(frozen=True)
 class Range:
@@ -40,40 +38,36 @@ class Range:
         """
         if isinstance(written, Range):
             return written
-        if not isinstance(written, list | tuple):
-            raise BadSpecification(
-                f"The search range of '{key}' is {written!r}; use [low, high, log], [low, high, linear] or a list of "
-                "choices."
-            )
-        if not written:
-            raise BadSpecification(f"The search range of '{key}' is empty: use [low, high, log] or choices.")
-        if len(written) != 3 or written[2] not in _SCALES:
-            return cls._of_choices(key, written)
+        name = f"The search range of '{key}'"
+        if not isinstance(written, list | tuple) or not written:
+            usage = "use [low, high, log], [low, high, linear] or a list of choices"
+            raise BadSpecification(f"{name} is {written!r}; {usage}.")
+        if len(written) != 3 or written[2] not in ("linear", "log"):
+            return cls._of_choices(key, list(written))
         low, high, scale = written
         for bound in (low, high):
             if not _is_number(bound) or not math.isfinite(bound):
-                raise BadSpecification(f"The search range of '{key}' has the bound {bound!r}; expected a number.")
+                raise BadSpecification(f"{name} has the bound {bound!r}; expected a number.")
         text = f"[{low:g}, {high:g}, {scale}]"
         if low > high:
-            hint = f"Did you mean [{high:g}, {low:g}, {scale}]?"
-            raise BadSpecification(f"The search range of '{key}' is reversed: {text}. {hint}")
+            raise BadSpecification(f"{name} is reversed: {text}. Did you mean [{high:g}, {low:g}, {scale}]?")
         if low == high:
-            raise BadSpecification(f"The search range of '{key}' is {text}, a single value: set the value instead.")
+            raise BadSpecification(f"{name} is {text}, a single value: set the value instead.")
         if scale == "log" and low <= 0:
-            raise BadSpecification(f"The search range of '{key}' is {text}; a log scale needs bounds above 0.")
+            raise BadSpecification(f"{name} is {text}; a log scale needs bounds above 0.")
         if whole and math.ceil(low) > math.floor(high):
-            raise BadSpecification(f"The search range of '{key}' is {text}, which contains no integer.")
+            raise BadSpecification(f"{name} is {text}, which contains no integer.")
         return cls(float(low), float(high), scale == "log", whole)
 
     @classmethod
-    def _of_choices(cls, key: str, written: list[Any] | tuple[Any, ...]) -> Range:
+    def _of_choices(cls, key: str, written: list[Any]) -> Range:
         if any(entry in written[:index] for index, entry in enumerate(written)) or len(written) < 2:
-            raise BadSpecification(f"The choices of '{key}' are {list(written)}; expected at least 2 different ones.")
+            raise BadSpecification(f"The choices of '{key}' are {written}; expected at least 2 different ones.")
         if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
-            low, high = written[1], written[0]
+            bounds = f"{written[1]:g}, {written[0]:g}"
             raise BadSpecification(
-                f"The search range of '{key}' is reversed: {list(written)}. Use [{low:g}, {high:g}, linear] or "
-                f"[{low:g}, {high:g}, log] for a range, [{low:g}, {high:g}] for two choices."
+                f"The search range of '{key}' is reversed: {written}. Use [{bounds}, linear] or [{bounds}, log] for a "
+                f"range, [{bounds}] for two choices."
             )
         return cls(choices=tuple(written))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.batch_layout import Layout
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._fitting import Fit, PlanReport, check_fit, fit_batch, fits, report
 from levelfield.batching._registry import Choice, create, describe, maker, names, register
 from levelfield.index import lazy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:  # written by make tables
 __all__ = [
     "Batching",
     "Choice",
-    "Common",
     "Fit",
     "Layout",
     "PlanReport",

@@ -1,31 +1,23 @@
-"""The base of every batching: epoch length, distribution over processes, state."""
+"""The base of every batching: settings, epoch length, distribution over processes, state.
 
-from __future__ import annotations
+Without postponed annotations: subclasses inherit the types of settings, whatever their module imports.
+"""
 
 import hashlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, ClassVar, NamedTuple, Self, TypedDict
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 
 from levelfield.batching._groups import Groups, Labels, as_labels
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
-from levelfield.settings import Count, Natural, accepted, check_calls, checked
+from levelfield.settings import Count, Natural, accepted, check_calls
 
 COMMON = ("labels", "batch_size", "seed", "batches_per_epoch", "rank", "world")  # arguments of every batching
-
-
-class Common(TypedDict, total=False):
-    """Settings that every batching has besides the batch size; a subclass passes them on as `**common`."""
-
-    seed: int
-    batches_per_epoch: int | None
-    rank: int
-    world: int
 
 
 class Promise(NamedTuple):
@@ -37,12 +29,12 @@ class Promise(NamedTuple):
     most_classes: int | None = None  # maximum number of distinct classes; None: unknown
 
     @classmethod
-    def of_groups(cls, classes: int, n: int) -> Promise:
+    def of_groups(cls, classes: int, n: int) -> Self:
         """Batches of `n` images of each of `classes` distinct classes."""
         return cls(classes, n, n, classes)
 
     @classmethod
-    def of_images(cls, sizes: np.ndarray, batch_size: int) -> Promise:
+    def of_images(cls, sizes: np.ndarray, batch_size: int) -> Self:
         """Batches of distinct images from classes with these `sizes`.
 
         >>> Promise.of_images(np.array([1, 2, 5]), 6)
@@ -54,71 +46,59 @@ class Promise(NamedTuple):
         return cls(fewest, together, min(batch_size, int(largest[0])), min(batch_size, len(sizes)))
 
 
-class Batching(ABC):
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+class _Settings:
+    """Annotated attributes of a subclass are its settings, checked when it is created."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        check_calls(cls)
+
+
+class Batching(_Settings, ABC):
     """Chooses the images of each batch. Usable as the `batch_sampler` of a torch DataLoader.
 
     The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iteration yields the batches of the
     current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
-    A subclass sets `group` (images that stay together in one process) and, unless small classes repeat images,
-    `_groups` before calling this constructor, implements `_plan`, and overrides `promise` if it guarantees more than
+    A subclass names its settings as annotated attributes, sets `group` (images that stay together in one process)
+    before it calls this class's `__post_init__`, implements `_plan`, and overrides `promise` if it guarantees more than
     any batch of that size.
     """
 
-    name: str = ""
+    name: ClassVar[str] = ""
     search: ClassVar[Mapping[str, Any]] = {}
     """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
-    needs_memory: bool = False
-    group: int = 1
-    _arguments: Mapping[str, Any]
-    _groups: Groups
+    needs_memory: ClassVar[bool] = False
+    group = 1
+    small = "repeat"
 
-    def __new__(cls, *_: Any, **arguments: Any) -> Self:
-        batching = super().__new__(cls)
-        batching._arguments = arguments
-        return batching
+    labels: Labels = field(kw_only=False)
+    batch_size: Count
+    seed: Natural = 0
+    batches_per_epoch: Count | None = None
+    rank: Natural = 0
+    world: Count = 1
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Add the keywords passed on as `**common` to the signature, so that a wrong one is detected."""
-        super().__init_subclass__(**more)
-        check_calls(cls)
-        takes = dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
-        known = {name: p for name, p in takes.items() if p.kind is not p.VAR_KEYWORD}
-        if len(known) < len(takes):
-            assert cls.__base__ is not None
-            shared = inspect.signature(cls.__base__.__init__ if cls.__base__ is Batching else cls.__base__).parameters
-            known |= {name: p for name, p in shared.items() if name not in known and name != "self"}
-        cls.__signature__ = inspect.Signature(list(known.values()))  # type: ignore[attr-defined]
-
-    @checked
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: Count,
-        seed: Natural = 0,
-        batches_per_epoch: Count | None = None,
-        rank: Natural = 0,
-        world: Count = 1,
-    ) -> None:
-        self.labels = as_labels(labels)
+    def __post_init__(self) -> None:
+        self.labels = as_labels(self.labels)
         if not hasattr(self, "_groups"):
-            self._groups = Groups.of(self.labels, self.group)
-        self.batch_size, self.seed, self.rank, self.world = batch_size, seed, rank, world
-        if batch_size % self.group:
-            raise BadSpecification(f"batch_size {batch_size} is not a multiple of {self.group} images per class.")
-        if rank >= world or (batch_size // self.group) % world:
+            self._groups = Groups.of(self.labels, self.group, small=self.small)
+        if self.batch_size % self.group:
+            raise BadSpecification(f"batch_size {self.batch_size} is not a multiple of {self.group} images per class.")
+        if self.rank >= self.world or self.classes_per_batch % self.world:
             raise BadSpecification(
-                f"A batch of {batch_size // self.group} groups of {self.group} cannot be shared by "
-                f"{world} processes (rank {rank})."
+                f"A batch of {self.classes_per_batch} groups of {self.group} cannot be shared by "
+                f"{self.world} processes (rank {self.rank})."
             )
-        if batches_per_epoch is None and batch_size > len(self.labels):
+        if self.batches_per_epoch is None and self.batch_size > len(self.labels):
             raise BadSpecification(
-                f"A batch of {batch_size} is too large for {len(self.labels)} images: choose a smaller "
-                "batch, or set batches_per_epoch."
+                f"A batch of {self.batch_size} is too large for {len(self.labels)} images: choose a smaller batch, or "
+                "set batches_per_epoch."
             )
         # As in Roth et al. 2020, every batching has the same number of updates.
-        self.batches = batches_per_epoch or len(self.labels) // batch_size
+        self.batches = self.batches_per_epoch or len(self.labels) // self.batch_size
         self.epoch, self.step = 0, 0
 
     @abstractmethod
@@ -150,9 +130,8 @@ class Batching(ABC):
 
     def settings(self) -> dict[str, Any]:
         """What determines a plan besides labels, seed and epoch."""
-        takes = accepted(type(self)) or {}
-        chosen = {key: self._arguments.get(key, default) for key, default in takes.items() if key not in COMMON}
-        return {"batch_size": self.batch_size, "batches": self.batches, **chosen}
+        own = {key: getattr(self, key, None) for key in accepted(type(self)) or {} if key not in COMMON}
+        return {"batch_size": self.batch_size, "batches": self.batches, **own}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
         """All batches of an epoch; does not change `epoch` and `step`.
@@ -181,7 +160,7 @@ class Batching(ABC):
         """Whether the memory must be filled before `epoch` is planned."""
         return False
 
-    def fill(self, rows: np.ndarray) -> None:  # noqa: B027
+    def fill(self, rows: np.ndarray) -> None:
         """Store an embedding of every image."""
 
     @property
@@ -189,7 +168,7 @@ class Batching(ABC):
         """Mean number of steps since the rows of the memory were written; None without a memory."""
         return None
 
-    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:  # noqa: B027  (listening is optional)
+    def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
         """Called after each step. Ignored by batchings that use only labels."""
 
     def __len__(self) -> int:
@@ -206,8 +185,10 @@ class Batching(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """`step` counts batches returned so far. A prefetching loader is ahead of training; then use `set_epoch`."""
+        dense = np.unique(self.labels, return_inverse=True)[1].astype(np.int64)  # the same if classes are renamed
+        labels = hashlib.blake2b(dense.tobytes(), digest_size=16).hexdigest()
         position = {"epoch": self.epoch, "step": self.step}
-        return {**position, "seed": self.seed, "settings": self.settings(), "labels": self._fingerprint()}
+        return {**position, "seed": self.seed, "settings": self.settings(), "labels": labels}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state`. Refused if labels, seed or settings differ: the batches would differ."""
@@ -216,8 +197,3 @@ class Batching(ABC):
             if state[key] != present[key]:
                 raise BadInput(f"The state is of another batching: its {key} is {state[key]}, not {present[key]}.")
         self.set_epoch(int(state["epoch"]), int(state["step"]))
-
-    def _fingerprint(self) -> str:
-        """A hash of the partition into classes: renaming labels in the same order does not change it."""
-        dense = np.unique(self.labels, return_inverse=True)[1].astype(np.int64)
-        return hashlib.blake2b(dense.tobytes(), digest_size=16).hexdigest()

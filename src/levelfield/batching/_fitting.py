@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -10,11 +9,12 @@ import numpy as np
 
 from levelfield.batch_layout import Layout
 from levelfield.batching._base import Batching
+from levelfield.batching._groups import Labels
 from levelfield.batching._registry import create, names
 from levelfield.errors import BadInput, BadSpecification, LevelfieldError
 
 
-def fit_batch(labels: Sequence[int] | np.ndarray, classes: int = 25, per_class: int = 4) -> Layout:
+def fit_batch(labels: Labels, classes: int = 25, per_class: int = 4) -> Layout:
     """The largest layout up to classes x per_class in which at least half of the classes repeat no image.
 
     `labels`: labels of the training images.
@@ -123,7 +123,7 @@ class PlanReport:
         return {"batches": len(self.classes), **means, **totals}
 
 
-def report(labels: np.ndarray, plan: np.ndarray) -> PlanReport:
+def report(labels: Labels, plan: np.ndarray) -> PlanReport:
     """Statistics of `plan` [batches, size], positions in `labels`.
 
     >>> facts = report(np.array([0, 0, 1, 1]), np.array([[0, 1, 2, 2]]))

@@ -1,27 +1,18 @@
-"""Batchings that use embeddings: their memory of embeddings, and one plan per epoch."""
+"""Batchings that use embeddings: their memory of embeddings, and one plan per epoch.
 
-from __future__ import annotations
+Without postponed annotations, as in `_base`.
+"""
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
-from levelfield.batching._groups import Groups, Labels, Small
+from levelfield.batching._base import Batching, Promise
+from levelfield.batching._groups import Small
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import Count
-
-Refresh = Literal["steps", "epoch", "never"]
-
-
-class Remembered(Common, total=False):
-    """Settings of every batching with a memory; a subclass passes them on."""
-
-    samples_per_class: int
-    small: Small
-    refresh: Refresh
 
 
 class Remembering(Batching):
@@ -37,23 +28,15 @@ class Remembering(Batching):
     A subclass implements `_batches`.
     """
 
-    needs_memory = True
+    needs_memory: ClassVar[bool] = True
+    samples_per_class: Count = 2
+    small: Small = "repeat"
+    refresh: Literal["steps", "epoch", "never"] = "steps"
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        samples_per_class: Count = 2,
-        small: Small = "repeat",
-        refresh: Refresh = "steps",
-        **common: Unpack[Common],
-    ) -> None:
-        self._groups = Groups.of(labels, samples_per_class, small=small)
-        self.group = self._groups.n
-        self.refresh = refresh
-        super().__init__(labels, batch_size=batch_size, **common)
-        if batch_size < 2:
+    def __post_init__(self) -> None:
+        self.group = self.samples_per_class
+        super().__post_init__()
+        if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no distances and no covariance: use at least 2 images.")
         self._groups.need(self.classes_per_batch, self.batch_size)
         self.memory: np.ndarray | None = None  # (images, dim) float32, in the order of the labels
@@ -74,7 +57,7 @@ class Remembering(Batching):
 
     def fill(self, rows: np.ndarray) -> None:
         """Store an embedding of every image, from a pass in evaluation mode."""
-        self.memory = checked(rows, len(self.labels), "image").astype(np.float32)  # a copy of the caller's array
+        self.memory = _checked(rows, len(self.labels), "image").astype(np.float32)  # a copy of the caller's array
         self._written[:] = self.steps
         self._kept = None
 
@@ -86,7 +69,7 @@ class Remembering(Batching):
         """Store the embeddings of this step; the last row of a repeated image wins. Several processes gather all
         indices and embeddings of the batch first."""
         if self.refresh == "steps":
-            rows, memory = checked(embeddings, len(indices), "image of the batch"), self._filled()
+            rows, memory = _checked(embeddings, len(indices), "image of the batch"), self._filled()
             if rows.shape[1] != memory.shape[1]:
                 raise BadInput(
                     f"The memory has rows of {memory.shape[1]} dimensions; the new rows have {rows.shape[1]}."
@@ -122,7 +105,7 @@ class Remembering(Batching):
 
     def _whole(self, epoch: int, memory: np.ndarray | None) -> np.ndarray:
         if memory is not None:
-            return super()._whole(epoch, checked(memory, len(self.labels), "image"))
+            return super()._whole(epoch, _checked(memory, len(self.labels), "image"))
         if self._kept is None or self._kept[0] != epoch:
             self._kept = epoch, super()._whole(epoch, self._filled())
         return self._kept[1]
@@ -132,7 +115,7 @@ class Remembering(Batching):
         return self._batches(memory, stream)
 
 
-def checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
+def _checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
     """Validate that `rows` has one finite row for each of `count` images."""
     rows = np.asarray(rows)
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:

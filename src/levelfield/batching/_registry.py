@@ -6,12 +6,12 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from levelfield.batch_layout import Layout
-from levelfield.batching._base import COMMON, Batching, Common
+from levelfield.batching._base import COMMON, Batching
 from levelfield.batching._groups import Labels
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.registry import Registry, is_file_reference
@@ -138,8 +138,8 @@ class Choice(NamedTuple):
             )
         return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
-    def make(self, labels: Labels, layout: Layout, **common: Unpack[Common]) -> Batching:
-        """Create this batching over `labels`, with the parts of the layout that apply.
+    def make(self, labels: Labels, layout: Layout, **common: Any) -> Batching:
+        """Create this batching over `labels`, with the parts of the layout that apply. common: such as `seed`.
 
         >>> Choice("n_pair", {}).make([0, 0, 1, 1], Layout.parse("2x2")).plan(0).shape
         (1, 4)

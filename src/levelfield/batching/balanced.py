@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Literal
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import draw
-from levelfield.batching._groups import Groups, Labels, Small
+from levelfield.batching._groups import Groups, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import Count
@@ -34,36 +34,29 @@ class Balanced(Batching):
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        samples_per_class: Count = 4,
-        mode: Literal["draw", "cover"] = "draw",
-        redraw_shape: bool = False,
-        small: Literal[Small, "refill"] = "repeat",
-        **common: Unpack[Common],
-    ) -> None:
-        self.mode, self.redraw_shape, self.small = mode, redraw_shape, small
-        if (redraw_shape and small != "repeat") or (mode == "cover" and small == "refill"):
-            raise BadSpecification(f"small='{small}' cannot be combined with redraw_shape or cover: choose repeat.")
-        self.group = 1 if redraw_shape else samples_per_class
-        self._groups = Groups.of(labels, self.group, small=small)
-        super().__init__(labels, batch_size=batch_size, **common)
-        if self.world > 1 and (redraw_shape or small == "refill"):
+    samples_per_class: Count = 4
+    mode: Literal["draw", "cover"] = "draw"
+    redraw_shape: bool = False
+    small: Literal[Small, "refill"] = "repeat"
+
+    def __post_init__(self) -> None:
+        refill = self.small == "refill"
+        if (self.redraw_shape and self.small != "repeat") or (self.mode == "cover" and refill):
+            raise BadSpecification(
+                f"small='{self.small}' cannot be combined with redraw_shape or cover: choose repeat."
+            )
+        self.group = 1 if self.redraw_shape else self.samples_per_class
+        super().__post_init__()
+        if self.world > 1 and (self.redraw_shape or refill):
             raise BadSpecification(
                 "redraw_shape and small='refill' make groups of unequal length, which several processes cannot share: "
                 "use one process, or a fixed shape and repeat or skip."
             )
-        if redraw_shape:
-            self.shapes = self._possible_shapes()
-            return
-        self.shapes = [self.batch_size // samples_per_class]
-        if small == "refill":
+        self.shapes = self._possible_shapes() if self.redraw_shape else [self.classes_per_batch]
+        if refill:
             self._need_fill()
-        else:
-            self._groups.need(self.shapes[0], self.batch_size)
+        elif not self.redraw_shape:
+            self._groups.need(self.classes_per_batch, self.batch_size)
 
     def promise(self) -> Promise:
         if self.small == "refill":

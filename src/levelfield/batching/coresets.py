@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
 
-from levelfield.batching._groups import Labels, complete, draw_images
-from levelfield.batching._memory import Remembered, Remembering
+from levelfield.batching._groups import complete, draw_images
+from levelfield.batching._memory import Remembering
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
 from levelfield.settings import NotNegative
 
 TINY = 1e-12  # share of the mean variance: a smaller eigenvalue counts as 0
-
-
-class PooledAnchors(Remembered, total=False):
-    """Settings of both coresets; a subclass passes them on."""
-
-    pool: int | str
 
 
 class Coreset(Remembering):
@@ -31,23 +25,17 @@ class Coreset(Remembering):
     A subclass implements `_anchors`, and `_prepare` for what is computed once per pool.
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        pool: Annotated[int, Ge(2)] | str = 512,  # Roth et al. 2020, released code
-        **remembered: Unpack[Remembered],
-    ) -> None:
-        if isinstance(pool, str) and pool != "all":
-            raise BadSpecification(f"'pool' is {pool!r}; it must be a number of images, or all.")
-        self.pool = pool
-        super().__init__(labels, batch_size=batch_size, **remembered)
+    pool: Annotated[int, Ge(2)] | str = 512  # Roth et al. 2020, released code
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pool, str) and self.pool != "all":
+            raise BadSpecification(f"'pool' is {self.pool!r}; it must be a number of images, or all.")
+        super().__post_init__()
         self._of_image = self._groups.class_of_image()
         images = int(self._groups.sizes.sum())
-        self._size = images if isinstance(pool, str) else min(pool, images)
+        self._size = images if isinstance(self.pool, str) else min(self.pool, images)
         if self._size < self.classes_per_batch:
-            raise BadSpecification(f"'pool' is {pool}; a batch needs {self.classes_per_batch} anchors from it.")
+            raise BadSpecification(f"'pool' is {self.pool}; a batch needs {self.classes_per_batch} anchors from it.")
 
     def _prepare(self, rows: np.ndarray) -> Any:
         return rows
@@ -210,11 +198,7 @@ class D2Coreset(Coreset):
     (4, 8)
     """
 
-    def __init__(
-        self, labels: Labels, *, batch_size: int, power: NotNegative = 1.0, **pooled: Unpack[PooledAnchors]
-    ) -> None:
-        self.power = power
-        super().__init__(labels, batch_size=batch_size, **pooled)
+    power: NotNegative = 1.0
 
     def _prepare(self, rows: np.ndarray) -> Density:
         return Density(rows)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import draw
-from levelfield.batching._groups import Groups, Labels, Small
+from levelfield.batching._groups import Groups, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import Count
@@ -32,32 +30,25 @@ class Episodes(Batching):
     {'support': [0, 1, 4, 5], 'query': [2, 3, 6, 7], 'episode': [0, 0, 0, 0, 0, 0, 0, 0]}
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: Count,
-        episodes: Count = 1,
-        support: Count = 5,
-        query: Count = 5,
-        replace: bool = False,
-        small: Small = "repeat",
-        **common: Unpack[Common],
-    ) -> None:
-        self.episodes, self.support, self.query = episodes, support, query
-        self.replace = replace
+    episodes: Count = 1
+    support: Count = 5
+    query: Count = 5
+    replace: bool = False
+    small: Small = "repeat"
+
+    def __post_init__(self) -> None:
         each = self.support + self.query
-        self.classes, left = divmod(batch_size, self.episodes * each)
-        if left or not self.classes:
+        self.classes, rest = divmod(self.batch_size, self.episodes * each)
+        if rest or not self.classes:
             raise BadSpecification(
-                f"batch_size {batch_size} is not a multiple of {self.episodes} episode(s) x "
+                f"batch_size {self.batch_size} is not a multiple of {self.episodes} episode(s) x "
                 f"({self.support} support + {self.query} query) images."
             )
         self.group = self.classes * each
-        self._groups = Groups.of(labels, each, small=small)
-        super().__init__(labels, batch_size=batch_size, **common)
+        self._groups = Groups.of(self.labels, each, small=self.small)
+        super().__post_init__()
         if len(self._groups) < self.classes:
-            kind = f" with at least {each} images" if small == "skip" else ""
+            kind = f" with at least {each} images" if self.small == "skip" else ""
             raise BadInput(
                 f"An episode needs {self.classes} distinct classes; there are {len(self._groups)}{kind}. Choose a "
                 "smaller batch, or more episodes."

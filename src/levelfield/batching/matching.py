@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
 
-from levelfield.batching._groups import Labels, draw_candidates, draw_groups
-from levelfield.batching._memory import Remembered, Remembering
+from levelfield.batching._groups import draw_candidates, draw_groups
+from levelfield.batching._memory import Remembering
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
 from levelfield.settings import Count
@@ -19,14 +19,6 @@ Scorer = Callable[[np.ndarray], np.ndarray]
 """Scores (candidates,) of (candidates, batch_size) rows of a pool; the lowest is the best."""
 
 WEIGHT = 2 * 75.0  # of the distance relative to the moments: Roth et al. 2020, released code, which adds it twice
-
-
-class Pooled(Remembered, total=False):
-    """Settings of all batchings that choose among candidates; a subclass passes them on."""
-
-    candidates: int
-    pool: int
-    shared: bool
 
 
 class BestOfCandidates(Remembering):
@@ -42,20 +34,14 @@ class BestOfCandidates(Remembering):
 
     search: ClassVar[Mapping[str, Any]] = {"candidates": [5, 10, 20, 40]}
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        candidates: Count = 10,  # candidates and pool: Roth et al. 2020, released code
-        pool: Annotated[int, Ge(2)] = 512,
-        shared: bool = False,
-        **remembered: Unpack[Remembered],
-    ) -> None:
-        self.candidates, self.pool, self.shared = candidates, pool, shared
-        super().__init__(labels, batch_size=batch_size, **remembered)
-        if self.pool < batch_size:
-            raise BadSpecification(f"'pool' is {pool}; it must be at least the batch size {batch_size}.")
+    candidates: Count = 10  # candidates and pool: Roth et al. 2020, released code
+    pool: Annotated[int, Ge(2)] = 512
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pool < self.batch_size:
+            raise BadSpecification(f"'pool' is {self.pool}; it must be at least the batch size {self.batch_size}.")
 
     @abstractmethod
     def _scorer(self, rows: np.ndarray) -> Scorer:
@@ -245,18 +231,9 @@ class DistanceMatching(BestOfCandidates):
     (4, 8)
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        distance: Literal["bins", "exact"] = "bins",
-        bins: Count = 50,  # Roth et al. 2020, released code
-        moments: bool = False,
-        **pooled: Unpack[Pooled],
-    ) -> None:
-        self.distance, self.bins, self.moments = distance, bins, moments
-        super().__init__(labels, batch_size=batch_size, **pooled)
+    distance: Literal["bins", "exact"] = "bins"
+    bins: Count = 50  # Roth et al. 2020, released code
+    moments: bool = False
 
     def _scorer(self, rows: np.ndarray) -> Scorer:
         return DistanceScorer(rows, bins=self.bins if self.distance == "bins" else 0, moments=self.moments)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import deal
-from levelfield.batching._groups import Groups, Labels, Small
+from levelfield.batching._groups import Small
 from levelfield.batching._registry import register
 from levelfield.settings import Share
 
@@ -27,19 +25,11 @@ class Pairs(Batching):
     """
 
     group = 2
+    same_image: Share = 0.0
+    small: Small = "repeat"
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        same_image: Share = 0.0,
-        small: Small = "repeat",
-        **common: Unpack[Common],
-    ) -> None:
-        self.same_image = same_image
-        self._groups = Groups.of(labels, self.group, small=small)
-        super().__init__(labels, batch_size=batch_size, **common)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._groups.need(self.classes_per_batch, self.batch_size)
 
     @property

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Unpack
-
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import deal, draw, draw_decks, occurrences
-from levelfield.batching._groups import Groups, Labels
+from levelfield.batching._groups import Groups
 from levelfield.batching._registry import register
 from levelfield.errors import BadInput, BadSpecification
 
@@ -21,8 +19,8 @@ class Random(Batching):
     (2, 2)
     """
 
-    def __init__(self, labels: Labels, *, batch_size: int, **common: Unpack[Common]) -> None:
-        super().__init__(labels, batch_size=batch_size, **common)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.batch_size > len(self.labels):
             raise BadSpecification(f"A batch of {self.batch_size} is too large for {len(self.labels)} images.")
 
@@ -49,23 +47,18 @@ class RandomWithPair(Batching):
     [4, 4]
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        replace: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        self.replace = replace
-        super().__init__(labels, batch_size=batch_size, **common)
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no pair: batching 'spc_r' needs a batch_size of 2 or more.")
         if self._groups.sizes.max() < 2:
             raise BadInput("Batching 'spc_r' needs a class with at least 2 images. Use batching 'random'.")
-        if self.batch_size > len(self.labels) and not replace:
-            count = len(self.labels)
-            raise BadSpecification(f"A batch of {batch_size} is too large for {count} images without replace=True.")
+        if self.batch_size > len(self.labels) and not self.replace:
+            raise BadSpecification(
+                f"A batch of {self.batch_size} is too large for {len(self.labels)} images without replace=True."
+            )
 
     def promise(self) -> Promise:
         if self.replace:

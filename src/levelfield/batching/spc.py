@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Literal
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Common, Promise
+from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import deal, draw
-from levelfield.batching._groups import Groups, Labels, Small
+from levelfield.batching._groups import Groups, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
 from levelfield.settings import Count
@@ -32,21 +32,14 @@ class SamplesPerClass(Batching):
     [[0.0, 0.0], [0.0, 0.0]]
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: int,
-        samples_per_class: Count = 2,
-        small: Small = "repeat",
-        replace: bool = False,
-        **common: Unpack[Common],
-    ) -> None:
-        self._groups = Groups.of(labels, samples_per_class, small=small)
-        self.group = self._groups.n
-        self.replace = replace
-        super().__init__(labels, batch_size=batch_size, **common)
-        self._groups.need(1 if replace else self.classes_per_batch, self.batch_size)
+    samples_per_class: Count = 2
+    small: Small = "repeat"
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        self.group = self.samples_per_class
+        super().__post_init__()
+        self._groups.need(1 if self.replace else self.classes_per_batch, self.batch_size)
 
     def promise(self) -> Promise:
         if self.replace:
@@ -77,26 +70,23 @@ class MPerClass(Batching):
     3
     """
 
-    def __init__(
-        self,
-        labels: Labels,
-        *,
-        batch_size: Count | None = None,
-        samples_per_class: Count = 4,
-        length: Count | None = None,
-        small: Literal[Small, "replace"] = "replace",
-        **common: Unpack[Common],
-    ) -> None:
-        self._groups = Groups.of(labels, samples_per_class, small=small)
-        self.group = self._groups.n
-        size = batch_size or self.group * len(self._groups)
-        if length is not None and common.get("batches_per_epoch") is not None:
+    batch_size: Count | None = None  # type: ignore[assignment]
+    samples_per_class: Count = 4
+    length: Count | None = None
+    small: Literal[Small, "replace"] = "replace"
+
+    def __post_init__(self) -> None:
+        self.group = self.samples_per_class
+        self._groups = Groups.of(self.labels, self.group, small=self.small)
+        size = self.batch_size or self.group * len(self._groups)
+        if self.length is not None and self.batches_per_epoch is not None:
             raise BadSpecification("length and batches_per_epoch both set the epoch length: give one of them.")
-        if length is not None and batch_size is not None and length < size:
-            raise BadSpecification(f"An epoch of length {length} is shorter than one batch of {size}.")
-        if common.get("batches_per_epoch") is None and (length is not None or batch_size is None):
-            common["batches_per_epoch"] = max(1, (length or len(labels)) // max(1, size))
-        super().__init__(labels, batch_size=size, **common)
+        if self.length is not None and self.batch_size is not None and self.length < size:
+            raise BadSpecification(f"An epoch of length {self.length} is shorter than one batch of {size}.")
+        if self.batches_per_epoch is None and (self.length is not None or self.batch_size is None):
+            self.batches_per_epoch = max(1, (self.length or len(self.labels)) // max(1, size))
+        self.batch_size = size
+        super().__post_init__()
         self._groups.need(self.classes_per_batch, self.batch_size)
 
     def promise(self) -> Promise:
@@ -104,4 +94,4 @@ class MPerClass(Batching):
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         classes = draw(np.full(self.batches, len(self._groups)), self.classes_per_batch, stream)
-        return self._groups.drawn(classes.ravel(), stream).reshape(self.batches, self.batch_size)
+        return self._groups.drawn(classes.ravel(), stream).reshape(self.batches, -1)

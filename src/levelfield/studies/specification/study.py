@@ -227,22 +227,21 @@ def _method_specs(entries: Any) -> list[dict[str, Any]]:
 
 def explain(error: ValidationError, model: type[BaseModel], origin: str) -> str:
     """Pydantic's errors as one readable message."""
-    lines = []
-    findings = error.errors()
-    for finding in findings:
-        location = finding["loc"]
-        if finding["type"] == "too_short" and any(f["loc"][: len(location)] == location != f["loc"] for f in findings):
+    lines, details = [], error.errors()
+    for detail in details:
+        location = detail["loc"]
+        if detail["type"] == "too_short" and any(d["loc"][: len(location)] == location != d["loc"] for d in details):
             continue  # too short only because of wrong entries, which are reported themselves
-        where = ".".join(str(part) for part in location)
-        if finding["type"] == "extra_forbidden":
-            known = _keys_at(model, location[:-1])
-            lines.append(f"unknown key '{where}'.{suggestion(location[-1], known, otherwise='Valid keys')}")
-        elif finding["type"] == "missing":
+        where = ".".join(map(str, location))
+        if detail["type"] == "extra_forbidden":
+            hint = suggestion(location[-1], _keys_at(model, location[:-1]), otherwise="Valid keys")
+            lines.append(f"unknown key '{where}'.{hint}")
+        elif detail["type"] == "missing":
             lines.append(f"the key '{where}' is missing.")
         else:
-            text = finding["msg"].removeprefix("Value error, ")
-            came = "" if isinstance(finding["input"], dict) else f" (got {finding['input']!r})"
-            message = f"{where}: {text}{came}" if where else text
+            value = "" if isinstance(detail["input"], dict) else f" (got {detail['input']!r})"
+            text = detail["msg"].removeprefix("Value error, ")
+            message = f"{where}: {text}{value}" if where else text
             lines.append(message if message.endswith((".", "?")) else f"{message}.")
     return f"In {origin}: " + "\n".join(lines)
 

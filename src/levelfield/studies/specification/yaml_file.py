@@ -36,34 +36,34 @@ def read_study(
     file = located(study)
     content, name = content_of(file), library.name_of(file)
     path = origin = name or str(file)  # the name that the user knows
-    changes = {key: _changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also")}
-    if changes["small"]:
-        changes["small"] = changes["mini"] | changes["small"]
+    mini_changes, small_changes, others = (
+        _changes(content.pop(key, {}), key, path) for key in ("mini", "small", "also")
+    )
     content.setdefault("name", name.replace("/", "-") if name else file.stem)
     data = content.get("data")
     data = data.get("name") if isinstance(data, dict) else data
     if on is not None and on != data:
-        if on not in changes["also"]:
-            there = ", ".join([str(data), *changes["also"]])
-            raise BadSpecification(f"{path} has no variant for '{on}'; it has {there}.")
+        if on not in others:
+            raise BadSpecification(f"{path} has no variant for '{on}'; it has {', '.join([str(data), *others])}.")
         origin = f"the variant `also.{on}` of {path}"
         content |= {"data": on, "name": f"{content['name']}-{on}"}
-        content = _changed(content, _changes(changes["also"][on], f"also.{on}", path), origin)
-    reduced = "mini" if mini else "small" if small else ""
-    if reduced:
-        if not changes[reduced]:
-            raise BadSpecification(f"{path} has no variant --{reduced}: add a key `{reduced}` with the changes.")
-        origin = f"the variant `{reduced}` of {path}"
-        content = _changed({**content, "name": f"{content['name']}-{reduced}"}, changes[reduced], origin)
-    chosen = parse_study(content, overrides, origin=origin)
-    if reduced:  # with the metrics of its claims
-        metrics = dict.fromkeys([*chosen.metrics, *(claim.metric for claim in chosen.claims if claim.metric)])
-        chosen = chosen.model_copy(update={"metrics": tuple(metrics)})
-    _check_weights(chosen)
+        content = changed(content, _changes(others[on], f"also.{on}", path), origin)
+    variant = "mini" if mini else "small" if small else ""
+    if variant:
+        changes = mini_changes if mini else small_changes and mini_changes | small_changes
+        if not changes:
+            raise BadSpecification(f"{path} has no variant --{variant}: add a key `{variant}` with the changes.")
+        origin = f"the variant `{variant}` of {path}"
+        content = changed({**content, "name": f"{content['name']}-{variant}"}, changes, origin)
+    parsed = parse_study(content, overrides, origin=origin)
+    if variant:  # with the metrics of its claims
+        metrics = dict.fromkeys([*parsed.metrics, *(claim.metric for claim in parsed.claims if claim.metric)])
+        parsed = parsed.model_copy(update={"metrics": tuple(metrics)})
+    _check_weights(parsed)
     if name is None:
         with suppress(MissingData):  # reported when the data is opened
-            chosen = chosen.model_copy(update={"data": placed(chosen.data, file)})
-    return chosen
+            parsed = parsed.model_copy(update={"data": placed(parsed.data, file)})
+    return parsed
 
 
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
@@ -148,17 +148,9 @@ def _mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-def _changed(content: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[str, Any]:
-    """The plain data of a variant; an error names the variant."""
-    try:
-        return changed(content, changes)
-    except LevelfieldError as error:
-        raise type(error)(f"In {origin}: {error}") from error
-
-
-def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def changed(content: dict[str, Any], changes: dict[str, Any], origin: str = "the study") -> dict[str, Any]:
     """Apply changes, dotted keys last. A method set to null is removed, with the claims about it; a method's setting
-    may be null.
+    may be null. origin: the variant, for errors.
 
     >>> study = {"data": "emoji", "methods": ["margin", "lda"], "claims": ["margin > lda"], "seeds": 3}
     >>> changed(study, {"methods.lda": None, "seeds": 1})
@@ -167,12 +159,15 @@ def changed(content: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     {'miner': None}
     """
     content = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
-    for key, value in sorted(changes.items(), key=lambda item: "." in item[0]):
-        label = key.removeprefix("methods.")
-        if value is not None or label == key:
-            assign(content, key, value)
-        else:
-            content = _without(content, label)
+    try:
+        for key, value in sorted(changes.items(), key=lambda item: "." in item[0]):
+            label = key.removeprefix("methods.")
+            if value is not None or label == key:
+                assign(content, key, value)
+            else:
+                content = _without(content, label)
+    except LevelfieldError as error:
+        raise type(error)(f"In {origin}: {error}") from error
     return content
 
 
