@@ -31,7 +31,7 @@ from levelfield.reports.figures.learned import draw
 from levelfield.reports.figures.rho import correlation
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell
-from levelfield.studies.runs.distributions import compared
+from levelfield.studies.runs.finished import compared
 from levelfield.studies.runs.folder import spectra
 from levelfield.studies.runs.folder.store import write_plan
 from levelfield.studies.runs.spec import PlannedRun

@@ -11,8 +11,7 @@ from small_world import board_of, carry_out, run_one, small_study
 
 from levelfield.errors import BadInput
 from levelfield.reports.figures import draw_figures
-from levelfield.studies.runs.distributions import distributions_of
-from levelfield.studies.runs.finished import embed_part
+from levelfield.studies.runs.finished import distributions_of, embed_part
 
 
 def test_learned_and_found_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from levelfield.studies import Study
 from levelfield.studies.leaderboard.entries import Entry
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.joined.join import join
-from levelfield.studies.runs.joined.separated import separate
+from levelfield.studies.runs.joined.join import join, separate
 from levelfield.studies.runs.spec import PlannedRun
 
 FOUND = 6 / 7

@@ -24,8 +24,7 @@ from levelfield.studies.runs.folder.files import read_finished, read_training, w
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.joined.join import join
-from levelfield.studies.runs.joined.separated import separate
+from levelfield.studies.runs.joined.join import join, separate
 
 MESSAGES: dict[str, Any] = {"message_passing": {"heads": 2, "refine": {"by": "reciprocal", "k": 2, "size": 3}}}
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.coresets import D2Coreset as D2Coreset
     from levelfield.batching.coresets import GreedyCoreset as GreedyCoreset
     from levelfield.batching.episodes import Episodes as Episodes
-    from levelfield.batching.m_per_class import MPerClass as MPerClass
     from levelfield.batching.matching import DistanceMatching as DistanceMatching
     from levelfield.batching.matching import FrechetMatching as FrechetMatching
-    from levelfield.batching.n_pair import Pairs as Pairs
     from levelfield.batching.random import Random as Random
+    from levelfield.batching.random import RandomWithPair as RandomWithPair
+    from levelfield.batching.spc import MPerClass as MPerClass
+    from levelfield.batching.spc import Pairs as Pairs
     from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
-    from levelfield.batching.spc_r import RandomWithPair as RandomWithPair
 
 __all__ = [
     "Batching",

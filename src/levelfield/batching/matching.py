@@ -143,7 +143,8 @@ class DistanceScorer:
         self.reference = rows if reference is None else reference
         self.distances = pairwise(rows)
         whole = self.distances if reference is None else pairwise(reference)
-        self.low, self.high = span(whole)
+        between = whole.ravel()[1:].reshape(len(whole) - 1, -1)[:, :-1]  # without the diagonal
+        self.low, self.high = float(between.min()), float(between.max())
         if bins:
             self._codes = codes(self.distances, self.low, self.high, bins)
             self.histogram = self._shares(self._codes if reference is None else codes(whole, self.low, self.high, bins))
@@ -191,14 +192,6 @@ def pairwise(rows: np.ndarray) -> np.ndarray:
     np.sqrt(result, out=result)
     np.fill_diagonal(result, 0)
     return result
-
-
-def span(distances: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest distance of a pair, without the diagonal."""
-    np.fill_diagonal(distances, distances[0, 1])
-    ends = float(distances.min()), float(distances.max())
-    np.fill_diagonal(distances, 0)
-    return ends
 
 
 def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""n images of each of batch_size / n classes: SPC-n, dealt from decks, and m per class, drawn for each batch."""
+"""n images of each of batch_size / n classes: SPC-n and pairs, dealt from decks; m per class, drawn for each batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from levelfield.batching._decks import deal, draw
 from levelfield.batching._groups import Groups, Small
 from levelfield.batching._registry import register
 from levelfield.errors import BadSpecification
-from levelfield.settings import Count
+from levelfield.settings import Count, Share
 
 
 @register("spc", "n images per class, dealt from decks: every class equally often, no image repeated")
@@ -54,6 +54,44 @@ class SamplesPerClass(Batching):
             return groups.at(classes, cards).reshape(self.batches, self.batch_size)
         classes = deal(len(groups), hand=count, hands=self.batches, stream=stream).ravel()
         return groups.dealt(classes, stream).reshape(self.batches, self.batch_size)
+
+
+@register("n_pair", "an anchor and a positive of each of many classes; objectives receive these roles")
+class Pairs(Batching):
+    """Pairs of distinct classes, dealt as in `spc` with n = 2, with the roles `anchor` and `positive`.
+
+    same_image: probability that the positive is the anchor's own image in another view (0.1 in the released code of
+    fehervari2019, for N-pair and angular).
+    small: a class with one image: `repeat` it (counted in `repeating`), `skip` the class, or `error`.
+
+    >>> batches = Pairs([0, 0, 1, 1], batch_size=4)
+    >>> {role: rows.tolist() for role, rows in batches.roles.items()}
+    {'anchor': [0, 2], 'positive': [1, 3]}
+    """
+
+    group = 2
+    same_image: Share = 0.0
+    small: Small = "repeat"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._groups.need(self.classes_per_batch, self.batch_size)
+
+    @property
+    def roles(self) -> dict[str, np.ndarray]:
+        rows = np.arange(self.batch_size // self.world)
+        return {"anchor": rows[::2], "positive": rows[1::2]}
+
+    def promise(self) -> Promise:
+        return Promise.of_groups(self.classes_per_batch, 2)
+
+    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
+        classes = deal(len(self._groups), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
+        pairs = self._groups.dealt(classes, stream)
+        if self.same_image:
+            same = stream.random(len(pairs)) < self.same_image
+            pairs[same, 1] = pairs[same, 0]
+        return pairs.reshape(self.batches, self.batch_size)
 
 
 @register("m_per_class", "m images per class, distinct classes, redrawn for each batch; configurable epoch length")

@@ -16,9 +16,8 @@ from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.files.writing import write_json
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.joined.join import free, join
+from levelfield.studies.runs.joined.join import Figure, Separated, free, join, separate
 from levelfield.studies.runs.joined.members import Member, checked
-from levelfield.studies.runs.joined.separated import Figure, Separated, separate
 from levelfield.table import Column, Table, numbers
 
 

@@ -16,7 +16,7 @@ from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import COLOURS, Drawn
 
 if TYPE_CHECKING:
-    from levelfield.studies.runs.distributions import Distributions
+    from levelfield.studies.runs.finished import Distributions
     from levelfield.studies.specification.study import Study
 
 METHOD = "message_passing"
@@ -112,7 +112,7 @@ def _no_hist(study: Study) -> str | None:
 )
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """lim2022, figure 2, for the first seed of every HIST row: similarities of means, and a scatter plot of spreads."""
-    from levelfield.studies.runs.distributions import distributions_of
+    from levelfield.studies.runs.finished import distributions_of
 
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
     learned = {row.row.label: distributions_of(row.results[0].folder) for row in shown}

@@ -1,10 +1,10 @@
-"""Use a finished run: its stored test embeddings, and its other classes embedded by its model."""
+"""Use a finished run: its stored test embeddings, its other classes embedded by its model, and what HIST learned."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from levelfield.embedder.devices import requested, usable
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Method
 from levelfield.methods.refine.passing import Refinement
+from levelfield.objectives import Hist
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.files import EMBEDDINGS, ITEMS, TRAINED, read_embeddings, read_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.method_file import load_method
-from levelfield.studies.runs.folder.store import read_spec, spec_at_its_place
+from levelfield.studies.runs.folder.store import class_means, read_spec, spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
@@ -92,3 +93,41 @@ def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple
     else:
         rows = model.embed([catalog.paths[i] for i in indices], normalize=False, progress=progress)
     return rows, np.array(catalog.class_names)[catalog.labels[indices]]
+
+
+class Distributions(NamedTuple):
+    """One row, or one number, per training class; means have length 1."""
+
+    learned_means: np.ndarray  # (C, d)
+    found_means: np.ndarray  # (C, d), of the unit embeddings
+    learned_spreads: np.ndarray  # (C,), Frobenius norm of the covariance, which is diagonal
+    found_spreads: np.ndarray  # (C,), mean squared distance of the unit embeddings to their mean
+
+
+@trusting()
+def distributions_of(folder: Path) -> Distributions | None:
+    """The distributions of a finished HIST run (lim2022, B.2); None if it has none. Embeds the images again."""
+    objective = load_method(folder).objective
+    if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
+        return None
+    device = usable(requested())
+    inputs, model = inputs_for(spec_at_its_place(folder), None, device), networks.load(folder, device=device)
+    assert isinstance(model, networks.Model)  # not an ensemble, since it trained
+    rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
+    means, log_vars = (part.detach().double().numpy() for part in (objective.means, objective.log_vars))
+    return compared(means, np.exp(log_vars.clip(*objective.log_var_clamp)), rows, inputs.train_labels)
+
+
+def compared(means: np.ndarray, variances: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Distributions:
+    """Learned `means` and `variances` (C, d) beside the raw embedding `rows` (n, d) of classes 0..C-1."""
+    rows = _unit(rows.astype(np.float64))
+    centres = np.zeros((len(means), rows.shape[1]))
+    np.add.at(centres, labels, rows)
+    centres /= np.bincount(labels)[:, None]
+    spreads, _ = class_means(np.square(rows - centres[labels]).sum(axis=1), labels)
+    return Distributions(_unit(means), _unit(centres), np.linalg.norm(variances, axis=1), spreads)
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    length: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 0, length, 1)

@@ -1,10 +1,10 @@
-"""Join finished runs into one: concatenate their test embeddings, evaluate them, and combine the models."""
+"""Join finished runs: concatenate their test embeddings, combine the models, and compare them with their members."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,16 @@ import yaml
 
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
-from levelfield.evaluation import joined
+from levelfield.evaluation import evaluate, joined, separated
+from levelfield.evaluation.statistics import class_interval
 from levelfield.files.writing import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.items import Items
+from levelfield.studies.runs.folder.store import Result, class_means
 from levelfield.studies.runs.joined.members import Member, checked, joined_here, joined_identity, trained_otherwise
 from levelfield.studies.runs.spec import ENSEMBLE, RunSpec
 from levelfield.training.ledger import Measured
@@ -35,6 +38,8 @@ _DERIVED = (
     "embeddings.npy",
     "items.csv",
 )
+
+_Score = tuple[float, tuple[np.ndarray, np.ndarray] | None]  # a metric, and its means and counts of classes, if any
 
 
 def join(
@@ -174,3 +179,63 @@ def _deviations(
         Deviation("extra_parameters", 0, measured.extra_parameters),
     ]
     return [each for each in deviations if each.method and each.method != each.condition]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A score with its interval over test classes; None if the metric has no value per query."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Separated:
+    """Scores by metric: of each member, their mean, and of the joined embeddings.
+
+    The interval of the mean is over classes, like the others, and does not cover retraining.
+    """
+
+    members: list[dict[str, Figure]]
+    separated: dict[str, Figure]
+    joined: dict[str, Figure]
+
+
+def separate(members: Sequence[Member], together: Result, metrics: Sequence[str], *, progress: Progress) -> Separated:
+    """Compare an ensemble with its members. Missing scores, or those with another definition, are computed now."""
+    alone = []
+    stage = progress.stage("evaluating members", len(members))
+    for member in members:
+        alone.append(_scores(member, together, metrics))
+        stage.advance()
+    return Separated(
+        [{name: _figure([scores[name]]) for name in metrics} for scores in alone],
+        {name: _figure([scores[name] for scores in alone]) for name in metrics},
+        {name: _figure([(together.values[name], together.by_class.get(name))]) for name in metrics},
+    )
+
+
+def _scores(member: Member, together: Result, metrics: Sequence[str]) -> dict[str, _Score]:
+    own = member.result
+    definitions = {name: signature["definition"] for name, signature in own.signatures.items()}
+    stored = [name for name in metrics if definitions.get(name) == together.signatures[name]["definition"]]
+    scores: dict[str, _Score] = {name: (own.values[name], own.by_class.get(name)) for name in stored}
+    missing = [name for name in metrics if name not in stored]
+    if missing:
+        arrays = Items.read(member.folder).arrays(member.rows, member.labels)  # with the gallery, if there is one
+        result = evaluate(**arrays, metrics=missing)
+        labels = arrays["labels"][result.counted]
+        for name in missing:
+            queries = result.per_query.get(name)
+            scores[name] = result[name], None if queries is None else class_means(queries[result.counted], labels)
+    return scores
+
+
+def _figure(scores: Sequence[_Score]) -> Figure:
+    value = separated(value for value, _ in scores)
+    classes = [by_class for _, by_class in scores if by_class is not None]
+    if len(classes) < len(scores) or not len(classes[0][0]):
+        return Figure(value)
+    interval = class_interval(np.stack([means for means, _ in classes]), classes[0][1])
+    return Figure(value) if interval is None else Figure(value, interval.low, interval.high)
