@@ -28,9 +28,7 @@ def fit_batch(labels: Labels, classes: int = 25, per_class: int = 4) -> Layout:
             f"There are {len(sizes)} training classes, the largest with {sizes.max(initial=0)} images; training "
             "needs at least two classes, one of them with two images."
         )
-    reasons = []
-    if len(sizes) < classes:
-        reasons.append(f"there are {len(sizes)} training classes")
+    reasons = [f"there are {len(sizes)} training classes"] if len(sizes) < classes else []
     usual = int(np.sort(sizes)[len(sizes) // 2])
     fitted = max(min(per_class, usual), min(per_class, 2))
     if fitted < per_class:
@@ -82,12 +80,9 @@ def check_fit(batching: Batching, objective: Any) -> None:
     fit = fits(batching, objective)
     if fit.verdict == "no":
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
-        others = _suitable(batching, objective)
-        hint = f" These fit with their defaults: {', '.join(others)}." if others else " No batching of this size fits."
-        raise BadSpecification(
-            f"Batching '{batching.name or type(batching).__name__}' does not fit the objective "
-            f"'{who}': {fit.reason}.{hint}"
-        )
+        name, others = batching.name or type(batching).__name__, ", ".join(_suitable(batching, objective))
+        hint = f"These fit with their defaults: {others}." if others else "No batching of this size fits."
+        raise BadSpecification(f"Batching '{name}' does not fit the objective '{who}': {fit.reason}. {hint}")
 
 
 def _suitable(batching: Batching, objective: Any) -> list[str]:

@@ -61,10 +61,10 @@ class Groups:
     def need(self, classes: int, batch_size: int) -> None:
         """Refuse a batch that needs more classes than there are."""
         if len(self) < classes:
-            left = f" with at least {self.n} images" if self.small == "skip" else ""
+            usable = f"{len(self)} with at least {self.n} images" if self.small == "skip" else f"{len(self)}"
             raise BadInput(
-                f"A batch of {batch_size} with {self.n} images per class needs {classes} classes; there are "
-                f"{len(self)}{left}. Choose a smaller batch, at most {len(self)}x{self.n}."
+                f"A batch of {batch_size} with {self.n} images per class needs {classes} classes; there are {usable}. "
+                f"Choose a smaller batch, at most {len(self)}x{self.n}."
             )
 
     def class_of_image(self) -> np.ndarray:
@@ -126,16 +126,15 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
 def draw_images(
     groups: Groups, of_image: np.ndarray, *, size: int, least: int, stream: np.random.Generator
 ) -> np.ndarray:
-    """Positions of `size` uniformly drawn images; if they have fewer than `least` classes, add one image each of
-    further classes.
+    """Positions of `size` uniformly drawn images, and of one image each of further classes up to `least` classes.
 
     of_image: index of each image's class, -1 if the class is excluded.
     """
     allowed = np.flatnonzero(of_image >= 0)
     pool = stream.choice(allowed, size=min(size, len(allowed)), replace=False)
-    there = np.unique(of_image[pool])
-    if len(there) < least:
-        others = stream.permutation(np.setdiff1d(np.arange(len(groups)), there))[: least - len(there)]
+    present = np.unique(of_image[pool])
+    if len(present) < least:
+        others = stream.permutation(np.setdiff1d(np.arange(len(groups)), present))[: least - len(present)]
         pool = np.concatenate([pool, groups.drawn(others, stream)[:, 0]])
     return pool
 

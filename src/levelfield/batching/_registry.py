@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from levelfield.batch_layout import Layout
 from levelfield.batching._base import COMMON, Batching
@@ -27,7 +25,7 @@ _Entry = TypeVar("_Entry", bound=type[Batching])
 
 @dataclass(frozen=True)
 class About:
-    """Facts about a batching: a sentence, its full text, its settings with defaults, and its search ranges."""
+    """A batching in a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str
     text: str
@@ -44,10 +42,9 @@ def describe(name: str) -> About:
     batching: Any = registry.get(name)
     inherited = [paragraph for kind in batching.__mro__ if kind is not Batching for paragraph in _paragraphs(kind)]
     on_settings = [paragraph for paragraph in inherited if re.match(r"[a-z_]+(, [a-z_]+)*: ", paragraph)]
+    settings = {key: default for key, default in (accepted(batching) or {}).items() if key not in COMMON}
     text = "\n\n".join([_paragraphs(batching)[0], *on_settings])
-    takes = accepted(batching) or {}
-    settings = {key: default for key, default in takes.items() if key not in COMMON}
-    return About(registry.facts(name), text, settings, dict(getattr(batching, "search", {})))
+    return About(registry.facts(name), text, settings, dict(batching.search))
 
 
 def register(name: str, what: str) -> Callable[[_Entry], _Entry]:
@@ -66,7 +63,7 @@ def _paragraphs(kind: type) -> list[str]:
     return inspect.cleandoc(kind.__doc__ or "").split(">>>")[0].strip().split("\n\n")
 
 
-def create(name: str, labels: Sequence[int] | np.ndarray, *, batch_size: int | None, **settings: Any) -> Batching:
+def create(name: str, labels: Labels, *, batch_size: int | None, **settings: Any) -> Batching:
     """A batching by name (or `my_batches.py:MyBatching`) over `labels`.
 
     Args:
@@ -122,20 +119,16 @@ class Choice(NamedTuple):
     def of(cls, written: str | Mapping[str, Any] | None, layout: Layout | None = None) -> Choice:
         """Parse the entry of a study; without one, choose the batching for the layout."""
         if written is None:
-            assert layout is not None  # neither a batching nor a layout is given
+            assert layout is not None
             return cls(layout.batching, {})
         if isinstance(written, str):
             return cls(written, {})
         if not isinstance(written, Mapping) or len(written) != 1:
-            raise BadSpecification(
-                f"'batching' is {written!r}; it must be a name, e.g. n_pair, or a name with "
-                "settings, e.g. {episodes: {support: 2, query: 2}}."
-            )
+            usage = "a name, e.g. n_pair, or a name with settings, e.g. {episodes: {support: 2, query: 2}}"
+            raise BadSpecification(f"'batching' is {written!r}; it must be {usage}.")
         ((name, settings),) = written.items()
         if not isinstance(settings, Mapping | None):
-            raise BadSpecification(
-                f"The settings of batching '{name}' are {settings!r}; they must be pairs of key and value."
-            )
+            raise BadSpecification(f"The settings of batching '{name}' are {settings!r}; use pairs of key and value.")
         return cls(str(name), {str(key): value for key, value in (settings or {}).items()})
 
     def make(self, labels: Labels, layout: Layout, **common: Any) -> Batching:

@@ -22,8 +22,7 @@ WEIGHT = 2 * 75.0  # of the distance relative to the moments: Roth et al. 2020, 
 
 
 class BestOfCandidates(Remembering):
-    """Draw a pool of groups, form `candidates` batches of distinct classes from it, and take the one with the lowest
-    score.
+    """Of `candidates` batches of distinct classes, formed from a pool of groups, the one with the lowest score.
 
     candidates: number of candidate batches.
     pool: number of images to form candidates from, redrawn for each batch (at most all images).
@@ -61,11 +60,10 @@ class BestOfCandidates(Remembering):
 
 
 class FrechetScorer:
-    """Squared Frechet distances of batches from `reference`, without a matrix root and for covariances of any rank.
+    """Squared Frechet distances of batches from `reference`: |m1 - m2|^2 + tr C1 + tr C2 - 2 tr (C1 C2)^(1/2).
 
-    |m1 - m2|^2 + tr C1 + tr C2 - 2 tr (C1 C2)^(1/2). The last trace is the sum of singular values of B C1^(1/2) /
-    sqrt(b - 1), B the centred batch: the roots of the eigenvalues of B C1 B^T / (b - 1). With H = X C1 X^T of all rows
-    computed once, that is a block of H, centred on both sides: b x b for any dimension.
+    The last trace is the sum of the roots of the eigenvalues of B C1 B^T / (b - 1), B the centred batch: of a block of
+    H = X C1 X^T, computed once for all rows, centred on both sides. b x b for any dimension and rank, no matrix root.
 
     rows: (pool, dim) float64. reference: (n, dim), the rows themselves if not given.
 
@@ -103,9 +101,7 @@ class FrechetScorer:
         return mean_term, self.trace + spread - 2 * np.sqrt(values).sum(axis=1)
 
     def __call__(self, candidates: np.ndarray) -> np.ndarray:
-        mean_term, covariance_term = self.terms(candidates)
-        scores: np.ndarray = mean_term + covariance_term
-        return scores
+        return sum(self.terms(candidates), np.zeros(len(candidates)))
 
 
 @register("frd", "the one of 10 SPC batches whose mean and covariance are closest to those of a pool")
@@ -124,12 +120,10 @@ class FrechetMatching(BestOfCandidates):
 class DistanceScorer:
     """1-Wasserstein distances between the distributions of pairwise distances, of batches and of `reference`.
 
-    rows: (pool, dim) float64. reference: (n, dim), the rows themselves if not given. bins: number of equal bins between
-    the smallest and the largest distance of the reference, values outside are clamped; 0: raw samples.
-    moments: add the norms of the differences of means and of standard deviations of the rows, as the released cost
-    does.
-
-    The distances of all rows are computed once; a batch is a count over a block of them.
+    rows: (pool, dim) float64; their distances are computed once, and a batch is a count over a block of them.
+    reference: (n, dim), the rows themselves if not given. bins: number of equal bins between the smallest and the
+    largest distance of the reference, values outside are clamped; 0: raw samples. moments: add the norms of the
+    differences of means and of standard deviations of the rows, as the released cost does.
 
     >>> rows = np.array([[0.0], [1.0], [2.0], [4.0]])
     >>> DistanceScorer(rows, bins=3)(np.array([[0, 1, 2], [0, 2, 3]])).round(3)
@@ -163,9 +157,9 @@ class DistanceScorer:
             blocks = (_pairs(self.distances[rows[:, None], rows]) for rows in candidates)
             scores = np.array([wasserstein_distance(block, self._whole) for block in blocks])
         if self.moments:
-            chosen = self.rows[candidates]
-            means = chosen.mean(axis=1) - self.reference.mean(axis=0)
-            deviations = chosen.std(axis=1) - self.reference.std(axis=0)
+            batches = self.rows[candidates]
+            means = batches.mean(axis=1) - self.reference.mean(axis=0)
+            deviations = batches.std(axis=1) - self.reference.std(axis=0)
             scores = WEIGHT * scores + np.linalg.norm(means, axis=1) + np.linalg.norm(deviations, axis=1)
         return scores
 

@@ -24,11 +24,8 @@ def machine() -> dict[str, Any]:
     import torch  # a leaderboard compares machines without it
 
     vendor, flags = _cpu()
-    facts: dict[str, Any] = {
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "cpu": vendor,
-        "instructions": next((name for name in _FEATURES if name in flags), "unknown"),
-    }
+    instructions = next((name for name in _FEATURES if name in flags), "unknown")
+    facts = {"capability": torch.backends.cpu.get_cpu_capability(), "cpu": vendor, "instructions": instructions}
     settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
     return {**facts, "settings": settings} if settings else facts
 
@@ -43,9 +40,8 @@ def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
     >>> second = {"machine": {"capability": "AVX2", "cpu": "AuthenticAMD", "instructions": "avx2"}}
     >>> bits(first) == bits(second)
     False
-    >>> bits({"machine": {**first["machine"], "settings": limited}}) == bits(
-    ...     {"machine": {**second["machine"], "settings": limited}}
-    ... )
+    >>> first["machine"]["settings"] = second["machine"]["settings"] = limited
+    >>> bits(first) == bits(second)
     True
     """
     facts = described.get("machine") or {}
@@ -57,7 +53,7 @@ def bits(described: Mapping[str, Any]) -> tuple[str, ...]:
         f"PyTorch's kernels for {facts.get('capability', 'an unknown CPU')}" if not aten else f"kernels for {aten}",
         onednn or str(facts.get("instructions", "unknown")),
         mkl or str(facts.get("cpu", "unknown")),
-        *(one for one in libraries if not one.startswith(("levelfield ", "python "))),
+        *(text for text in libraries if not text.startswith(("levelfield ", "python "))),
     )
 
 
@@ -68,13 +64,12 @@ def unlike(known: Sequence[Sequence[str]]) -> list[str]:
     >>> unlike([(*same, "torch 2.6"), (), (*same, "torch 2.7")])
     ['torch 2.6 and torch 2.7']
     """
-    known = [one for one in known if len(one) >= 3]
-    if len(set(map(tuple, known))) < 2:
-        return []
-    named = [sorted(set(column)) for column in zip(*(one[:3] for one in known), strict=True)]
-    for name in sorted({text.partition(" ")[0] for one in known for text in one[3:]}):
-        named.append(sorted({text for one in known for text in one[3:] if text.startswith(f"{name} ")}))
-    return [" and ".join(texts) for texts in named if len(texts) > 1]
+    known = [each for each in known if len(each) >= 3]
+    values: dict[str, set[str]] = {}
+    for each in known:
+        for key, text in [*zip("012", each[:3], strict=True), *((text.split()[0], text) for text in sorted(each[3:]))]:
+            values.setdefault(key, set()).add(text)
+    return [" and ".join(sorted(texts)) for _, texts in sorted(values.items()) if len(texts) > 1]
 
 
 def _cpu() -> tuple[str, set[str]]:

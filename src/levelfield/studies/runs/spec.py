@@ -30,7 +30,7 @@ from levelfield.training import Conditions
 
 ENSEMBLE = "ensemble.yaml"
 DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
-_NO_IDENTITY: dict[str, Any] = {"needs": True, "trained_by": True, "data": {"root"}}
+_NO_IDENTITY: dict[str, Any] = {"needs": True, "trained_by": True, "data": {"root"}, "method": {"label", "conditions"}}
 
 
 class Needed(BaseModel):
@@ -71,14 +71,12 @@ class RunSpec(BaseModel):
     def identity(self) -> str:
         """A hash of everything that can change the weights; labels and metrics are excluded."""
         # images are identified by their content (`data_digest`), not by their location
-        hidden = {"label", "conditions"}  # already among the run's
-        content = self.model_dump(mode="json", exclude=_NO_IDENTITY | {"method": hidden})
+        content = self.model_dump(mode="json", exclude=_NO_IDENTITY)
         if self.data_digest and self.data.is_a_place:
             content["data"] = {}  # the same images at another path are the same data
         content["needs"] = [need.identity for need in self.needs]
         if self.conditions.rates == "published":
-            # with the multipliers, which follow from presets and defaults
-            content["method"]["settings"] = self.settings
+            content["method"]["settings"] = self.settings  # with multipliers, which follow from presets and defaults
         return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
 
     @property
@@ -122,18 +120,16 @@ class RunSpec(BaseModel):
     @property
     def draws(self) -> int:
         """The seed of all random draws of training; members are as independent as seeds."""
-        if not self.is_part:
-            return self.seed
-        return int(numpy_stream(self.seed, "part", self.part).integers(2**31))
+        return int(numpy_stream(self.seed, "part", self.part).integers(2**31)) if self.is_part else self.seed
 
     @property
     def is_part(self) -> bool:
         """Whether the run is a member or a fold that another run joins."""
-        return self.fold is not None or self.member is not None
+        return bool(self.part)
 
     @property
     def part(self) -> str:
-        """The name of the part.
+        """The name of the part; empty for a whole run.
 
         >>> RunSpec.model_construct(fold=2, member=None).part
         'fold 2'
@@ -143,8 +139,8 @@ class RunSpec(BaseModel):
 
     @property
     def folder_name(self) -> str:
-        part = "".join(f"-{text.replace(' ', '')}" for text in self.part.split(", ") if text)
-        return f"seed{self.seed}{part}-{self.identity}"
+        part = "".join(f"{text.replace(' ', '')}-" for text in self.part.split(", ") if text)
+        return f"seed{self.seed}-{part}{self.identity}"
 
 
 @dataclass(frozen=True)
