@@ -6,11 +6,18 @@ import torch
 
 from levelfield import batching, methods, objectives
 from levelfield.batching import Choice, Layout, check_fit, fits
-from levelfield.errors import BadSpecification, UnknownName
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.methods import Batch
 from levelfield.papers import published
 
 LABELS = np.repeat(np.arange(40), 12)
+SIZES = {
+    "fehervari2019": (120, 125, 128, 180),
+    "roth2020": (112,),
+    "lim2022": (32,),
+    "seidenschwarz2021": (54, 70, 90, 56),
+    "MLRC": (32,),
+}
 
 
 def make(name, *, batch_size=24, **settings):
@@ -63,10 +70,7 @@ def test_what_an_objective_declares_to_need_is_needed(name):
 )
 def test_fits(name, settings, objective, verdict):
     assert fits(make(name, **settings), objectives.describe(objective)).verdict == verdict
-
-
-def test_an_objective_that_declares_nothing_fits():
-    assert fits(make("spc", samples_per_class=1), torch.nn.Identity()).verdict == "yes"
+    assert fits(make(name, **settings), torch.nn.Identity()).verdict == "yes", "it declares nothing"
 
 
 def test_the_error_names_what_is_needed_and_what_would_fit():
@@ -80,26 +84,14 @@ def test_the_error_names_what_is_needed_and_what_would_fit():
         check_fit(make("m_per_class", batch_size=12, samples_per_class=12), objectives.create("quadruplet"))
 
 
-def test_a_batching_is_written_as_a_name_or_with_settings():
+def test_a_batching_is_written_as_a_name_or_with_settings_and_takes_its_images_per_class_from_the_layout():
     layout = Layout.parse("6x4")
     assert Choice.of(None, layout) == ("spc", {})
     assert Choice.of("n_pair", layout) == ("n_pair", {})
     assert Choice.of({"episodes": None}, layout) == ("episodes", {})
-    with pytest.raises(BadSpecification, match="a name with settings"):
-        Choice.of({"spc": {}, "random": {}}, layout)
-    with pytest.raises(BadSpecification, match="pairs of key and value"):
-        Choice.of({"spc": 3}, layout)
-
-
-def test_a_layout_gives_its_images_per_class_to_batchings_that_have_such():
-    layout = Layout.parse("6x4")
     assert Choice("balanced", {}).make(LABELS, layout).promise().together == 4
     assert Choice("balanced", {"samples_per_class": 2}).make(LABELS, layout).promise().together == 2
     assert Choice("n_pair", {"same_image": 0.1}).make(LABELS, layout, seed=3).seed == 3
-    with pytest.raises(BadSpecification, match="Did you mean 'support'"):
-        Choice("episodes", {"suport": 2}).make(LABELS, layout)
-    with pytest.raises(UnknownName, match="Did you mean 'episodes'"):
-        Choice("episode", {}).make(LABELS, layout)
 
 
 def step(name, sampler, roles, **settings):
@@ -150,13 +142,30 @@ def test_the_batches_of_the_papers_can_be_made(entry):
     made = Choice.of(entry.batching, layout).make(labels, layout, batches_per_epoch=entry.batches_per_epoch or 2)
     rows = np.random.default_rng(0).normal(size=(5800, 4)).astype(np.float32) if made.needs_memory else None
     assert made.plan(0, rows).shape[1] == layout.batch_size
-    assert (
-        layout.batch_size
-        in {
-            "fehervari2019": (120, 125, 128, 180),
-            "roth2020": (112,),
-            "lim2022": (32,),
-            "seidenschwarz2021": (54, 70, 90, 56),
-            "MLRC": (32,),
-        }[entry.paper]
-    )
+    assert layout.batch_size in SIZES[entry.paper]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wish", "fitted", "reason"),
+    [
+        ([8] * 10, (25, 4), (10, 4), "10 training classes"),
+        ([7] * 774, (25, 4), (25, 4), ""),
+        ([2] * 30, (25, 4), (25, 2), "typical class has 2 images"),
+        ([1, 1, 4, 4, 4], (25, 4), (3, 4), "14 training images"),
+        ([1, 1, 1, 2], (2, 2), (2, 2), ""),
+        ([5] * 3, (2, 1), (2, 1), ""),
+    ],
+)
+def test_layout_fits_the_folder(sizes, wish, fitted, reason):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    layout = batching.fit_batch(labels, *wish)
+    assert tuple(layout) == fitted
+    assert reason in layout.change
+    assert bool(layout.change) == (fitted != wish)
+    batching.create("spc", labels, batch_size=layout.batch_size, samples_per_class=layout.per_class).plan(0)
+
+
+def test_layout_needs_two_classes_and_a_pair():
+    for labels in ([0, 0, 0], [0, 1, 2], [0, 0, 1]):
+        with pytest.raises(BadInput):
+            batching.fit_batch(labels)

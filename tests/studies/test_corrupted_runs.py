@@ -1,7 +1,11 @@
-"""Runs on corrupted test images: all runs see the same corrupted images, and no work is repeated."""
+"""Runs on corrupted test images: all runs see the same images, no work is repeated, processes share the work."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +19,12 @@ from levelfield.data import corruptions, read_image
 from levelfield.data.views.basic import test_view as make_view
 from levelfield.data.views.corrupted import CorruptedView, identity
 from levelfield.data.views.named import steps_view
+from levelfield.distributed import processes
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
+from levelfield.progress import SILENT, CallbackProgress
+from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.runs import corrupted_scores as corrupted
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
@@ -25,6 +32,7 @@ from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_plan, read_result
 from levelfield.studies.runs.joined.join import join
 
+NAMES, METRICS = ["jpeg", "cutout", "rotation"], ["recall@1"]
 HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 
 
@@ -55,7 +63,7 @@ def test_a_corruption_that_changes_nothing_leaves_the_view(view) -> None:
     assert nothing.key != view.key
 
 
-def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], photos: Path) -> None:
+def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = runs[0]
     evaluate_corrupted(folder, ["rotation", "jpeg"], metrics=["recall@1"])
     model = load(folder)
@@ -68,6 +76,8 @@ def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], ph
             cropped = np.asarray(model.view.picture(image))
             pictures.append(corruptions.create(name)(cropped, corruptions.stream(name, identity(image))))
         assert np.array_equal(rows_of(folder, name), model.embed(pictures, normalize=False))
+    monkeypatch.setattr(corrupted, "load", lambda folder: pytest.fail("a model was loaded again"))
+    evaluate_corrupted(folder, ["jpeg"], metrics=["map@r"])
 
 
 def test_runs_that_are_asked_together_get_what_they_get_alone(runs: list[Path], tmp_path: Path) -> None:
@@ -93,12 +103,6 @@ def test_drops_are_differences_of_figures(runs: list[Path]) -> None:
     assert set(results) == {"clean", *names}
 
 
-def test_what_is_there_is_not_embedded_again(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    evaluate_corrupted(runs[0], ["jpeg"], metrics=["recall@1"])
-    monkeypatch.setattr(corrupted, "load", lambda folder: pytest.fail("a model was loaded"))
-    evaluate_corrupted(runs[0], ["jpeg"], metrics=["map@r"])
-
-
 def test_rows_of_another_corruption_do_not_count(runs: list[Path]) -> None:
     """Half written (no note), or made when the corruption was another one."""
     evaluate_corrupted(runs[0], ["perspective"], metrics=["recall@1"])
@@ -113,28 +117,17 @@ def test_rows_of_another_corruption_do_not_count(runs: list[Path]) -> None:
         assert 0 <= recorded(runs[0], "perspective")["recall@1"] <= 1
 
 
-def test_joined_runs_are_joined_on_corrupted_images_too(runs: list[Path], tmp_path: Path) -> None:
+def test_joined_runs_and_folds_are_joined_on_corrupted_images_too(
+    runs: list[Path], photos: Path, tmp_path: Path
+) -> None:
     join(runs[:2], tmp_path / "both", ("recall@1",))
-    assert not record([*runs[:2], tmp_path / "both"], ["jpeg"], ["recall@1"])
-    expected = joined([rows_of(folder, "jpeg") for folder in runs[:2]])
-    assert np.array_equal(rows_of(tmp_path / "both", "jpeg"), expected)
-
-
-def test_joined_folds_are_asked_as_every_other_run(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"], overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
     planned, outcome = carry_out(study, tmp_path)
     assert not outcome.failed
     *folds, together = [run.folder(tmp_path) for run in planned]
-    assert not record([*folds, together], ["jpeg"], ["recall@1"])
-    assert np.array_equal(rows_of(together, "jpeg"), joined([rows_of(fold, "jpeg") for fold in folds]))
-
-
-def test_a_run_that_cannot_be_asked_stops_no_other(runs: list[Path], tmp_path: Path) -> None:
-    failed = record([tmp_path / "nowhere", runs[1]], ["uniform_noise"], ["recall@1"])
-    assert list(failed) == [tmp_path / "nowhere"]
-    assert "recall@1" in recorded(runs[1], "uniform_noise")
-    with pytest.raises(BadInput, match="has no test embeddings"):
-        evaluate_corrupted(tmp_path / "nowhere", ["jpeg"], metrics=["recall@1"])
+    for members, joint in ((runs[:2], tmp_path / "both"), (folds, together)):
+        assert not record([*members, joint], ["jpeg"], ["recall@1"])
+        assert np.array_equal(rows_of(joint, "jpeg"), joined([rows_of(folder, "jpeg") for folder in members]))
 
 
 def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, tmp_path: Path) -> None:
@@ -166,3 +159,72 @@ def test_a_method_that_refines_does_so_on_corrupted_images_too(photos: Path, tmp
     found = rows_of(folder, "gaussian_blur")
     assert np.array_equal(found, load_method(folder).refine(plain))
     assert not np.array_equal(found, plain)
+
+
+@pytest.fixture
+def copies(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two runs without corrupted images; processes that are forks of this one, which has imported everything."""
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(processes, "context", lambda: fork)
+    bare = shutil.ignore_patterns("corrupted")
+    return [shutil.copytree(folder, tmp_path / str(k), ignore=bare) for k, folder in enumerate(runs[:2])]
+
+
+def test_two_processes_measure_what_one_does(copies: list[Path], runs: list[Path]) -> None:
+    heard: list[tuple[Path, str, int, int]] = []
+    progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in copies}
+    assert record_all(copies, NAMES, METRICS, jobs=2, progress=progress) == {}
+    assert record(runs[:2], NAMES, METRICS) == {}
+    for own, other in zip(copies, runs[:2], strict=True):
+        for name in NAMES:
+            assert recorded(own, name) == recorded(other, name) != {}
+            first, second = (folder / "corrupted" / f"{name}.npy" for folder in (own, other))
+            assert first.read_bytes() == second.read_bytes()
+    assert {text for _, text, _, _ in heard} == {"corrupted", *(f"corrupted: {name}" for name in NAMES)}
+    assert {folder for folder, *_ in heard} == set(copies)
+
+
+def test_what_is_there_starts_no_process(copies: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert record(copies, NAMES[:2], METRICS) == {}
+    monkeypatch.setattr(processes, "start", lambda *_: pytest.fail("a process was started"))
+    assert record_all(copies, NAMES[:2], METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT)) == {}
+
+
+def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:
+    failed = record_all([tmp_path / "nowhere", *copies], NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT))
+    assert list(failed) == [tmp_path / "nowhere"]
+    assert all(recorded(folder, name) for folder in copies for name in NAMES)
+    with pytest.raises(BadInput, match="has no test embeddings"):
+        evaluate_corrupted(tmp_path / "nowhere", ["jpeg"], metrics=["recall@1"])
+
+
+@pytest.mark.parametrize("jobs", [0, 2])
+def test_what_stops_all_runs_is_told_of_each_that_is_not_measured(
+    jobs: int, copies: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(copies[:1], NAMES, METRICS)
+    gone = Path("gone.png")
+    monkeypatch.setattr(corrupted, "_tested", lambda folder: (gone,))
+    failed = record_all(copies, NAMES, METRICS, jobs=jobs, progress=dict.fromkeys(copies, SILENT))
+    assert list(failed) == copies[1:]
+    assert "gone.png" in failed[copies[1]]
+
+
+def test_a_process_that_dies_is_told_and_the_rest_is_measured(
+    copies: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, keep = os.getpid(), corrupted._keep
+
+    def strike(folder, corruption, rows):  # type: ignore[no-untyped-def]
+        if corruption.name == "cutout" and os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        keep(folder, corruption, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(corrupted, "_keep", strike)
+        failed = record_all(copies, NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT))
+    assert set(failed) == set(copies)
+    assert all("signal 9" in reason for reason in failed.values())
+    assert all(recorded(folder, "jpeg") and recorded(folder, "rotation") for folder in copies)
+    assert not any(recorded(folder, "cutout") for folder in copies)
+    assert record_all(copies, NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT)) == {}

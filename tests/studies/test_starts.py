@@ -1,14 +1,19 @@
-"""Own parameters start from the first embeddings where the conditions say so; the ledger lists those that do not."""
+"""What a run starts from: own parameters from the first embeddings where the conditions say so, and a final layer norm
+where the objective wants one. The ledger lists both."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from small_world import resolve, run_one, small_study
 
+import levelfield
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.progress import SILENT
 from levelfield.studies.runs.folder.store import read_result
@@ -67,3 +72,33 @@ def test_a_branch_of_drml_starts_at_its_own_nodes(photos: Path) -> None:
     for branch, block in zip(setup.method.branches, start.blocks(2), strict=True):
         torch.testing.assert_close(block.rows.norm(dim=1), torch.ones(len(block.rows)))
         torch.testing.assert_close(branch.weight.data, linear_classifier(block)[0])
+
+
+def test_the_test_rows_of_hist_are_what_its_loss_sees(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, [HIST], head_init="pca"), tmp_path)
+    rows = np.load(folder / "embeddings.npy")
+    np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose((rows**2).mean(axis=1), 1, atol=1e-3)
+    told = [entry["text"] for entry in json.loads((folder / "training.json").read_text())["deviations"]]
+    assert "head norm yes (no)" in told
+    weights = load_file(folder / "model.safetensors")  # the norm has none
+    assert sorted(name for name in weights if name.startswith("head")) == ["head.linear.bias", "head.linear.weight"]
+    image = next(photos.rglob("*.png"))
+    np.testing.assert_allclose(levelfield.load(folder).embed(image, normalize=False).mean(), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [{"hist": {"hidden": 6, "layer_norm": False}}, "normalized_softmax"])
+def test_who_does_not_ask_for_it_keeps_the_common_head(photos: Path, tmp_path: Path, method: object) -> None:
+    folder = run_one(small_study(photos, [method], head_init="pca"), tmp_path)
+    assert abs(np.load(folder / "embeddings.npy").mean(axis=1)).max() > 1e-3
+    told = [entry["what"] for entry in json.loads((folder / "training.json").read_text())["deviations"]]
+    assert "head_norm" not in told
+
+
+def test_the_linear_map_starts_where_everybodys_does_and_the_means_among_the_normed_rows(photos: Path) -> None:
+    starts = {"head_init": "pca", "proxies": "class_means"}
+    (hist, _), (softmax, _) = (started(photos, method, **starts) for method in (HIST, "normalized_softmax"))
+    assert hist.embedder.head.linear.weight.equal(softmax.embedder.head.linear.weight)
+    means = hist.method.proxies.detach().numpy()
+    np.testing.assert_allclose(means.mean(axis=1), 0, atol=1e-6)
+    assert abs(softmax.method.proxies.detach().numpy().mean(axis=1)).max() > 1e-3

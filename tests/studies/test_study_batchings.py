@@ -68,3 +68,12 @@ def test_a_batching_that_cannot_fit_is_refused_before_anything_trains(photos: Pa
         resolve(small_study(photos, lone, batch="6"))
     with pytest.raises(LevelfieldError, match=r"Method 'margin': batch_size 12 is not a multiple of 1 episode"):
         resolve(small_study(photos, [{"margin": {"batching": "episodes"}}]))
+
+
+def test_a_batch_too_large_for_one_of_the_folds_is_refused_before_training(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", classes=14, each=2)  # 7 train: folds leave 4, 5 and 5 of them
+    folds = ("protocol={name: mlrc, folds: 3}",)
+    fits = resolve(small_study(photos, ["triplet"], batch="4x2", overrides=folds)).runs
+    assert sorted(run.spec.fold for run in fits if run.spec.fold is not None) == [0, 1, 2]
+    with pytest.raises(LevelfieldError, match=r"Method 'triplet' in fold 0: A batch of 10 is too large for 8 images"):
+        resolve(small_study(photos, ["triplet"], batch="5x2", overrides=folds))

@@ -1,4 +1,4 @@
-"""A study of a user's own photos: default losses, and steps chosen by validation if possible."""
+"""A study of a user's own photos: default losses, steps chosen by validation if possible, and several networks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from pathlib import Path
 import pytest
 from small_world import NETWORK, carry_out, make_photos
 
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadSpecification, UnknownName
 from levelfield.studies import parse_study, resolve
 from levelfield.studies.planning.one_method import chosen_steps
+from levelfield.studies.planning.own_backbones import named_backbones, with_backbones
 from levelfield.studies.planning.own_photos import fit_to, photos_content
 from levelfield.studies.specification.study import Study
 
+RANDOM = "conditions.weights=random"
 
-def fitted(photos: Path, *overrides: str) -> tuple[Study, str]:
-    """As `levelfield compare --data photos` does it: the study, and what it says."""
-    wished = parse_study(photos_content() | {"data": str(photos)}, overrides)
-    content, changes, _ = fit_to(photos, wished=wished, fixed={text.partition("=")[0] for text in overrides})
+
+def fitted(photos: Path, *overrides: str, backbones: str = "") -> tuple[Study, str]:
+    """As `levelfield compare --data photos (--backbones ...)` does it: the study, and its messages."""
+    base = with_backbones(photos_content(), named_backbones(backbones)) if backbones else photos_content()
+    wished = parse_study(base | {"data": str(photos)}, overrides)
+    fixed = {text.partition("=")[0] for text in overrides}
+    content, changes, _ = fit_to(photos, wished=wished, fixed=fixed, content=base)
     return parse_study(content, overrides), " ".join(changes)
 
 
@@ -27,13 +32,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_photos(tmp_path_factory.mktemp("own") / "photos", classes=20, each=3)
 
 
-def test_every_loss_has_its_own_defaults() -> None:
-    methods = parse_study(photos_content()).methods
-    assert not any(method.settings or method.conditions for method in methods)
-
-
 def test_validation_classes_choose_the_steps(photos: Path) -> None:
     study, said = fitted(photos)
+    assert not any(method.settings or method.conditions for method in study.methods), "every loss has its defaults"
     assert study.protocol.validation == pytest.approx(0.4)
     assert study.conditions.min_delta == pytest.approx(0.04)
     conditions = study.conditions
@@ -68,13 +69,8 @@ def test_what_the_user_sets_is_left_alone(photos: Path) -> None:
 
 
 def test_a_network_with_few_features_has_as_many_dimensions(photos: Path) -> None:
-    study, said = fitted(
-        photos,
-        "conditions.backbone=mobilenetv3_small_050",
-        "conditions.weights=random",
-        "conditions.taps=blocks.3",
-        "conditions.pooling=average",
-    )
+    settings = {"backbone": "mobilenetv3_small_050", "weights": "random", "taps": "blocks.3", "pooling": "average"}
+    study, said = fitted(photos, *(f"conditions.{key}={value}" for key, value in settings.items()))
     assert study.conditions.dim < 512
     assert f"The embedding has {study.conditions.dim} dimensions, like the network's features" in said
 
@@ -107,3 +103,41 @@ def test_the_start_is_chosen_where_training_harms(photos: Path, tmp_path: Path) 
 def test_without_compared_runs_nobody_knows_the_steps(tmp_path: Path) -> None:
     with pytest.raises(BadSpecification, match="run `levelfield compare` first"):
         chosen_steps(tmp_path / "nothing", {"margin"})
+
+
+def test_every_network_has_five_rows_and_the_narrowest_decides_the_dimension(photos: Path) -> None:
+    study, said = fitted(photos, RANDOM, "conditions.image=32", backbones="test_resnet, test_vit")
+    assert study.vary == {"conditions.backbone": ["test_resnet", "test_vit"]}
+    assert [method.label for method in study.methods] == ["untrained", "whitened", "LDA", "head", "last stage"]
+    assert (study.conditions.pooling, study.conditions.dim) == ("own", 64)
+    assert "2 networks: test_resnet, test_vit." in said
+    assert "64 dimensions, like the narrowest features" in said
+    assert (study.conditions.select, study.conditions.patience, study.conditions.validate_every) == ("map@r", 6, 20)
+    assert study.figures == ("cost", "curves")
+    runs = resolve(study).runs
+    assert {run.row for run in runs} == {
+        f"{method.label} [backbone={name}]" for name in ("test_resnet", "test_vit") for method in study.methods
+    }
+    assert {run.spec.conditions.cut for run in runs if run.label == "last stage"} == {"last-1"}
+
+
+def test_an_image_size_is_chosen_that_all_patches_divide(photos: Path) -> None:
+    """The recipe's 160 pixels are no multiple of the 14 pixels of DINOv2's patches."""
+    named = "test_resnet,vit_small_patch14_dinov2"
+    study, said = fitted(photos, RANDOM, backbones=named)
+    assert study.conditions.image == 168
+    assert "resized to 168 px" in said
+    with pytest.raises(BadSpecification, match=r"such as 154 or 168\. Or leave 'vit_small_patch14_dinov2' out"):
+        fitted(photos, RANDOM, "conditions.image=160", backbones=named)
+
+
+def test_networks_without_stages_unknown_empty_and_repeated_names_are_refused(photos: Path) -> None:
+    stages = r"'regnetx_002' is not divided into stages.*'last-1'.*Or leave 'regnetx_002' out of"
+    with pytest.raises(BadSpecification, match=stages):
+        fitted(photos, RANDOM, "conditions.image=32", backbones="test_resnet,regnetx_002")
+    with pytest.raises(UnknownName, match="Did you mean 'mobilenetv2'"):
+        named_backbones("test_resnet,mobilenetv_2")
+    with pytest.raises(BadSpecification, match="empty"):
+        named_backbones(" , ")
+    with pytest.raises(BadSpecification, match="'test_resnet' twice"):
+        named_backbones("test_resnet,test_vit,test_resnet")

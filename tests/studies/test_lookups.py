@@ -1,15 +1,20 @@
-"""A user's code file runs once per process, however often a study uses it."""
+"""A study resolves names once: a user's file runs once per process, and a run makes few calls of registries."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
-from small_world import small_study
+from small_world import carry_out, small_study
 
 from levelfield import compare
+from levelfield.registry import Registry
 
+LOOKUPS = {value.__code__ for value in vars(Registry).values() if hasattr(value, "__code__")}
 LOSS = """
 import os
 from pathlib import Path
@@ -34,3 +39,19 @@ def test_a_loss_is_loaded_once_in_each_process_of_a_study_with_three_seeds(photo
     executions = Counter((tmp_path / "executions").read_text().split())
     assert set(executions.values()) == {1}
     assert len(executions) == 2, "the process that plans, and the worker"
+
+
+def test_one_run_makes_fewer_than_100_calls_of_registries(photos: Path, tmp_path: Path) -> None:
+    carry_out(small_study(photos, ["triplet"]), tmp_path / "first")  # imports
+    calls = []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in LOOKUPS:
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(count)
+    try:
+        carry_out(small_study(photos, ["contrastive"]), tmp_path / "second")
+    finally:
+        sys.setprofile(None)
+    assert 0 < len(calls) < 100
