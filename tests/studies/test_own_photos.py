@@ -10,8 +10,7 @@ from small_world import NETWORK, carry_out, make_photos
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.studies import parse_study, resolve
 from levelfield.studies.planning.one_method import chosen_steps
-from levelfield.studies.planning.own_backbones import named_backbones, with_backbones
-from levelfield.studies.planning.own_photos import fit_to, photos_content
+from levelfield.studies.planning.own_photos import fit_to, named_backbones, photos_content, with_backbones
 from levelfield.studies.specification.study import Study
 
 RANDOM = "conditions.weights=random"

@@ -175,7 +175,7 @@ def test_the_conditions_of_a_paper_run_to_its_report(name: str, birds: Path, tmp
     whole = read_study(name)
     kept = json.dumps([one.model_dump() for one in whole.methods if one.label == label])
     changes = (f"methods={kept}", f"methods.{label}.batch={batch}", f"conditions.batch={batch}", f"data.root={birds}")
-    study = read_study(name, [*SHORT, *shorter, *changes])
+    study = reading.read_study(name, [*SHORT, *shorter, *changes])
     assert study.conditions.train_view == whole.conditions.train_view
     assert study.conditions.test_view == whole.conditions.test_view
     assert study.conditions.image == content_of(name)["conditions"]["image"] >= 224
