@@ -40,8 +40,10 @@ class Range:
             return written
         name = f"The search range of '{key}'"
         if not isinstance(written, list | tuple) or not written:
-            usage = "use [low, high, log], [low, high, linear] or a list of choices"
-            raise BadSpecification(f"{name} is {written!r}; {usage}.")
+            value = "empty" if isinstance(written, list | tuple) else repr(written)
+            raise BadSpecification(
+                f"{name} is {value}; use [low, high, log], [low, high, linear] or a list of choices."
+            )
         if len(written) != 3 or written[2] not in ("linear", "log"):
             return cls._of_choices(key, list(written))
         low, high, scale = written

@@ -53,7 +53,7 @@ def test_wrong_labels_and_numbers_that_every_batching_has_are_refused(name):
         ("m_per_class", {"batch_size": 44}, "needs 11 classes; there are 10"),
         ("balanced", {"batch_size": 13, "redraw_shape": True}, "No divisor of the batch size 13"),
         ("balanced", {"batch_size": 12, "redraw_shape": True, "world": 2}, "one process"),
-        ("balanced", {"batch_size": 12, "small": "refill", "world": 2}, "one process"),
+        ("balanced", {"batch_size": 12, "samples_per_class": 3, "small": "refill", "world": 2}, "one process"),
         ("balanced", {"batch_size": 12, "small": "refill", "mode": "cover"}, "refill"),
         (
             "balanced",
