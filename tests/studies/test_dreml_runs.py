@@ -69,13 +69,6 @@ def test_a_wider_head_and_the_parameters_of_all_members_are_told(
     rows = {row.label: row for row in small_world.board_of(study, runs, tmp_path).rows}
     assert f"extra parameters {extra:,}" in rows["dreml (separated)"].deviations
     assert f"extra parameters {2 * extra:,}" in rows["dreml"].deviations
-    told = estimate(study, runs, options=Options(), jobs=1)
-    assert f"extra parameters {extra:,}" in next(row for row in told.rows if "separated" in row.label).deviations
-
-
-def test_its_cost_is_known_before(photos: Path) -> None:
-    study = small_world.small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3, "proxies": "learned"}}])
-    told = estimate(study, resolve(study).runs, options=Options(), jobs=1)
-    rows = {row.label: row for row in told.rows}
-    assert rows["dreml (separated)"].runs == 2
-    assert rows["dreml (separated)"].deviations == ["extra parameters 9", "dim 3 (8)"]  # its first step did not fail
+    told = {row.label: row for row in estimate(study, runs, options=Options(), jobs=1).rows}  # no first step fails
+    assert told["dreml (separated)"].runs == 2
+    assert {f"extra parameters {extra:,}"} <= set(told["dreml (separated)"].deviations)

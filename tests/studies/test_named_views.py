@@ -28,7 +28,7 @@ def test_a_loaded_model_gives_the_bits_its_run_stored(cut: str, photos: Path, tm
     assert kept["steps"] == [{"resize": {"size": [36, 36]}}, {"centre": {"size": 32}}]
 
 
-def test_other_steps_give_another_run(photos: Path, tmp_path: Path) -> None:
+def test_other_steps_give_another_run_and_unknown_ones_are_refused(photos: Path, tmp_path: Path) -> None:
     folders = [
         run_one(small_study(photos, ["margin"], **views), tmp_path)
         for views in ({}, {"train_view": TRAIN}, {"train_view": TRAIN, "test_view": TEST})
@@ -37,8 +37,5 @@ def test_other_steps_give_another_run(photos: Path, tmp_path: Path) -> None:
     stored = [stored_test(folder)[0] for folder in folders]
     assert not np.array_equal(stored[0], stored[1])
     assert not np.array_equal(stored[1], stored[2])
-
-
-def test_the_file_is_told_which_step_is_wrong(photos: Path) -> None:
     with pytest.raises(BadSpecification, match=r"conditions.train_view: Unknown step of a view 'flop'. Did you mean"):
         small_study(photos, ["margin"], train_view=["flop"])

@@ -24,31 +24,22 @@ def refused(*overrides: str, **content: Any) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "wrong", "right"),
-    [
+def test_an_unknown_key_names_the_nearest() -> None:
+    for content, wrong, right in (
         ({"condition": {}}, "condition", "conditions"),
         ({"metric": ["nmi"]}, "metric", "metrics"),
         ({"conditions": {"dims": 3}}, "conditions.dims", "dim"),
         ({"conditions": {"optimizer": "adam"}}, "conditions.optimizer", "optimiser"),
-    ],
-)
-def test_an_unknown_key_names_the_nearest(content: dict[str, Any], wrong: str, right: str) -> None:
-    assert f"unknown key '{wrong}'. Did you mean '{right}'?" in refused(**content)
-
-
-@pytest.mark.parametrize(
-    ("override", "right"),
-    [
+    ):
+        assert f"unknown key '{wrong}'. Did you mean '{right}'?" in refused(**content)
+    for override, right in (
         ("seed=3", "'seeds'"),
         ("dim=64", "'conditions.dim'"),
         ("optimizer=sgd", "'conditions.optimiser'"),
         ("conditions.dmi=64", "'dim'"),
         ("methods.margn.beta=1", "'margin'"),
-    ],
-)
-def test_an_unknown_key_in_an_override_names_the_nearest(override: str, right: str) -> None:
-    assert f"Did you mean {right}?" in refused(override)
+    ):
+        assert f"Did you mean {right}?" in refused(override)
 
 
 def test_overrides_reach_every_place() -> None:
@@ -78,11 +69,8 @@ def test_short_forms() -> None:
     assert [method.label for method in parsed(methods=methods).methods] == ["margin", "soft", "MyLoss"]
     assert [parsed(seeds=value).seeds for value in (1, 3, [7, 3])] == [(0,), (0, 1, 2), (7, 3)]
     assert parsed(figures="sweep").figures == ("sweep",)
-
-
-@pytest.mark.parametrize("value", [0, -1, [], [1, 1], [-1], True, "many", None, [0.5]])
-def test_other_seeds_are_refused(value: Any) -> None:
-    assert "seed" in refused(seeds=value)
+    for value in (0, -1, [], [1, 1], [-1], True, "many", None, [0.5]):
+        assert "seed" in refused(seeds=value)
 
 
 @pytest.mark.parametrize(

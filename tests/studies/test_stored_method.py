@@ -49,23 +49,18 @@ def test_the_weights_that_a_run_ended_with_are_loaded(
     assert not torch.equal(other.objective.aux_weight, method.objective.aux_weight)
 
 
-def test_no_image_is_needed(photos: Path, tmp_path: Path) -> None:
-    folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
-    text = (folder / "run.yaml").read_text()
-    (folder / "run.yaml").write_text(text.replace(str(photos), str(tmp_path / "gone")))
-    write_training(folder, read_training(folder))  # with the checksum of that
-    assert load_method(folder).proxies.shape == (4, 8)
-
-
 def test_a_method_without_anything_leaves_no_file(photos: Path, tmp_path: Path) -> None:
     folder = run_one(small_study(photos, ["untrained"]), tmp_path)
     assert not (folder / "method.safetensors").exists()
     assert not load_method(folder).state_dict()
 
 
-def test_a_loss_of_somebodys_own_is_made_again_from_its_file(photos: Path, tmp_path: Path) -> None:
+def test_a_custom_loss_is_made_again_from_its_file(photos: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
+    remembers = run_one(small_study(photos, [f"{file}:Remembers"]), tmp_path)
+    with trusting(file), pytest.raises(BadInput, match="not a tensor"):
+        load_method(remembers)
     folder = run_one(small_study(photos, [f"{file}:Own"]), tmp_path)
     stored = load_file(folder / "method.safetensors")
     (name,) = (name for name in stored if name.endswith("proxies"))
@@ -78,18 +73,14 @@ def test_a_loss_of_somebodys_own_is_made_again_from_its_file(photos: Path, tmp_p
             load_method(folder)
 
 
-def test_what_is_no_tensor_is_not_stored_and_said(photos: Path, tmp_path: Path) -> None:
-    file = tmp_path / "own.py"
-    file.write_text(OWN)
-    folder = run_one(small_study(photos, [f"{file}:Remembers"]), tmp_path)
-    with trusting(file), pytest.raises(BadInput, match="not a tensor"):
-        load_method(folder)
-
-
-def test_messages_for_folders_that_hold_no_method(photos: Path, tmp_path: Path) -> None:
+def test_a_method_needs_no_image_but_a_finished_run_with_its_own_intact_file(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not a finished run"):
         load_method(tmp_path)
     folder = run_one(small_study(photos, ["proxy_anchor"]), tmp_path)
+    text = (folder / "run.yaml").read_text()
+    (folder / "run.yaml").write_text(text.replace(str(photos), str(tmp_path / "gone")))
+    write_training(folder, read_training(folder))  # with the checksum of that
+    assert load_method(folder).proxies.shape == (4, 8)
     stored = folder / "method.safetensors"
     content = stored.read_bytes()
     flipped = bytearray(content)
