@@ -125,29 +125,17 @@ def report(labels: Labels, plan: np.ndarray) -> PlanReport:
     >>> facts.classes.tolist(), facts.repeats.tolist(), facts.anchors_with_positive.tolist(), facts.coverage
     ([2], [1], [2], 0.75)
     """
-    labels, plan = np.asarray(labels), np.asarray(plan, dtype=np.int64)
-    dense = np.unique(labels, return_inverse=True)[1]
-    uses = np.bincount(plan.ravel(), minlength=len(labels))
-    batch, entries, images = _classes_of_batches(dense[plan], plan)
-    first = np.flatnonzero(np.r_[True, np.diff(batch) != 0])  # where a batch begins
-    return PlanReport(
-        classes=np.add.reduceat(np.ones_like(entries), first),
-        repeats=plan.shape[1] - np.add.reduceat(images, first),
-        max_per_class=np.maximum.reduceat(entries, first),
-        min_per_class=np.minimum.reduceat(entries, first),
-        anchors_with_positive=np.add.reduceat(np.where(images > 1, entries, 0), first),
-        coverage=float(np.count_nonzero(uses) / len(labels)),
-        max_uses=int(uses.max()),
-        classes_seen=len(np.unique(dense[plan])),
-    )
-
-
-def _classes_of_batches(classes: np.ndarray, plan: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each class in each batch: index of the batch, number of entries, number of distinct images."""
-    batch = np.repeat(np.arange(len(plan)), plan.shape[1])
-    order = np.lexsort((plan.ravel(), classes.ravel(), batch))
-    batch, label, image = batch[order], classes.ravel()[order], plan.ravel()[order]
-    new_class = np.r_[True, (np.diff(batch) != 0) | (np.diff(label) != 0)]
-    new_image = new_class | np.r_[True, np.diff(image) != 0]
-    begin = np.flatnonzero(new_class)
-    return batch[begin], np.diff(np.r_[begin, len(batch)]), np.add.reduceat(new_image.astype(np.int64), begin)
+    dense, plan = np.unique(labels, return_inverse=True)[1], np.asarray(plan, dtype=np.int64)
+    count = int(dense.max()) + 1
+    columns = []
+    for batch in plan:
+        entries = np.bincount(dense[batch], minlength=count)  # of each class
+        images = np.bincount(dense[np.unique(batch)], minlength=count)
+        present = entries[entries > 0]
+        positives = entries[images > 1].sum()
+        columns.append((len(present), len(batch) - images.sum(), present.max(), present.min(), positives))
+    uses = np.bincount(plan.ravel(), minlength=len(dense))
+    coverage = float(np.count_nonzero(uses) / len(dense))
+    classes, repeats, most, fewest, positives = np.array(columns).T
+    seen = len(np.unique(dense[plan]))
+    return PlanReport(classes, repeats, most, fewest, positives, coverage, int(uses.max()), seen)

@@ -58,23 +58,18 @@ def leading(device: str, ranks: Ranks | None = None, store: Path | None = None) 
 
 def following(device: str, ranks: Ranks | None = None, store: Path | None = None) -> None:
     """Take part in the runs of the first process until there is no more."""
-    from torch import distributed
-
     with joined(device, ranks, store) as group:
-        while True:
-            received: list[Task | None] = [None]
-            distributed.broadcast_object_list(received, src=0)
-            task = received[0]
-            if task is None:
-                return
+        while (task := _send(None)) is not None:
             take_part(task, group)
 
 
-def _send(task: Task | None) -> None:
-    """Give the other processes their next run; None: there is no more."""
+def _send(task: Task | None) -> Task | None:
+    """Give the next run of the first process to all, which return it; None: there is no more."""
     from torch import distributed
 
-    distributed.broadcast_object_list([task], src=0)
+    sent = [task]
+    distributed.broadcast_object_list(sent, src=0)
+    return sent[0]
 
 
 def in_new_processes(task: Task, execute: Callable[[Task, Progress], None], progress: Progress) -> None:
@@ -96,8 +91,8 @@ def _wait_for(workers: dict[Connection, tuple[int, BaseProcess]], progress: Prog
     active, lost = dict(workers), None
     while active:
         ready = wait(list(active), timeout=None if lost is None else LOSS_SECONDS)
-        if not ready and lost is not None:
-            raise lost
+        if not ready:
+            break
         for pipe in ready:
             assert isinstance(pipe, Connection)
             try:
@@ -135,15 +130,10 @@ def _work(pipe: Connection, ranks: Ranks, store: Path, task: Task, execute: Call
     except (EOFError, ConnectionError):  # the parent is gone
         return
     except (Exception, SystemExit) as error:
-        pipe.send(_sendable(error))
-
-
-def _sendable(error: BaseException) -> LevelfieldError:
-    """The error with its traceback as text: the class of a user's error need not exist in another process."""
-    kind = type(error) if isinstance(error, LevelfieldError) else RunFailed
-    sent = kind(message_of(error))
-    sent.add_note(traceback.format_exc())
-    return sent
+        # with its traceback as text: the class of a user's error need not exist in another process
+        sent = (type(error) if isinstance(error, LevelfieldError) else RunFailed)(message_of(error))
+        sent.add_note(traceback.format_exc())
+        pipe.send(sent)
 
 
 def message_of(error: BaseException) -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # slow imports that only some keys of a study file need
 
 EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
-_CLAIM = re.compile(r"^(?P<first>.+?)\s+(?P<sign>[>=])\s+(?P<second>.+)$")
 _SETTINGS = {"batch": "batch: 25x4", "batching": "batching: n_pair", "lr": "lr: 0.001", "tuning_trials": "trials: 8"}
 _SELECTION = ("select", "selection", "validate_every", "validate_start", "min_delta", "monitor", "patience")
 NOT_OF_ITS_OWN = {  # conditions that cannot differ for one method, with the reason
@@ -186,32 +185,30 @@ class Claim(BaseModel):
 
     @model_validator(mode="after")
     def _is_readable(self) -> Claim:
-        if _CLAIM.match(self.claim) is None:
-            raise ValueError("write a claim as `a > b` or `a = b`, with the labels of two methods")
+        _ = self.parts
         return self
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        match = _CLAIM.match(self.claim)
-        assert match is not None
-        return match["first"], match["sign"], match["second"]
+        match = re.match(r"(.+?)\s+([>=])\s+(.+)$", self.claim)
+        if match is None:
+            raise ValueError("write a claim as `a > b` or `a = b`, with the labels of two methods")
+        return match[1], match[2], match[3]
 
 
 def check_claims(claims: Sequence[Claim], rows: Sequence[str], metrics: Sequence[str]) -> None:
     """Refuse claims about rows or metrics that the study does not have."""
     for claim in claims:
         first, _, second = claim.parts
-        about = f"The claim '{claim.claim}'"
+        name = f"The claim '{claim.claim}'"
         if first == second:
-            raise BadSpecification(f"{about} compares a row with itself: name two rows.")
-        for label in (first, second):
-            if label not in rows:
-                hint = suggestion(label, rows, otherwise="Rows")
-                raise BadSpecification(f"{about} names '{label}', which is not a row of the study.{hint}")
+            raise BadSpecification(f"{name} compares a row with itself: name two rows.")
+        if label := next((label for label in (first, second) if label not in rows), None):
+            hint = suggestion(label, rows, otherwise="Rows")
+            raise BadSpecification(f"{name} names '{label}', which is not a row of the study.{hint}")
         if claim.metric and claim.metric not in metrics:
-            raise BadSpecification(
-                f"{about} is about '{claim.metric}', which the study does not measure: add it to metrics."
-            )
+            remedy = "which the study does not measure: add it to metrics"
+            raise BadSpecification(f"{name} is about '{claim.metric}', {remedy}.")
 
 
 def differing(common: Conditions, conditions: Conditions) -> dict[str, Any]:

@@ -33,11 +33,11 @@ class Location(BaseModel):
 @contextmanager
 def images_in(root: Path | None) -> Iterator[None]:
     """Search for the images of finished runs in `root` (`--root`); None: at their stored location."""
-    before = _ROOT.set(root)
+    token = _ROOT.set(root)
     try:
         yield
     finally:
-        _ROOT.reset(before)
+        _ROOT.reset(token)
 
 
 def location_of(data: Data, folder: Path) -> Location | None:

@@ -40,10 +40,10 @@ def make_method(spec: RunSpec, *, num_classes: int, ranks: Ranks = ALONE) -> Met
 
 def save_method(folder: Path, state: Mapping[str, Any], *, num_classes: int, width: int) -> None:
     """Write the weights and buffers of a method, with the shards of all processes; no file if there are none."""
-    # copies: the format refuses tensors that share memory
-    kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     if not state:
         return
+    # copies: the format refuses tensors that share memory
+    kept = {name: value.cpu().clone().contiguous() for name, value in state.items() if isinstance(value, Tensor)}
     facts = {"num_classes": num_classes, "width": width, "left_out": sorted(state.keys() - kept.keys())}
     # one entry: the order of several is not fixed, and the same run must give the same bytes
     content = safetensors.torch.save(kept, metadata={"levelfield": json.dumps(facts)})
