@@ -11,7 +11,6 @@ from small_world import resolve, run_one, small_study
 
 from levelfield import library, methods
 from levelfield.methods import Method
-from levelfield.papers.presets import DATASETS, METHODS, PAPERS
 from levelfield.papers.published import hyperparameters
 from levelfield.progress import SILENT
 from levelfield.studies import Study, parse_study
@@ -25,6 +24,8 @@ from levelfield.studies.specification.methods import settings_under
 from levelfield.studies.specification.yaml_file import content_of
 from levelfield.tuning.space import own_values, space_of
 
+DATASETS = {"cub": "CUB-200-2011", "cars": "CARS196", "sop": "SOP", "inshop": "In-Shop"}
+WITH_EPS = {"teh2020": "Teh 2020", "qian2019": "Qian 2019"}  # papers that publish an eps of Adam
 read_study = cache(yaml_file.read_study)
 ZHENG = ["zheng2021/table1", "zheng2021/table2", "zheng2021/table3"]
 
@@ -81,9 +82,8 @@ def test_the_betas_of_fehervari2019_are_trained_by_sgd_at_its_rate(name: str) ->
 def of_hist(preset: str, key: str) -> float:
     """What lim2022's tables say of HIST."""
     _, dataset, *variant = preset.split("/")
-    names = {"cub": "CUB-200-2011", "cars": "CARS196", "sop": "SOP"}
     backbone = "BN-Inception" if "bn_inception" in variant else "ResNet50"
-    entries = [e for e in hyperparameters() if e.method == "hist" and e.dataset == names[dataset]]
+    entries = [e for e in hyperparameters() if e.method == "hist" and e.dataset == DATASETS[dataset]]
     [value] = [e.params[key] for e in entries if e.params["backbone"] == backbone]
     return float(value)
 
@@ -114,9 +114,9 @@ def test_rates_that_were_published_with_an_eps_of_adam_are_used_with_it(name: st
             entries = [
                 entry.params
                 for entry in hyperparameters()
-                if entry.paper in PAPERS.get(paper, ())
-                and METHODS.get(entry.method, (entry.method,))[0] == method.name
-                and DATASETS.get(entry.dataset, dataset) == dataset
+                if entry.paper == WITH_EPS.get(paper)
+                and entry.method == method.name
+                and entry.dataset in ("all", DATASETS.get(dataset))
             ]
             params = entries[0] if entries else {}
             if {"adam_eps", "lr", "proxy_lr"} <= params.keys():

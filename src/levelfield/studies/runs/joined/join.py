@@ -13,7 +13,7 @@ import yaml
 
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
-from levelfield.evaluation import evaluate, joined, separated
+from levelfield.evaluation import evaluate, joined
 from levelfield.evaluation.statistics import class_interval
 from levelfield.files.writing import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
@@ -233,7 +233,7 @@ def _scores(member: Member, together: Result, metrics: Sequence[str]) -> dict[st
 
 
 def _figure(scores: Sequence[_Score]) -> Figure:
-    value = separated(value for value, _ in scores)
+    value = float(np.mean([value for value, _ in scores]))
     classes = [by_class for _, by_class in scores if by_class is not None]
     if len(classes) < len(scores) or not len(classes[0][0]):
         return Figure(value)
