@@ -36,6 +36,7 @@ LONG = (
     "tests/test_wheel.py",
     "cli/test_cli_trust.py",
     "studies/test_kill_and_resume.py",
+    "studies/test_ending.py",
     "studies/test_execution.py",
     "docs/test_contributing_examples.py",
     "studies/test_papers_mini.py",

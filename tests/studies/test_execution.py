@@ -8,113 +8,22 @@ import multiprocessing
 import os
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from small_world import SMALL, Heard, board_of, carry_out, command, processes, run_one, small_study, wait_for
+from small_world import Heard, board_of, carry_out, processes, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare
 from levelfield.embedder.devices import VISIBLE
 from levelfield.errors import BadInput
 from levelfield.files import writing
-from levelfield.studies import Study, read_study, resolve
+from levelfield.studies import Study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.training import Task
 from levelfield.training import Pace
-
-LOSSES = '''
-import os, time
-from pathlib import Path
-import torch
-from torch import nn
-
-class Fine(nn.Module):
-    def forward(self, embeddings, labels):
-        return embeddings.square().mean()
-
-class Broken(Fine):
-    def forward(self, embeddings, labels):
-        if Path(__file__).with_name("broken").exists():
-            raise ValueError("the batch [0] is odd")
-        return super().forward(embeddings, labels)
-
-class Dies(Fine):
-    def forward(self, embeddings, labels):
-        os._exit(7)
-
-class Killed(Fine):
-    def forward(self, embeddings, labels):
-        os.kill(os.getpid(), 9)
-
-class Waits(Fine):
-    def forward(self, embeddings, labels):
-        begun, go = (Path(__file__).with_name(name) for name in ("begun", "go"))
-        begun.touch()
-        until = time.monotonic() + 60
-        while not go.exists() and time.monotonic() < until:
-            time.sleep(0.02)
-        return super().forward(embeddings, labels)
-
-class Marks(Fine):
-    """Leaves a file named after the GPUs that its process sees."""
-    def forward(self, embeddings, labels):
-        Path(__file__).with_name(os.environ["CUDA_VISIBLE_DEVICES"]).touch()
-        return super().forward(embeddings, labels)
-
-class Meets(Fine):
-    """Each run waits in its first step until runs of two commands have begun."""
-    def __init__(self):
-        super().__init__()
-        self.told = False
-
-    def forward(self, embeddings, labels):
-        begun = Path(__file__).with_name("begun")
-        if not self.told:
-            with begun.open("a") as file:
-                file.write(f"{os.getppid()}\\n")
-            self.told = True
-            until = time.monotonic() + 30
-            while len(set(begun.read_text().split())) < 2 and time.monotonic() < until:
-                time.sleep(0.02)
-        return super().forward(embeddings, labels)
-
-class Busy(Fine):
-    """Computes without end, and holds on to the interpreter as long as Python lets it."""
-    def forward(self, embeddings, labels):
-        Path(__file__).with_name("begun").touch()
-        rows = torch.rand(300, 300)
-        while True:
-            rows = (rows @ rows).clamp(0, 1)
-'''
-
-FILES = {  # of a finished run: nothing resumes it, so its checkpoint is gone
-    "embeddings.npy",
-    "items.csv",
-    "lock",
-    "log.jsonl",
-    "method.safetensors",
-    "metrics.json",
-    "model.safetensors",
-    "model.yaml",
-    "per_query.npz",
-    "run.yaml",
-    "training.json",
-    "training_spectra.npz",
-}
-
-
-@pytest.fixture
-def losses(tmp_path: Path) -> Path:
-    path = tmp_path / "losses.py"
-    path.write_text(LOSSES)
-    return path
 
 
 def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard]:
@@ -251,7 +160,8 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
     assert "No space left on device" in outcome.failed[0]
     _, outcome = carry_out(study, tmp_path)
     assert not outcome.failed
-    assert {path.name for path in runs[0].folder(tmp_path).iterdir()} == FILES
+    whole = run_one(study, tmp_path / "whole")
+    assert {path.name for path in runs[0].folder(tmp_path).iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def small_file(size: int, study: Study, folder: Path, told: Path) -> None:
@@ -272,91 +182,6 @@ def test_torch_that_cannot_write_its_checkpoint_is_one_message_too(photos: Path,
     assert "checkpoint: File too large" in told
 
 
-def _hears_ctrl_c() -> None:
-    """Tests that run in the background are deaf to Ctrl-C, and so would be the command."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def children(number: int) -> list[str]:
-    return Path(f"/proc/{number}/task/{number}/children").read_text().split()
-
-
-def is_group(number: int) -> bool:
-    """Whether a process is left in the group."""
-    try:
-        os.killpg(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def study_file(folder: Path, photos: Path, methods: list[Any], **more: Any) -> Path:
-    content = {"data": str(photos), "methods": methods, "conditions": SMALL, "metrics": ["recall@1", "map@r"], **more}
-    (folder / "shared.yaml").write_text(yaml.safe_dump(content))
-    return folder / "shared.yaml"
-
-
-def test_two_commands_share_the_work_and_end_with_the_same_leaderboard(
-    photos: Path, losses: Path, tmp_path: Path
-) -> None:
-    study = study_file(tmp_path, photos, [f"{losses}:Meets", "lda"], seeds=4)
-    logs = [tmp_path / f"log{k}" for k in range(2)]
-    words = ["-q", "compare", str(study), "--out", str(tmp_path / "runs")]
-    both = [processes().Process(target=command, args=(words, log, tmp_path / "cache")) for log in logs]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
-    begun = losses.with_name("begun").read_text().split()
-    assert len(begun) == 4, "each run is done once"
-    assert len(set(begun)) == 2, "by both"
-    assert logs[0].read_text() == logs[1].read_text()
-    assert "Meets" in logs[0].read_text()
-
-
-def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_on(
-    photos: Path, losses: Path, tmp_path: Path
-) -> None:
-    study = study_file(tmp_path, photos, ["start", f"{losses}:Waits"], seeds=1)
-    words = ["compare", str(study), "--out", str(tmp_path / "runs")]
-    process = processes().Process(target=command, args=(words, tmp_path / "log", tmp_path / "cache"))
-    process.start()
-    wait_for(losses.with_name("begun").exists)
-    assert process.pid is not None
-    os.killpg(process.pid, signal.SIGINT)
-    process.join()
-    assert process.exitcode == 130
-    told = (tmp_path / "log").read_text()
-    assert "Stopped. Nothing is lost: run the same command again to continue." in told
-    assert "Traceback" not in told
-    wait_for(lambda: not is_group(process.pid), seconds=5)
-    losses.with_name("go").touch()
-    heard = Heard()
-    runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", progress=heard)
-    assert not outcome.failed
-    assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
-
-
-def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, tmp_path: Path) -> None:
-    """A command as it is installed, struck while its worker loads torch."""
-    study = study_file(tmp_path, photos, ["lda"], seeds=1)
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from levelfield.cli import main; main()", "compare", study, "--out", tmp_path / "runs"],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=_hears_ctrl_c,
-    )
-    wait_for(lambda: any("libtorch" in Path(f"/proc/{child}/maps").read_text() for child in children(process.pid)))
-    os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Stopped." in told
-    assert "Traceback" not in told
-    wait_for(lambda: not is_group(process.pid), seconds=10)
-
-
 def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["contrastive"])
     [run, *_] = resolve(study).runs
@@ -366,45 +191,3 @@ def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_
     ours.close()
     execution._work(theirs)
     assert not (run.folder(tmp_path) / "error.txt").exists()
-
-
-def members(session: int) -> list[int]:
-    """The processes of a session that still run."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, number = stat.read_text().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(number) == session and state != "Z":
-            found.append(int(stat.parent.name))
-    return found
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_all_processes_of_a_command_end_with_it(
-    photos: Path, losses: Path, tmp_path: Path, how: signal.Signals
-) -> None:
-    """As installed, in a session of its own; a file `signal.py` in its working directory does not break it."""
-    (tmp_path / "signal.py").write_text("raise RuntimeError('not this file')\n")
-    conditions = {**SMALL, "steps": 100_000}
-    study = study_file(tmp_path, photos, [f"{losses}:Busy", "contrastive"], conditions=conditions, seeds=2)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "levelfield").write_text("from levelfield.cli import main\nmain()\n")
-    words = [sys.executable, "bin/levelfield", "compare", study, "--jobs", "2", "--out", "runs"]
-    with (tmp_path / "log").open("w") as log:
-        command = subprocess.Popen(words, stderr=log, cwd=tmp_path, start_new_session=True)
-
-    def both_train() -> bool:
-        assert command.poll() is None, (tmp_path / "log").read_text()
-        return (tmp_path / "begun").exists() and any(tmp_path.glob("runs/*/contrastive/*/log.jsonl"))
-
-    try:
-        wait_for(both_train)
-        assert len(members(command.pid)) >= 3, "the command and two workers"
-        command.send_signal(how)
-        wait_for(lambda: command.poll() is not None and not members(command.pid), seconds=5)
-    finally:
-        if members(command.pid):
-            os.killpg(command.pid, signal.SIGKILL)
-        command.wait()

@@ -102,7 +102,7 @@ def _with_inner_setting(method: MethodSpec, part: str, key: str, value: Any) -> 
 
 def _named_part(method: MethodSpec, part: str) -> tuple[str, dict[str, Any]]:
     """Name and settings of the method's miner or batching."""
-    written = _values(method.name, method.settings).get(part) or _defaults(method).get(part)
+    written = _values(method).get(part)
     if isinstance(written, str):
         return written, {}
     if isinstance(written, Mapping) and len(written) == 1:
@@ -173,10 +173,9 @@ def _part_defaults(part: str, name: str) -> dict[str, Any]:
     return dict(getattr(describe(name), "defaults", {})) if name in known else {}
 
 
-def _values(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an objective or a method as it is created: defaults, then the preset, then what is written."""
-    usual = dict(objectives.describe(name).defaults) if name in objectives.names() else {}
-    return {**usual, **methods.preset_values(name, settings), **settings}
+def _values(method: MethodSpec) -> dict[str, Any]:
+    """The settings of a method as it is created: defaults, then the preset, then what is written."""
+    return {**_defaults(method), **methods.preset_values(method.name, method.settings), **method.settings}
 
 
 def own_values(study: Study, method: MethodSpec, space: Space) -> dict[str, Any]:
@@ -188,18 +187,20 @@ def own_values(study: Study, method: MethodSpec, space: Space) -> dict[str, Any]
 
 def _own_value(study: Study, method: MethodSpec, key: str) -> Any:
     first, _, rest = key.partition(".")
-    values = _values(method.name, method.settings)
+    values = _values(method)
     if first == "conditions":
         own = values.get(rest) if rest in _SETTINGS_TOO else None
         return getattr(method.under(study.conditions), rest) if own is None else own
     if not rest:
-        return {**_defaults(method), **values}.get(key)
+        return values.get(key)
     if first in _OF_NAMED_PART:
         name, settings = _named_part(method, first)
         return {**_part_defaults(first, name), **settings}.get(rest)
     inner = values.get(first)
-    written = inner if isinstance(inner, Mapping) else {}
-    return (_values(str(values.get("objective")), written) if first == "settings" else written).get(rest)
+    written = dict(inner) if isinstance(inner, Mapping) else {}
+    if first == "settings" and values.get("objective") in objectives.names():  # of a wrapped objective
+        written = _values(MethodSpec(name=values["objective"], settings=written))
+    return written.get(rest)
 
 
 def _whole_condition(name: str) -> bool:
