@@ -176,9 +176,8 @@ def _one_message(archive: Path) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":")  # tarfile lists all its attempts
-        raise BadInput(
-            f"{archive.name} is damaged or its download is incomplete ({reason}). Nothing was kept; download it again."
-        ) from error
+        damage = f"is damaged or its download is incomplete ({reason})"
+        raise BadInput(f"{archive.name} {damage}. Nothing was kept; download it again.") from error
 
 
 def _is_zip(archive: Path) -> bool:
@@ -209,10 +208,7 @@ def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath
             if info.filename.endswith(("/", "\\")) or not _visible(path):
                 continue
             if info.flag_bits & _ENCRYPTED:
-                raise BadInput(
-                    f"{archive.name} is encrypted ('{info.filename}' needs a password): unpack it yourself "
-                    "and pass the folder."
-                )
+                raise BadInput(f"{archive.name} is encrypted: unpack it with its password and pass the folder.")
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _no_file(archive, info.filename, "a link")
             with opened.open(info) as content:
@@ -267,7 +263,5 @@ def _member_path(archive: Path, name: str) -> PurePosixPath:
 
 
 def _no_file(archive: Path, name: str, what: str) -> BadInput:
-    return BadInput(
-        f"{archive.name} contains '{name}', which is {what}: only regular files are unpacked. Unpack the "
-        "archive yourself and pass the folder."
-    )
+    rule = "only regular files are unpacked. Unpack the archive yourself and pass the folder"
+    return BadInput(f"{archive.name} contains '{name}', which is {what}: {rule}.")

@@ -69,7 +69,7 @@ class Loader:
             if not of_a_worker or not self._loader.num_workers or error is self._keys.error:
                 raise
             raise RunFailed(
-                f"A process that decodes images ended unexpectedly, often due to lack of memory (in a container, of "
+                "A process that decodes images ended unexpectedly, often due to lack of memory (in a container, of "
                 f"/dev/shm); use fewer with --workers, or none with --workers 0. {error}"
             ) from error
         finally:

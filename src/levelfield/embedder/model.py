@@ -92,9 +92,7 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         trunk = Trunk(backbone, **trunk_facts)
         embedder = Embedder(trunk, _rebuilt(facts["head"], head), codes=facts.get("codes", "float32"))
         embedder.load_state_dict(weights, strict=True)
-    except BadSpecification as error:
-        raise Damaged(f"The model in {home} has invalid settings: {error}") from error
-    except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError, BadSpecification) as error:
         raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts["checksum"]))
 

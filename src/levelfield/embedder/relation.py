@@ -50,24 +50,16 @@ class Branches(nn.Module):
     def __init__(self, count: int, width: int, size: int) -> None:
         super().__init__()
         self.count, self.width = count, width
-        for name, inner, outer in (
-            ("node", width, size),
-            ("sender", width, size),  # A
-            ("receiver", width, size),  # B
-            ("decoder", size, width),
-        ):
-            # uninitialised: the head sets the weights; the global generator is not used
-            setattr(self, f"{name}_weight", nn.Parameter(torch.empty(count, inner, outer)))
-            setattr(self, f"{name}_bias", nn.Parameter(torch.empty(count, 1, outer)))
 
-    node_weight: nn.Parameter
-    node_bias: nn.Parameter
-    sender_weight: nn.Parameter
-    sender_bias: nn.Parameter
-    receiver_weight: nn.Parameter
-    receiver_bias: nn.Parameter
-    decoder_weight: nn.Parameter
-    decoder_bias: nn.Parameter
+        def layer(inner: int, outer: int) -> tuple[nn.Parameter, nn.Parameter]:
+            """Uninitialised: the head sets the weights, and the global generator is not used."""
+            weight, bias = torch.empty(count, inner, outer), torch.empty(count, 1, outer)
+            return nn.Parameter(weight), nn.Parameter(bias)
+
+        self.node_weight, self.node_bias = layer(width, size)
+        self.sender_weight, self.sender_bias = layer(width, size)  # A
+        self.receiver_weight, self.receiver_bias = layer(width, size)  # B
+        self.decoder_weight, self.decoder_bias = layer(size, width)
 
     def nodes(self, blocks: Tensor) -> Tensor:
         """(batch, branches, e) of blocks (branches, batch, width)."""
@@ -78,9 +70,8 @@ class Branches(nn.Module):
 
     def errors(self, blocks: Tensor, nodes: Tensor) -> Tensor:
         """(branches, batch)."""
-        targets, known = blocks.detach(), nodes.detach().transpose(0, 1)
-        decoded = working(torch.baddbmm(self.decoder_bias, known, self.decoder_weight))
-        return (decoded - targets).square().mean(-1)
+        decoded = working(torch.baddbmm(self.decoder_bias, nodes.detach().transpose(0, 1), self.decoder_weight))
+        return (decoded - blocks.detach()).square().mean(-1)
 
     def potentials(self, blocks: Tensor, score: Tensor) -> Tensor:
         """(branches, 2, batch): score' A_a(x_a) and score' B_b(x_b), without computing A_a(x_a)."""
@@ -191,8 +182,8 @@ class RelationHead(nn.Module):
         """A message is a weighted sum of nodes, so the integrator can be applied first: once per node."""
         size = nodes.shape[2]
         both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * size)
-        own, heard = both.split(size, 2)  # (rows, K, e) each
-        joined = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), heard)
+        own, messages = both.split(size, 2)  # (rows, K, e) each
+        joined = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), messages)
         return joined.flatten(1)
 
 

@@ -25,10 +25,10 @@ def mlrc(
     for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
         training, judging = (block, rest) if reversed else (rest, block)
         if min(len(training), len(judging)) < 2:
+            count = f"{sum(map(len, train))} training classes; with {folds} folds some fold has fewer than 2"
             raise BadInput(
-                f"'{catalog.name}' has {sum(map(len, train))} training classes; with {folds} folds "
-                "some fold has fewer than 2, and with one class every neighbour is correct. Use more classes "
-                "or fewer folds."
+                f"'{catalog.name}' has {count}, and with one class every neighbour is correct. Use more classes or "
+                "fewer folds."
             )
         result.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
     return result

@@ -14,26 +14,27 @@ from levelfield.errors import BadInput
 _LAST_TRAINING_CLASS = 98
 _LABELLED = "cars_test_annos_withlabels.mat"
 
-FACTS = DatasetFacts(
-    what="cars (Stanford Cars, Cars196)",
-    needs="root",
-    images=16_185,
-    classes=196,
-    licence="non-commercial research",
-    page="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
-    parts={"train": (8_054, 98), "test": (8_131, 98)},
-    lines={"cars_meta.mat": 196, "cars_train_annos.mat": 8_144, _LABELLED: 8_041, "cars_annos.mat": 16_185},
-    folders=("stanford_cars", "cars196", "cars"),
-    archives=("car_devkit.tgz", "cars_train.tgz", "cars_test.tgz", "car_ims.tgz", "cars.zip", "stanford_cars.zip"),
-    md5={
-        "cars_meta.mat": "4591ba8ddb31503892280ed8c6ed1c16",
-        "cars_train_annos.mat": "7b154abe023e6274e597db035347ff56",
-        _LABELLED: "b0a2b23655a3edd16d84508592a98d10",
-    },
+
+@official(
+    "cars",
+    DatasetFacts(
+        what="cars (Stanford Cars, Cars196)",
+        needs="root",
+        images=16_185,
+        classes=196,
+        licence="non-commercial research",
+        page="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
+        parts={"train": (8_054, 98), "test": (8_131, 98)},
+        lines={"cars_meta.mat": 196, "cars_train_annos.mat": 8_144, _LABELLED: 8_041, "cars_annos.mat": 16_185},
+        folders=("stanford_cars", "cars196", "cars"),
+        archives=("car_devkit.tgz", "cars_train.tgz", "cars_test.tgz", "car_ims.tgz", "cars.zip", "stanford_cars.zip"),
+        md5={
+            "cars_meta.mat": "4591ba8ddb31503892280ed8c6ed1c16",
+            "cars_train_annos.mat": "7b154abe023e6274e597db035347ff56",
+            _LABELLED: "b0a2b23655a3edd16d84508592a98d10",
+        },
+    ),
 )
-
-
-@official("cars", FACTS)
 def cars(dataset: DatasetFolder) -> Listing:
     """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat)."""
     if dataset.find("devkit/cars_train_annos.mat") is not None:

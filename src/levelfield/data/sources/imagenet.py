@@ -16,21 +16,22 @@ _TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 _DEVKIT = "ILSVRC2012_devkit_t12"
 _SYNSET = re.compile(r"n[0-9]{8}")
 
-FACTS = DatasetFacts(
-    what="1,000 object categories (ImageNet, ILSVRC 2012); needs `protocol: closed`",
-    needs="root",
-    images=1_331_167,
-    classes=1_000,
-    licence="non-commercial research; registration required",
-    page="https://www.image-net.org/challenges/LSVRC/2012/",
-    parts={"train": (1_281_167, 1_000), "test": (50_000, 1_000)},
-    lines={_TRUTH: 50_000, "meta.mat": 1_000},
-    folders=("imagenet", "ILSVRC2012", "ImageNet"),
-    archives=(f"{_DEVKIT}.tar.gz",),
+
+@official(
+    "imagenet",
+    DatasetFacts(
+        what="1,000 object categories (ImageNet, ILSVRC 2012); needs `protocol: closed`",
+        needs="root",
+        images=1_331_167,
+        classes=1_000,
+        licence="non-commercial research; registration required",
+        page="https://www.image-net.org/challenges/LSVRC/2012/",
+        parts={"train": (1_281_167, 1_000), "test": (50_000, 1_000)},
+        lines={_TRUTH: 50_000, "meta.mat": 1_000},
+        folders=("imagenet", "ILSVRC2012", "ImageNet"),
+        archives=(f"{_DEVKIT}.tar.gz",),
+    ),
 )
-
-
-@official("imagenet", FACTS)
 def imagenet(dataset: DatasetFolder) -> Listing:
     """`train/n01440764/...`, and `val` in such folders too, or flat with the devkit. Classes in order of synset.
 

@@ -14,21 +14,22 @@ _LIST = "list_eval_partition.txt"
 _PARTS = ("train", "query", "gallery")
 _HEADER = ["image_name", "item_id", "evaluation_status"]
 
-FACTS = DatasetFacts(
-    what="clothes, queries against a gallery (DeepFashion In-Shop)",
-    needs="root",
-    images=52_712,
-    classes=7_982,
-    licence="non-commercial research; the authors require an agreement",
-    page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
-    parts={"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
-    lines={_LIST: 52_712},
-    folders=("In-shop Clothes Retrieval Benchmark", "inshop"),
-    archives=("Img/img.zip", "img.zip", "Img/img_highres.zip", "img_highres.zip"),
+
+@official(
+    "inshop",
+    DatasetFacts(
+        what="clothes, queries against a gallery (DeepFashion In-Shop)",
+        needs="root",
+        images=52_712,
+        classes=7_982,
+        licence="non-commercial research; the authors require an agreement",
+        page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
+        parts={"train": (25_882, 3_997), "query": (14_218, 3_985), "gallery": (12_612, 3_985)},
+        lines={_LIST: 52_712},
+        folders=("In-shop Clothes Retrieval Benchmark", "inshop"),
+        archives=("Img/img.zip", "img.zip", "Img/img_highres.zip", "img_highres.zip"),
+    ),
 )
-
-
-@official("inshop", FACTS)
 def inshop(dataset: DatasetFolder) -> Listing:
     """The class is the column `item_id`, in the order of its number; the path is not used."""
     source = dataset.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)

@@ -12,20 +12,21 @@ from levelfield.errors import BadInput
 
 _PARTS = {"images_background": "train", "images_evaluation": "test"}
 
-FACTS = DatasetFacts(
-    what="hand-written characters of fifty alphabets (Omniglot)",
-    needs="root",
-    images=32_460,
-    classes=1_623,
-    licence="MIT",
-    page="https://github.com/brendenlake/omniglot",
-    parts={"train": (19_280, 964), "test": (13_180, 659)},
-    folders=("omniglot", "omniglot-py", "python", "omniglot/python"),
-    archives=("omniglot.zip", "images_background.zip", "images_evaluation.zip"),
+
+@official(
+    "omniglot",
+    DatasetFacts(
+        what="hand-written characters of fifty alphabets (Omniglot)",
+        needs="root",
+        images=32_460,
+        classes=1_623,
+        licence="MIT",
+        page="https://github.com/brendenlake/omniglot",
+        parts={"train": (19_280, 964), "test": (13_180, 659)},
+        folders=("omniglot", "omniglot-py", "python", "omniglot/python"),
+        archives=("omniglot.zip", "images_background.zip", "images_evaluation.zip"),
+    ),
 )
-
-
-@official("omniglot", FACTS)
 def omniglot(dataset: DatasetFolder) -> Listing:
     """A class is alphabet + character; its official id is the leading number of its files. Alphabets are groups."""
     rows: list[Row] = []

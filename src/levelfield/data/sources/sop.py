@@ -10,21 +10,22 @@ from levelfield.errors import BadInput
 
 _HEADER = ["image_id", "class_id", "super_class_id", "path"]
 
-FACTS = DatasetFacts(
-    what="products for sale, 2 to 12 photographs each (Stanford Online Products)",
-    needs="root",
-    images=120_053,
-    classes=22_634,
-    licence="see LICENSE in the archive",
-    page="https://cvgl.stanford.edu/projects/lifted_struct/",
-    parts={"train": (59_551, 11_318), "test": (60_502, 11_316)},
-    lines={"Ebay_train.txt": 59_551, "Ebay_test.txt": 60_502},
-    folders=("Stanford_Online_Products", "sop"),
-    archives=("Stanford_Online_Products.zip",),
+
+@official(
+    "sop",
+    DatasetFacts(
+        what="products for sale, 2 to 12 photographs each (Stanford Online Products)",
+        needs="root",
+        images=120_053,
+        classes=22_634,
+        licence="see LICENSE in the archive",
+        page="https://cvgl.stanford.edu/projects/lifted_struct/",
+        parts={"train": (59_551, 11_318), "test": (60_502, 11_316)},
+        lines={"Ebay_train.txt": 59_551, "Ebay_test.txt": 60_502},
+        folders=("Stanford_Online_Products", "sop"),
+        archives=("Stanford_Online_Products.zip",),
+    ),
 )
-
-
-@official("sop", FACTS)
 def sop(dataset: DatasetFolder) -> Listing:
     """Lists beside the twelve category folders, or in `Info_Files` with the images in `images`."""
     rows: list[Row] = []
