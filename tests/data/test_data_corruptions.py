@@ -6,18 +6,6 @@ import pytest
 from levelfield.data import corruptions
 from levelfield.errors import BadInput, BadSpecification, UnknownName
 
-NINE = [
-    "cutout",
-    "dropout",
-    "gaussian_blur",
-    "gaussian_noise",
-    "jpeg",
-    "perspective",
-    "rotation",
-    "salt_and_pepper",
-    "uniform_noise",
-]
-
 
 def noisy(height=40, width=40):
     return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
@@ -38,7 +26,7 @@ def test_shape_and_type_stay_and_the_image_is_left_alone(name, shape):
     assert np.array_equal(image, before)
 
 
-@pytest.mark.parametrize("name", NINE)
+@pytest.mark.parametrize("name", corruptions.names())
 def test_the_draw_depends_on_image_and_name_alone(name):
     image = noisy()
     np.random.seed(1)  # noqa: NPY002  (a global draw must not matter)
@@ -110,16 +98,11 @@ def test_height_and_width_of_a_cutout_are_drawn_independently():
 
 def test_dropout_is_coarse_and_black():
     image = np.full((64, 64, 3), 9, dtype=np.uint8)
-    holes = corrupted("dropout", image, share=0.5, size=0.125)[..., 0] == 0
-    cells = holes.reshape(8, 8, 8, 8)
-    assert 0 < holes.mean() < 1
-    assert (cells == cells[:, :1, :, :1]).all()
-
-
-def test_a_mask_has_at_least_three_cells():
-    image = np.full((30, 30, 3), 9, dtype=np.uint8)
-    holes = corrupted("dropout", image, share=0.5, size=0.02)[..., 0] == 0
-    assert (holes.reshape(3, 10, 3, 10) == holes.reshape(3, 10, 3, 10)[:, :1, :, :1]).all()
+    for size, count in ((0.125, 8), (0.02, 4)):  # at least `least` cells
+        holes = corrupted("dropout", image, share=0.5, size=size, least=4)[..., 0] == 0
+        cells = holes.reshape(count, 64 // count, count, 64 // count)
+        assert 0 < holes.mean() < 1
+        assert (cells == cells[:, :1, :, :1]).all()
 
 
 @pytest.mark.parametrize(

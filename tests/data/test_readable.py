@@ -5,43 +5,33 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from levelfield import data
+from levelfield.data import catalog as catalogs
 from levelfield.data.checks import readable
 from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
 from levelfield.progress import CallbackProgress
 
-_listening: list[list[str]] = []
-
-
-def _hear(event: str, arguments: tuple[object, ...]) -> None:
-    if event == "open":
-        for heard in _listening:
-            heard.append(str(arguments[0]))
-
-
-sys.addaudithook(_hear)  # hears of every file that this process opens, by whatever means
-
 
 @pytest.fixture
-def opened(pets: Path) -> Iterator[Callable[[], set[str]]]:
-    """Tells which of the pets' images were opened since it was asked last."""
-    heard: list[str] = []
+def opened(monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[str]]:
+    """Tells which images were opened since the last call, as FOLDER/NAME."""
+    paths: list[Path] = []
+    for module, name in ((readable, "verify_image"), (readable, "file_digest"), (catalogs, "file_digest")):
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda path, function=function: (paths.append(path), function(path))[1])
 
     def since() -> set[str]:
-        found = {place.removeprefix(f"{pets}/") for place in heard if place.startswith(f"{pets}/")}
-        heard.clear()
-        return {place for place in found if place.endswith(".png")}
+        names = {f"{path.parent.name}/{path.name}" for path in paths}
+        paths.clear()
+        return names
 
-    _listening.append(heard)
-    yield since
-    _listening.remove(heard)
+    return since
 
 
 @pytest.fixture
