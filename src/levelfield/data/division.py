@@ -34,7 +34,9 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
         )
     half = catalog.num_classes // 2
     cut = nearest_boundary(units, half)
-    if not _contiguous(catalog):  # the number of units needed to reach half of the classes
+    groups = catalog.groups
+    scattered = groups is not None and 1 + np.count_nonzero(np.diff(groups)) > len(np.unique(groups))
+    if scattered:  # the number of units needed to reach half of the classes
         ends = np.cumsum([len(unit) for unit in units])[:-1]
         cut = min(1 + int(np.searchsorted(ends, half)), len(ends))
     return units[:cut], units[cut:]
@@ -112,11 +114,6 @@ def undivided(catalog: Catalog) -> list[np.ndarray]:
     _, first, members = np.unique(catalog.groups, return_index=True, return_inverse=True)
     by_group = np.split(np.argsort(members, kind="stable"), np.cumsum(np.bincount(members))[:-1])
     return [by_group[g] for g in np.argsort(first)]
-
-
-def _contiguous(catalog: Catalog) -> bool:
-    groups = catalog.groups
-    return groups is None or 1 + np.count_nonzero(np.diff(groups)) == len(np.unique(groups))
 
 
 def nearest_boundary(units: list[np.ndarray], classes: int) -> int:

@@ -122,8 +122,9 @@ class _Pictures(Dataset[list[Tensor] | LevelfieldError]):
         self.pictures, self._views = pictures, views
 
     def __getitem__(self, keys: Sequence[Key]) -> list[Tensor] | LevelfieldError:
+        blank = () if keys else tuple(view(Image.new("RGB", (8, 8)), None) for view in self._views)
         try:
-            batch: list[Tensor] = default_collate([self._read(*key) for key in keys] or [self._blank])
+            batch: list[Tensor] = default_collate([self._read(*key) for key in keys] or [blank])
         except LevelfieldError as error:
             return error
         return batch if keys else [part[:0] for part in batch]
@@ -135,7 +136,3 @@ class _Pictures(Dataset[list[Tensor] | LevelfieldError]):
             view(images[view.decoded], numpy_stream(*stream) if stream else None)  # type: ignore[arg-type]
             for view in self._views
         )
-
-    @property
-    def _blank(self) -> tuple[Tensor, ...]:
-        return tuple(view(Image.new("RGB", (8, 8)), None) for view in self._views)

@@ -23,7 +23,8 @@ class DatasetFolder:
         self.name, self.facts = name, facts
         self.root = _chosen(name, facts, root)
         self._folders = [] if self.root.is_file() else [self.root, *(self.root / known for known in facts.folders)]
-        self._packed = self._archives()
+        archives = [folder / name for folder in self._folders for name in self.facts.archives]
+        self._packed = [archive for archive in archives if archive.is_file()] if self._folders else [self.root]
 
     def find(self, *names: str) -> Path | None:
         """The first of these files or folders (paths below the dataset's folder) that exists."""
@@ -60,11 +61,6 @@ class DatasetFolder:
             folder = unpacked(archive)
             yield folder
             yield from (folder / known for known in self.facts.folders)
-
-    def _archives(self) -> list[Path]:
-        if self.root.is_file():
-            return [self.root]
-        return [folder / name for folder in self._folders for name in self.facts.archives if (folder / name).is_file()]
 
     def _hint(self, names: tuple[str, ...]) -> str:
         """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""

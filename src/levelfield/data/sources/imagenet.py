@@ -39,7 +39,7 @@ def imagenet(dataset: DatasetFolder) -> Listing:
     """
     train = dataset.find("train") or dataset.archive("ILSVRC2012_img_train.tar") or dataset.need("train")
     validation = dataset.find("val") or dataset.archive("ILSVRC2012_img_val.tar") or dataset.need("val")
-    rows = [Row(file, synset, "train") for synset, file in _by_folder(train)]
+    rows = _by_folder(train, "train")
     flat = sorted(file for file in validation.iterdir() if file.is_file() and is_image(file))
     lines: dict[Path, int] = {}
     if flat:
@@ -50,16 +50,16 @@ def imagenet(dataset: DatasetFolder) -> Listing:
         rows += [Row(file, synsets[number], "test") for file, number in _with_numbers(flat, truth, numbers)]
         lines = {truth: len(numbers), meta: len(synsets)}
     else:
-        rows += [Row(file, synset, "test") for synset, file in _by_folder(validation)]
+        rows += _by_folder(validation, "test")
     names: dict[ClassId, str] = {synset: str(synset) for synset in sorted({str(row.class_id) for row in rows})}
     return Listing(rows, names, (train, validation), lines)
 
 
-def _by_folder(top: Path) -> list[tuple[str, Path]]:
+def _by_folder(top: Path, part: str) -> list[Row]:
     folders = sorted(entry for entry in top.iterdir() if entry.is_dir() and _SYNSET.fullmatch(entry.name))
     if not folders:
         raise BadInput(f"{top} has no folders named by synset, such as n01440764.")
-    return [(folder.name, file) for folder in folders for file in images_below(folder)]
+    return [Row(file, folder.name, part) for folder in folders for file in images_below(folder)]
 
 
 def _synsets(meta: Path) -> dict[int, str]:

@@ -25,7 +25,10 @@ class Conv4(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(_block(WIDTH if number else 3) for number in range(BLOCKS))
+        self.blocks = nn.ModuleList()
+        for channels in (3, *[WIDTH] * (BLOCKS - 1)):
+            convolution = nn.Conv2d(channels, WIDTH, kernel_size=3, padding=1, bias=False)
+            self.blocks.append(nn.Sequential(convolution, nn.BatchNorm2d(WIDTH), nn.ReLU(), nn.MaxPool2d(2)))
 
     def division(self) -> Division:
         """Blocks as stages for `cut` and `taps`."""
@@ -36,11 +39,6 @@ class Conv4(nn.Module):
         for block in self.blocks:
             maps = block(maps)
         return maps
-
-
-def _block(width: int) -> nn.Sequential:
-    convolution = nn.Conv2d(width, WIDTH, kernel_size=3, padding=1, bias=False)
-    return nn.Sequential(convolution, nn.BatchNorm2d(WIDTH), nn.ReLU(), nn.MaxPool2d(2))
 
 
 @register("conv4", Weights())

@@ -87,7 +87,8 @@ def _blocks(
     if last and (len(last[0]) or not any_block):
         count = len(last[0])
         full = size if size and (padded or not count) else count
-        yield tuple(_padded(part, full) for part in last), count
+        real = torch.arange(full).clamp_max(max(count - 1, 0)).to(last[0].device)
+        yield tuple(part[real] if count else part.new_zeros((full, *part.shape[1:])) for part in last), count
 
 
 def _batches(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[tuple[Tensor, ...]]:
@@ -100,9 +101,3 @@ def _batches(rows: Tensors | Source | Iterable[Tensors], size: int) -> Iterator[
         yield from (rows[range(i, min(i + size, len(rows)))] for i in range(0, max(len(rows), 1), size))
     else:
         yield from ((batch,) if isinstance(batch, Tensor) else tuple(batch) for batch in rows)
-
-
-def _padded(part: Tensor, size: int) -> Tensor:
-    if len(part) == 0:
-        return part.new_zeros((size, *part.shape[1:]))
-    return part[torch.arange(size, device=part.device).clamp_max(len(part) - 1)]

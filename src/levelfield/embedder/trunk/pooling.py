@@ -71,7 +71,9 @@ def resolved(how: str, division: Division, read: Sequence[str], backbone: str) -
     """The pooling of a trunk that reads these pieces: `own` is `token` if the network has one, otherwise `average`."""
     if how not in POOLINGS:
         raise unknown("pooling", how, POOLINGS)
-    tokenless = _without_token(division, read)
+    last = division.pieces()[-1][0]
+    # a network that makes its token by attention pooling has none before its last piece
+    tokenless = [name for name in read if name != last] if not division.prefix_tokens else []
     if how == "own":
         return "average" if division.token is None or tokenless else "token"
     if how == "token" and division.token is None:
@@ -85,9 +87,3 @@ def resolved(how: str, division: Division, read: Sequence[str], backbone: str) -
             f"{tokenless[0]}: use taps: [final], or pooling: average."
         )
     return how
-
-
-def _without_token(division: Division, read: Sequence[str]) -> list[str]:
-    """The pieces that have no token: all but the last one, if the network makes its token by attention pooling."""
-    last = division.pieces()[-1][0]
-    return [name for name in read if name != last] if not division.prefix_tokens else []
