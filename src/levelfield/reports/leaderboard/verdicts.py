@@ -5,7 +5,7 @@ from __future__ import annotations
 from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison
 from levelfield.reports.leaderboard.cells import UNKNOWN
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.limits import needed_text
+from levelfield.studies.leaderboard.claims import needed_text
 from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
 

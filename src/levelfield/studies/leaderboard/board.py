@@ -10,18 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.evaluation.statistics import Comparison, Differences, figure_intervals, joint
-from levelfield.studies.leaderboard import notebook as board_notebook
-from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims
+from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims, limit_sentence
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_score
-from levelfield.studies.leaderboard.limits import limit_sentence
 from levelfield.studies.leaderboard.rows import COSTS, Row, cells_of, front, row_of
 from levelfield.studies.runs.folder.store import Result
 from levelfield.studies.runs.machine import unlike
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Claim
+from levelfield.table import Column, Table, frame, numbers
+from levelfield.wording import plural
 
 
 @dataclass(frozen=True)
@@ -96,14 +96,49 @@ class Leaderboard:
         }
 
     def __repr__(self) -> str:
-        return board_notebook.line(self)
+        if not self.rows:
+            return f"Leaderboard({self.study!r}: no rows)"
+        first, best = self.metrics[0], self.rows[0]
+        rows = plural(len(self.rows), "row", "rows")
+        return f"Leaderboard({self.study!r}: {rows}, best by {first} {best.label!r} {best.cells[first].mean:.3f})"
 
     def _repr_html_(self) -> str:
-        return board_notebook.html(self)
+        """The rows as an HTML table, best first; the full leaderboard is in the study's folder."""
+        first, *others = self.metrics
+        headings = numbers(first, "95 % interval", "sd", *others, "sec")
+        rows: list[list[Any]] = []
+        for rank, row in enumerate(self.rows, 1):
+            cell = row.cells[first]
+            interval = "" if cell.low is None or cell.high is None else f"{cell.low:.3f}-{cell.high:.3f}"
+            spread = None if cell.spread is None else f"{cell.spread:.3f}"
+            means = [f"{row.cells[metric].mean:.3f}" for metric in others]
+            seconds = f"{row.seconds:.1f}" if row.trained else None
+            deviations = "; ".join(row.deviations) or None
+            rows.append([rank, row.label, f"{cell.mean:.3f}", interval, spread, *means, seconds, deviations])
+        missing = [f"Missing: {text}" for text in self.missing]
+        columns: list[Column | str] = [*numbers("#"), "method", *headings, "deviations"]
+        return Table(columns, rows, f"{self.study}: best first by {first}", missing).html()
 
     def to_pandas(self, of: str = "rows") -> Any:
-        """A DataFrame of the `rows`, best first, or of the `comparisons` between them."""
-        return board_notebook.table(self, of)
+        """A DataFrame of the `rows`, best first, with the columns of leaderboard.csv, or of the `comparisons`."""
+        if of not in ("rows", "comparisons"):
+            raise unknown("table of a leaderboard", of, ("rows", "comparisons"))
+        if of == "comparisons":
+            listed = [asdict(comparison) for comparison in self.comparisons]
+            return frame({key: [one[key] for one in listed] for key in listed[0]} if listed else {})
+        columns: dict[str, list[Any]] = {"method": [row.label for row in self.rows]}
+        for metric in self.metrics:
+            cells = [row.cells[metric] for row in self.rows]
+            columns[metric] = [cell.mean for cell in cells]
+            for name, key in (("low", "low"), ("high", "high"), ("sd", "spread")):
+                columns[f"{metric} {name}"] = [getattr(cell, key) for cell in cells]
+        for key in ("trained", "tied_with_best", "seconds", "peak_bytes", "first_run"):
+            columns[key] = [getattr(row, key) for row in self.rows]
+        columns["seeds"] = [len(row.seeds) for row in self.rows]
+        columns["deviations"] = ["; ".join(row.deviations) for row in self.rows]
+        for key in dict.fromkeys(key for row in self.rows for key in row.variation):
+            columns[key] = [row.variation.get(key) for row in self.rows]
+        return frame(columns, index="method")
 
     def as_data(self) -> dict[str, Any]:
         """The content of leaderboard.json."""

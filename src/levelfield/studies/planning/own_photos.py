@@ -6,6 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,25 @@ import numpy as np
 
 from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
-from levelfield.data import create, official, survey
+from levelfield.data import Catalog, create, official, survey
 from levelfield.data.checks.readable import check_images
-from levelfield.errors import BadSpecification
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.planning.stopping import choose_stopping
 from levelfield.studies.runs.inputs import check_trunk
 from levelfield.studies.specification.choices import ProtocolChoice
 from levelfield.studies.specification.study import Study, parse_study
+from levelfield.training import Conditions
 
 DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small drawings, as in the demo
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 VARIED = "conditions.backbone"
+# of the number of steps, from benchmarks/own_photos.py; see docs/own-photos.md
+ENOUGH = 8  # training classes needed to keep some for validation
+SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
+GAIN = 0.16  # of map@r, divided by the number of validation classes: a gain on few of them may be a loss on others
+FIXED_STEPS = 10  # without validation classes: little more than the warm-up, too short to overfit fewer than 8 classes
+# map@r uses all images of a class, so it is less noisy than recall@1 with few validation classes
+EARLY: dict[str, Any] = {"select": "map@r", "validate_every": 10, "validate_start": True, "patience": 5}
 
 
 def photos_content() -> dict[str, Any]:
@@ -96,7 +104,7 @@ def fit_to(
     conditions = content["conditions"]
     if facts.shorter_side is not None:
         sentences += _fit_view(conditions, facts.shorter_side[1] < DRAWINGS, fixed)
-    stopping = choose_stopping(catalog, wished, fixed)
+    stopping = _choose_stopping(catalog, wished, fixed)
     protocol = wished.protocol
     if stopping is not None:
         conditions.update(stopping.conditions)
@@ -122,6 +130,57 @@ def fit_to(
     sentences.append(", ".join(counts) + ".")
     sentences += [stopping.text] if stopping is not None else []
     return content, sentences, int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
+
+
+@dataclass(frozen=True)
+class _Stopping:
+    """How runs on the user's photos stop: the reason in words, another protocol, and changed conditions."""
+
+    text: str
+    protocol: ProtocolChoice | None = None
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+
+def _choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> _Stopping | None:
+    """Choose the number of steps; None if the user has set it. wished: the user's study, with set keys in `fixed`."""
+    if {"conditions", "conditions.select", "conditions.selection"} & fixed:
+        return None
+    protocol, conditions = wished.protocol, wished.conditions
+    if protocol.validates:
+        return _early(catalog, protocol, conditions, fixed, "the {} validation classes")
+    classes = len(np.unique(catalog.labels[protocol.divide(catalog)[0].train]))
+    if any(key.partition(".")[0] == "protocol" for key in fixed):
+        why = "the protocol has no validation classes"
+    elif classes < ENOUGH:
+        why = f"{classes} training classes are too few to hold some out for validation (at least {ENOUGH} are needed)"
+    else:
+        share = round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 3)
+        validating = ProtocolChoice(name=protocol.name, **protocol.settings, validation=share)
+        judges = f"{{}} of the {classes} training classes, held out for validation"
+        try:
+            return _early(catalog, validating, conditions, fixed, judges)
+        except LevelfieldError:  # one group of classes, single-image classes, or validation classes fixed by the data
+            why = "none of the training classes can be held out for validation"
+    chosen = _unless(fixed, {"steps": FIXED_STEPS})
+    return _Stopping(f"Steps: {chosen.get('steps', conditions.steps)} for every run, because {why}.", None, chosen)
+
+
+def _early(catalog: Catalog, protocol: ProtocolChoice, wished: Conditions, fixed: Set[str], judges: str) -> _Stopping:
+    """Early stopping on validation classes. With fewer of them the mean is noisier, so a step must gain more."""
+    count = len(np.unique(catalog.labels[protocol.divide(catalog)[0].validation]))
+    chosen = _unless(fixed, EARLY | {"min_delta": round(GAIN / count, 3)})
+    conditions = wished.model_copy(update=chosen)
+    text = (
+        f"Steps: chosen for each run on {judges.format(count)}: {conditions.select} is evaluated at the start and "
+        f"every {conditions.validate_every} steps, at most {conditions.steps}. Training stops after more than "
+        f"{conditions.patience} checks without a gain of {conditions.min_delta:g}, and the best step (or the start) is "
+        "kept. The test classes choose nothing."
+    )
+    return _Stopping(text, protocol, chosen)
+
+
+def _unless(fixed: Set[str], conditions: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in conditions.items() if f"conditions.{key}" not in fixed}
 
 
 def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[str]:
