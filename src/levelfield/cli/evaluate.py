@@ -113,13 +113,8 @@ class FileOptions:
 
     def named(self) -> list[str]:
         """The flags of the files to write."""
-        flags = {
-            "--per-class": self.per_class,
-            "--per-query": self.per_query,
-            "--neighbours": self.neighbours,
-            "--page": self.page,
-        }
-        return [flag for flag, path in flags.items() if path is not None]
+        names = ("per_class", "per_query", "neighbours", "page")
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
 
     def write(self, scores: ScoreTable) -> None:
         from levelfield.reports.evaluation.page import write_page

@@ -5,47 +5,36 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from levelfield.cli.console import console
+from levelfield.errors import suggestion
 
-
-class Kind(StrEnum):
-    """Kinds of parts that can be listed."""
-
-    objectives = "objectives"
-    miners = "miners"
-    batchings = "batchings"
-    datasets = "datasets"
-    metrics = "metrics"
-    backbones = "backbones"
-    methods = "methods"
-    protocols = "protocols"
-    corruptions = "corruptions"
-    figures = "figures"
-    studies = "studies"
-
-
-_ROOMS = {
-    Kind.objectives: "levelfield.objectives",
-    Kind.miners: "levelfield.miners",
-    Kind.batchings: "levelfield.batching",
-    Kind.datasets: "levelfield.data",
-    Kind.metrics: "levelfield.evaluation",
-    Kind.backbones: "levelfield.embedder.trunk.backbones",
-    Kind.protocols: "levelfield.data.protocols",
-    Kind.methods: "levelfield.methods",
-    Kind.corruptions: "levelfield.data.corruptions",
-    Kind.figures: "levelfield.reports.figures",
-    Kind.studies: "levelfield.library",
+ROOMS = {
+    "objectives": "levelfield.objectives",
+    "miners": "levelfield.miners",
+    "batchings": "levelfield.batching",
+    "datasets": "levelfield.data",
+    "metrics": "levelfield.evaluation",
+    "backbones": "levelfield.embedder.trunk.backbones",
+    "methods": "levelfield.methods",
+    "protocols": "levelfield.data.protocols",
+    "corruptions": "levelfield.data.corruptions",
+    "figures": "levelfield.reports.figures",
+    "studies": "levelfield.library",
 }
 
 
+def _known_kind(kind: str) -> str:
+    if kind not in ROOMS:
+        raise typer.BadParameter(f"There is no kind '{kind}'.{suggestion(kind, ROOMS)}")
+    return kind
+
+
 def list_parts(
-    kind: Annotated[Kind, typer.Argument(help="Kind of part.")],
+    kind: Annotated[str, typer.Argument(help=f"Kind of part: {', '.join(ROOMS)}.", callback=_known_kind)],
     name: Annotated[str | None, typer.Argument(help="Show all facts about this part.")] = None,
 ) -> None:
     """List parts by kind (objectives, miners ...), or the studies."""
@@ -53,14 +42,14 @@ def list_parts(
     from levelfield.table import Column, Table
     from levelfield.wording import plural
 
-    room: Any = importlib.import_module(_ROOMS[kind])
+    room: Any = importlib.import_module(ROOMS[kind])
     names = room.names()
     if name is not None and name not in names and (within := _with(name, names)):
         count = plural(len(within), "name contains it", "names contain it")
-        console.print(f"There is no {kind.value.removesuffix('s')} '{name}'. {count}:\n{'  '.join(within)}")
+        console.print(f"There is no {kind.removesuffix('s')} '{name}'. {count}:\n{'  '.join(within)}")
     elif name is not None:
         console.print(all_facts(name, room.describe(name)))
-    elif kind is Kind.backbones:
+    elif kind == "backbones":
         console.print(
             f"{len(names):,} backbones; weights that install with pip: {', '.join(room.installable())}. "
             "`levelfield list backbones NAME` shows one backbone and its stages.",
@@ -69,7 +58,7 @@ def list_parts(
     else:
         rows = [[name, first_fact(room.describe, name)] for name in names]
         Table([Column("name", width=60), "what"], rows).show(console)
-        if kind is Kind.studies:
+        if kind == "studies":
             console.print("`levelfield list studies NAME` shows one study, and the data that it needs.")
 
 

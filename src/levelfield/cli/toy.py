@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from levelfield.cli.console import bar, console, say
 from levelfield.cli.options import option
+from levelfield.errors import unknown
 
 if TYPE_CHECKING:
     from levelfield.papers.toy import Figures, Outcome, Setting
-
-
-class FormChoice(StrEnum):
-    """Orientation of the lines."""
-
-    diagonal = "diagonal"
-    vertical = "vertical"
-    both = "both"
 
 
 _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall": "train r1"}
@@ -27,7 +19,7 @@ _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall":
 def toy(
     seeds: Annotated[int, option("--seeds", "Number of seeds; the figure shows the first.", min=1)] = 5,
     out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
-    form: Annotated[FormChoice, option("--form", "Orientation of the lines.")] = FormChoice.both,
+    form: Annotated[str, option("--form", "Orientation of the lines: diagonal, vertical or both.")] = "both",
     switch: Annotated[
         float,
         option("--switch", "Switch probability to compare with 0 and the published one.", min=0, max=1),
@@ -42,23 +34,23 @@ def toy(
     from levelfield.table import Table, numbers
 
     check_name(out)
-    forms = list(FORMS) if form is FormChoice.both else [form.value]
+    if form not in (*FORMS, "both"):
+        raise unknown("form", form, [*FORMS, "both"])
+    forms = list(FORMS) if form == "both" else [form]
     compared = settings(switch)
     drawn: dict[str, list[tuple[Setting, Outcome]]] = {}
     tables = []
     with bar("toy", transient=False) as progress:
         stage = progress.stage("training", len(forms) * len(compared) * seeds)
         for lines in forms:
-            rows = []
+            rows, drawn[lines] = [], []
             for setting in compared:
-                figures = []
+                outcomes = []
                 for seed in range(seeds):
-                    outcome = train(lines, setting, seed)
-                    if seed == 0:
-                        drawn.setdefault(lines, []).append((setting, outcome))
-                    figures.append(figures_of(outcome))
+                    outcomes.append(train(lines, setting, seed))
                     stage.advance()
-                rows.append([setting.label, *_cells(figures)])
+                drawn[lines].append((setting, outcomes[0]))
+                rows.append([setting.label, *_cells([figures_of(outcome) for outcome in outcomes])])
             title = f"{lines}: median, range over {seeds} seeds"
             tables.append(Table(["loss", *numbers(*_COLUMNS.values())], rows, title))
     for table in tables:
@@ -73,7 +65,7 @@ def toy(
 def _cells(figures: list[Figures]) -> list[str]:
     import numpy as np
 
-    columns = ([getattr(one, name) for one in figures] for name in _COLUMNS)
+    columns = ([getattr(each, name) for each in figures] for name in _COLUMNS)
     return [f"{_short(float(np.median(v)))} {min(v):.2f}-{max(v):.2f}" for v in columns]
 
 

@@ -22,19 +22,20 @@ NOT_KNOWN = "not known"
 def card(run: Path, facts: Mapping[str, Any], measured: Measured | None) -> str:
     """The text of the card. facts: content of model.json."""
     spec, result = spec_of(run, trained=False), read_result(run)
-    view = {key: value for key, value in facts["preprocessing"].items() if key != "order"}
+    deviations = [] if result is None else result.deviation_texts
+    weights = spec.conditions.own_weights or "pretrained"
     parts = [
         f"# {facts['about'].get('method', spec.method.label)}, trained on {spec.data.name}\n",
         f"An image embedding of {facts['dim']} numbers, made by levelfield {levelfield.__version__}. Two images are "
         "compared by the cosine of their rows.\n",
         _section("Files", _files(facts)),
-        _section("Preprocessing", [*_lines(view), f"- order: {facts['preprocessing']['order']}"]),
+        _section("Preprocessing", _lines(facts["preprocessing"])),
         _section("Figures", _figures(measured, facts, result)),
         _section("Threshold", _threshold(measured)),
         _section("Data", _data(spec)),
         _section("Method", _method(run, spec)),
-        _section("Conditions", _lines(spec.conditions.model_dump(mode="json") | _weights(spec))),
-        _section("Deviations from the conditions", _deviations(result)),
+        _section("Conditions", _lines(spec.conditions.model_dump(mode="json") | {"weights": weights})),
+        _section("Deviations from the conditions", [f"- {text}" for text in deviations] or ["None."]),
         _section("Licence of the backbone's weights", [licence(spec)]),
     ]
     return "\n".join(parts)
@@ -57,19 +58,15 @@ def licence(spec: RunSpec) -> str:
     return f"{declared} (declared by timm for {name})." if declared else f"{NOT_KNOWN}: timm declares none for {name}."
 
 
-def _weights(spec: RunSpec) -> dict[str, str]:
-    return {"weights": str(spec.conditions.own_weights or "pretrained")}
-
-
 def _section(title: str, lines: list[str]) -> str:
     return f"## {title}\n\n" + "\n".join(lines) + "\n"
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:
-    return [f"- {key}: {_plain(value)}" for key, value in facts.items()]
+    return [f"- {key}: {_on_one_line(value)}" for key, value in facts.items()]
 
 
-def _plain(value: Any) -> str:
+def _on_one_line(value: Any) -> str:
     return " ".join(str("none" if value is None else value).split())
 
 
@@ -131,10 +128,5 @@ def _method(run: Path, spec: RunSpec) -> list[str]:
     """The method and its settings; for a run that joins others, those."""
     if (run / ENSEMBLE).is_file():
         members = described_in(run, [ENSEMBLE])["members"]
-        return [f"- member: {_plain(one['label'])}, seed {one.get('seed', NOT_KNOWN)}" for one in members]
+        return [f"- member: {_on_one_line(each['label'])}, seed {each.get('seed', NOT_KNOWN)}" for each in members]
     return _lines({"method": spec.method.name, "seed": spec.seed, **spec.method.settings})
-
-
-def _deviations(result: Result | None) -> list[str]:
-    texts = [] if result is None else result.deviation_texts
-    return [f"- {text}" for text in texts] or ["None."]
