@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -78,15 +78,27 @@ def room(whole_room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.fixture(scope="session")
-def compared_once(whole_room: Path, tmp_path_factory: pytest.TempPathFactory, _in_this_process: None) -> Path:
-    home = tmp_path_factory.mktemp("compared") / "room"
-    shutil.copytree(whole_room, home)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        with pytest.raises(SystemExit) as end:
-            main(["-q", "compare", "small.yaml"])
-    assert end.value.code == 0
-    return home
+def room_after(
+    whole_room: Path, tmp_path_factory: pytest.TempPathFactory, _in_this_process: None
+) -> Callable[..., Path]:
+    """A room in which a command was run, to be copied or only read."""
+
+    def run(*words: str) -> Path:
+        home = tmp_path_factory.mktemp("after") / "room"
+        shutil.copytree(whole_room, home)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(home)
+            with pytest.raises(SystemExit) as end:
+                main(["-q", *words])
+        assert end.value.code == 0
+        return home
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def compared_once(room_after: Callable[..., Path]) -> Path:
+    return room_after("compare", "small.yaml")
 
 
 @pytest.fixture

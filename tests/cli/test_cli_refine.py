@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ import pytest
 from cli_room import Levelfield
 
 from levelfield import evaluate
-from levelfield.cli import main
 from levelfield.methods.refine.passing import refine
 from levelfield.studies.runs.folder.method_file import load_method
 
@@ -21,14 +20,9 @@ METRICS = ("--metrics", "recall@1,map@r")
 
 
 @pytest.fixture(scope="module")
-def passing_once(whole_room: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("passing") / "room"
-    shutil.copytree(whole_room, home)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(home)
-        with pytest.raises(SystemExit):
-            main(["-q", "compare", "small.yaml", "seeds=1", "methods=[message_passing]"])
-    return next((home / "runs/small/message_passing").glob("seed0-*"))
+def passing_once(room_after: Callable[..., Path]) -> Path:
+    room = room_after("compare", "small.yaml", "seeds=1", "methods=[message_passing]")
+    return next((room / "runs/small/message_passing").glob("seed0-*"))
 
 
 @pytest.fixture

@@ -68,10 +68,3 @@ def test_make_help_is_the_default_and_lists_the_verbs() -> None:
 def test_make_check_names_tests_that_exist() -> None:
     named = (pages.ROOT / "tests" / "fast.txt").read_text(encoding="utf-8").split()
     assert not [name for name in named if not (pages.ROOT / name).exists()]
-
-
-def test_ci_runs_make_test_and_nothing_else() -> None:
-    script = pages.ROOT / ".ci" / "run"
-    assert script.stat().st_mode & 0o111
-    lines = script.read_text(encoding="utf-8").splitlines()
-    assert lines == ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")/.."', "exec make test"]

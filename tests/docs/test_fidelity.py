@@ -8,7 +8,6 @@ from typing import Any
 import pages
 import pytest
 
-from levelfield import library
 from levelfield.papers.presets import presets
 from levelfield.studies import read_study
 from levelfield.training import Conditions
@@ -29,14 +28,6 @@ def test_the_page_is_made_from_the_studies() -> None:
     for name, text in PARTS().items():
         part = PAGE.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
         assert part == text, f"{name}: run `make tables`"
-
-
-def test_every_paper_has_a_table_with_every_row() -> None:
-    assert set(script.FACTS["papers"]) == {name.partition("/")[0] for name in library.names() if "/" in name} - {
-        "kim2020"
-    }
-    for paper, facts in script.FACTS["papers"].items():
-        assert list(facts["rows"]) == list(script.ROWS), paper
 
 
 @pytest.mark.parametrize(("paper", "row", "cells"), CELLS, ids=lambda value: value if isinstance(value, str) else "")
@@ -63,16 +54,6 @@ def test_every_condition_is_in_a_row_or_does_not_change_what_is_trained() -> Non
     assert set(Conditions.model_fields) <= shown | script.OTHERS, "add the new condition to ROWS in tools/fidelity.py"
 
 
-def test_the_column_here_follows_the_study_and_names_the_rows_with_their_own_conditions() -> None:
-    study = read_study("fehervari2019/table2", ["conditions.weight_decay=0.25"])
-    rows = [
-        script._trained(study, spec) for spec in study.methods if spec.label in ("Npairs", "Margin Loss", "Proxy-NCA")
-    ]
-    told = script.ours("weight decay", ["weight_decay"], {"study": (study, rows)})
-    expected = "`weight_decay: 0.25`; `weight_decay: 0.0005` (Proxy-NCA); beta: 0 (margin); proxies: 0.0005 (proxy_nca)"
-    assert told == expected
-
-
 @pytest.mark.parametrize("one", script.FACTS["differences"], ids=lambda one: f"{one['paper']}-{one['what']}")
 def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, Any]) -> None:
     follows, other = script.followed(one)
@@ -80,8 +61,3 @@ def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, An
     assert other
     if "study" in one:
         assert read_study(one["study"], [other.strip("`")]).conditions != read_study(one["study"]).conditions
-
-
-def test_a_trajectory_is_named_for_each_release_that_was_run() -> None:
-    named = {name for _, _, cells in CELLS for name in cells["verified"].replace(";", " ").split()} & TRAJECTORIES
-    assert named == TRAJECTORIES - {"proxy-anchor-resnet50-cub"}  # kim2020, which has no table of its own
