@@ -98,7 +98,7 @@ class Bare:
         self.labels = torch.from_numpy(ours.inputs.train_labels)
         self.order = [torch.from_numpy(batch.astype(np.int64)) for batch in ours.batching.plan(0)]
         trunk = ours.embedder.trunk
-        trained = [name for name in trunk.stages if any(p.requires_grad for p in _stage(trunk, name).parameters())]
+        trained = [name for name in trunk._used if any(p.requires_grad for p in _stage(trunk, name).parameters())]
         stages = [copy.deepcopy(_stage(trunk, name)) for name in trained]
         linear = ours.embedder.head.linear
         assert isinstance(linear, nn.Linear)

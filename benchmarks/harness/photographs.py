@@ -80,8 +80,8 @@ class BareStage(Bare):
 
     def make_network(self, ours: Ours, trained: list[nn.Module], linear: nn.Linear) -> nn.Module:
         trunk = ours.embedder.trunk
-        count = len(trunk.stages) - len(trained)
-        frozen = [trunk.pieces[name.replace(".", "_")] for name in trunk.stages[:count]] if self.from_images else []
+        count = len(trunk._used) - len(trained)
+        frozen = [trunk.pieces[name.replace(".", "_")] for name in trunk._used[:count]] if self.from_images else []
         return PhotographNetwork(copy.deepcopy(frozen), trained, linear)
 
     def operations(self) -> float:

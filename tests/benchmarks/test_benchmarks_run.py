@@ -127,8 +127,8 @@ def test_a_yardstick_that_chooses_other_batches_is_noticed() -> None:
     batching.check_same_batches(contest, labels, memory, settings)
 
     class Worst(contest.peer):  # type: ignore[misc, name-defined]
-        def _scorer(self, rows: np.ndarray, reference: object) -> Any:
-            score = super()._scorer(rows, reference)
+        def _scorer(self, rows: np.ndarray) -> Any:
+            score = super()._scorer(rows)
             return lambda candidates: -score(candidates)
 
     wrong = batching.Contest(contest.name, contest.what, contest.ours, Worst, contest.targets, {})
