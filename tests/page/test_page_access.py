@@ -86,21 +86,6 @@ def test_everything_is_reached_by_the_keyboard_alone(opened: Opener) -> None:
     assert reached >= set(SECTIONS)
 
 
-def test_a_query_is_chosen_and_the_map_moved_without_a_mouse(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#search?q=20&m=0")
-    tab.locator("#search .strip .picture").nth(1).focus()
-    tab.keyboard.press("Enter")
-    nearest = shapes.tests[0].methods[0].neighbours[20, 1]
-    expect(tab.locator("#search .query")).to_contain_text(f"image {nearest + 1} of")
-    tab.locator("#map .map").scroll_into_view_if_needed()
-    canvas = tab.locator("#map canvas[tabindex]")
-    canvas.focus()
-    before = tab.locator("#map .map").screenshot()
-    tab.keyboard.press("+")
-    assert tab.locator("#map .map").screenshot() != before
-    expect(canvas).to_be_focused()
-
-
 def test_the_policy_forbids_foreign_scripts_and_every_request(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, fresh=True)
     policy = tab.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content") or ""

@@ -29,11 +29,18 @@ def test_back_returns_from_a_section(opened: Opener, shapes: Page) -> None:
 
 @pytest.mark.parametrize(
     ("at", "fresh"),
-    [("#%E0%A4%A", True), ("#nowhere", False), ("#search?q=999999&m=77", True), ("#map?map=99&colour=none", False)],
+    [
+        ("#%E0%A4%A", True),
+        ("#nowhere", False),
+        ("#search?q=999999&m=77", True),
+        ("#map?map=99&colour=none", False),
+        ("#%3Cscript%3E?q=99999999&m=77.x&t=5&k=<b>&map=-3&a=9&sm=44&cell=zz&th=abc&by=constructor", False),
+    ],
 )
 def test_a_broken_address_shows_the_page(opened: Opener, shapes: Page, at: str, fresh: bool) -> None:
     tab = opened(shapes, at, fresh=fresh)
     assert tab.locator("section").count() > 5
     assert tab.locator("#search .query").count() == 1
+    assert tab.locator("#answer h2").inner_text() == "Use contrastive"
     missing = tab.locator("#search [role=status]", has_text="The link names image 1,000,000")
-    assert missing.count() == ("q=999999" in at)
+    assert missing.count() == ("q=999999&" in at)

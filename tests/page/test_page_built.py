@@ -56,8 +56,3 @@ def test_licences_of_everything_inside_are_beside_it() -> None:
     for name in ("preact", "htm"):
         version = json.loads((SOURCES / "package-lock.json").read_text())["packages"][f"node_modules/{name}"]["version"]
         assert f"{name} {version}" in text
-
-
-def test_sources_are_short() -> None:
-    long = {file.name: len(file.read_text().splitlines()) for file in (SOURCES / "src").iterdir()}
-    assert {name: lines for name, lines in long.items() if lines > 200} == {}

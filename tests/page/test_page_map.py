@@ -109,22 +109,19 @@ def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
     assert (parts[0] < 1) == (motion == "no-preference")
 
 
-def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
-    tab.mouse.move(*at(tab, shapes, 100))
-    expect(tab.locator("#map .card .name").first).to_have_text(
-        shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
-    )
+@pytest.mark.parametrize("finger", [False, True])
+def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page, finger: bool) -> None:
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    tab = opened(shapes, "#map", fresh=finger, **(phone if finger else {}))
+    place = at(tab, shapes, 100)
+    if finger:
+        tab.touchscreen.tap(*place)
+    else:
+        tab.mouse.move(*place)
+    name = shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
+    expect(tab.locator("#map .card .name").first).to_have_text(name)
     tab.mouse.move(5, 5)
-    expect(tab.locator("#map .card")).to_have_count(0)
-
-
-def test_a_finger_shows_it_too(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map", fresh=True, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    tab.touchscreen.tap(*at(tab, shapes, 100))
-    expect(tab.locator("#map .card .name").first).to_have_text(
-        shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
-    )
+    expect(tab.locator("#map .card")).to_have_count(int(finger))
 
 
 def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_runs import Figures, class_means, planned, write_run
-from PIL import Image
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.friedman import Ranking, rank
+from levelfield.evaluation.statistics.friedman import rank
 from levelfield.reports.dataset_ranks import draw_critical_difference
 from levelfield.reports.figures import draw_figures
-from levelfield.reports.figures.activation_maps import draw_activation_maps, overlaid, top_maps
+from levelfield.reports.figures.activation_maps import overlaid, top_maps
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -75,31 +74,16 @@ def test_what_trains_nothing_has_no_cost_to_draw(tmp_path: Path) -> None:
         draw_figures(["cost"], gather("study_of_costs", [run], tmp_path, ("recall@1",)), [run], tmp_path)
 
 
-def names_and_bars(found: Ranking, shown: Figures) -> tuple[set[str], list[list[float]]]:
-    draw_critical_difference(found, "study_of_costs", Path("study_of_costs.png"))
-    (axis,) = shown[-1].axes
-    bars = [line for line in axis.lines if line.get_linewidth() == 3]
-    return {text.get_text() for text in axis.texts}, [list(bar.get_xdata()) for bar in bars]
-
-
-def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Figures
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6} for k in range(6)})
-    texts, bars = names_and_bars(found, shown)
+def test_the_diagram_names_every_method_and_joins_what_cannot_be_told_apart(tmp_path: Path, shown: Figures) -> None:
+    clear = rank({str(k): {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6} for k in range(6)})
+    alike = rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 2, "b": 3, "c": 1}})
+    assert not alike.differ
+    for found, joined in ((clear, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]]), (alike, [[1.47, 3.03]])):
+        draw_critical_difference(found, "made", tmp_path / "made.png")
+        bars = [line.get_xdata() for line in shown[-1].axes[0].lines if line.get_linewidth() == 3]
+        np.testing.assert_allclose(bars, joined)
+    texts = {text.get_text() for text in shown[0].axes[0].texts}
     assert {"a  1.00", "b  2.00", "3.00  c", "4.00  d", "critical difference 1.91"} <= texts
-    np.testing.assert_allclose(bars, [[0.97, 2.03], [1.97, 3.03], [2.97, 4.03]])
-
-
-def test_one_bar_joins_methods_that_do_not_differ_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: Figures
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = rank({"x": {"a": 3, "b": 2, "c": 1}, "y": {"a": 2, "b": 3, "c": 1}})
-    assert not found.differ
-    _, bars = names_and_bars(found, shown)
-    np.testing.assert_allclose(bars, [[1.47, 3.03]])
 
 
 def test_a_hot_corner_is_red_and_a_cold_one_blue():
@@ -110,14 +94,6 @@ def test_a_hot_corner_is_red_and_a_cold_one_blue():
     assert result.shape == image.shape
     assert result[0, 0, 0] > result[0, 0, 2]
     assert result[-1, -1, 2] > result[-1, -1, 0]
-
-
-def test_rows_are_the_image_and_each_network(tmp_path):
-    images = [np.full((16, 16, 3), shade, dtype=np.uint8) for shade in (50, 200)]
-    maps = [np.random.default_rng(k).random((5, 4, 4)) for k in range(2)]
-    path = draw_activation_maps(images, {"baseline": maps, "method": maps}, tmp_path / "maps.png")
-    with Image.open(path) as drawn:
-        assert drawn.width > drawn.height  # two images of three channels side by side
 
 
 def test_too_few_channels_are_refused():

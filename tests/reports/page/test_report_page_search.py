@@ -58,6 +58,7 @@ def test_roles_are_respected() -> None:
     np.testing.assert_array_equal(found.queries, np.flatnonzero(asked))
     assert not asked[found.neighbours].any()
     _check_counts(found, rows, found.queries, np.flatnonzero(~asked))
+    assert made_of(rows, own)["intervals"] is None
 
 
 def test_tied_images_come_in_their_order_and_the_query_never_finds_itself() -> None:
@@ -65,11 +66,7 @@ def test_tied_images_come_in_their_order_and_the_query_never_finds_itself() -> N
     found = searched(rows, images(np.array([0, 0, 0, 1, 1, 2])))
     assert found.neighbours[2].tolist() == [0, 1, 3, 4, 5]
     assert found.first_right.tolist() == [1, 1, 1, 4, 4, 0]
-
-
-def test_one_class_and_one_image() -> None:
-    found = searched(embeddings(np.zeros(4, int)), images(np.zeros(4, int)))
-    assert found.first_right.tolist() == [1, 1, 1, 1]
+    assert searched(embeddings(np.zeros(4, int)), images(np.zeros(4, int))).first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
 
 
@@ -174,11 +171,6 @@ def test_both_error_rates_are_equal_at_the_threshold_and_pairs_are_on_their_side
             assert (similarity >= made["value"] - 1e-4) if above else (similarity <= made["value"] + 1e-4)
 
 
-def test_roles_have_curves_without_intervals() -> None:
-    own = images(asked=np.arange(len(LABELS)) % 2 == 0)
-    assert made_of(embeddings(LABELS), own)["intervals"] is None
-
-
 @pytest.mark.parametrize("labels", [np.zeros(5, int), np.arange(5)], ids=["one class", "one image each"])
 def test_without_pairs_of_both_kinds_there_is_no_threshold(labels: np.ndarray) -> None:
     rows, own = embeddings(labels), images(labels)
@@ -229,35 +221,28 @@ def test_leaks_are_named_by_their_test_image() -> None:
     assert leaks_of(None, own) == []
 
 
-def test_a_large_set_keeps_wrong_queries_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [embeddings(LABELS, noise=1.2, seed=0), embeddings(LABELS, noise=1.2, seed=1)]
-    found = [searched(one, images()) for one in rows]
+def test_a_large_set_lists_wrong_queries_first_and_with_many_methods_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [searched(embeddings(LABELS, noise=1.2, seed=seed), images()) for seed in range(2)]
     assert looking._chosen_queries(found, images()) is None
     wrong = np.flatnonzero((found[0].first_right > 1) & (found[1].first_right > 1))
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
     monkeypatch.setattr(looking, "_MANY", 5)
     monkeypatch.setattr(looking, "_FEW", len(wrong) + 1)
     monkeypatch.setattr(looking, "_FEWEST", 1)
-    kept = looking._chosen_queries(found, images())
-    assert kept is not None
-    assert set(wrong) <= set(kept) <= set(some)
-    assert len(kept) == len(wrong) + 1
+    lists = looking._chosen_queries(found, images())
+    assert lists is not None
+    assert set(wrong) <= set(lists) <= set(some)
+    assert len(lists) == len(wrong) + 1
+    monkeypatch.setattr(looking, "_ALL_LISTS", 8)
+    fewer = looking._chosen_queries(found, images())
+    assert fewer is not None
+    assert len(fewer) == 4
 
 
 def test_thumbnails_of_a_large_set_are_those_that_are_needed() -> None:
     found = [searched(embeddings(LABELS), images())]
-    kept = np.array([2, 5])
-    picked = looking._chosen_thumbnails(found, kept, images(), [27], 6)
+    picked = looking._chosen_thumbnails(found, np.array([2, 5]), images(), [27], 6)
     assert picked is not None
     assert len(picked) == 6
     assert {27, 2, 5, int(found[0].neighbours[2, 0]), int(found[0].neighbours[5, 0])} <= set(picked.tolist())
     assert looking._chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
-
-
-def test_with_many_methods_each_keeps_fewer_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [searched(embeddings(LABELS, seed=seed), images()) for seed in range(4)]
-    monkeypatch.setattr(looking, "_ALL_LISTS", 40)
-    monkeypatch.setattr(looking, "_FEWEST", 5)
-    kept = looking._chosen_queries(found, images())
-    assert kept is not None
-    assert len(kept) == 10
