@@ -40,7 +40,7 @@ def test_back_returns_from_a_section(opened: Opener, shapes: Page) -> None:
 def test_a_broken_address_shows_the_page(opened: Opener, shapes: Page, at: str, fresh: bool) -> None:
     tab = opened(shapes, at, fresh=fresh)
     assert tab.locator("section").count() > 5
-    assert tab.locator("#search .query").count() == 1
+    assert tab.locator("#search .query").count() == ("script" not in at)
     assert tab.locator("#answer h2").inner_text() == "Use contrastive"
     missing = tab.locator("#search [role=status]", has_text="The link names image 1,000,000")
     assert missing.count() == ("q=999999&" in at)
