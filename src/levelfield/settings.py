@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 
-from levelfield.errors import BadSpecification, nearest
+from levelfield.errors import BadSpecification, suggestion
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,22 +50,24 @@ def check_settings(
     >>> check_settings("objective 'triplet'", {"margn": 0.1}, triplet)
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: The objective 'triplet' has no setting 'margn'. Did you mean 'margin'? ...
+    levelfield.errors.BadSpecification: The objective 'triplet' has no setting 'margn'. Did you mean 'margin'?
     >>> check_settings("objective 'triplet'", {"margin": "wide"}, triplet)
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: 'margin' is 'wide'; expected a finite number.
     """
-    takes = accepted(entry)
-    if takes is not None:
-        names = sorted({*takes, *also})
-        for name in settings:
-            if name not in names:
-                close = nearest(name, names)
-                hint = f" Did you mean '{close}'?" if close else ""
-                has = f"It takes: {', '.join(names)}." if names else "It takes none."
-                raise BadSpecification(f"The {what} has no setting '{name}'.{hint} {has}")
+    if (takes := accepted(entry)) is not None:
+        check_names(f"The {what}", settings, {*takes, *also})
     check_values(settings, entry)
+
+
+def check_names(what: str, settings: Iterable[str], takes: Iterable[str]) -> None:
+    """Refuse names of settings that are not among those that a part takes."""
+    names = sorted(takes)
+    for name in settings:
+        if name not in names:
+            hint = suggestion(name, names, otherwise="It takes") if names else " It takes none."
+            raise BadSpecification(f"{what} has no setting '{name}'.{hint}")
 
 
 def check_values(settings: Mapping[str, Any], entry: Callable[..., Any]) -> None:

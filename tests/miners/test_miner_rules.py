@@ -1,8 +1,6 @@
-"""Witness 2: each deterministic rule against a slow loop, and cases that a loop would get wrong."""
+"""Rules of miners beyond the golden cases: ties on any batch, fallbacks, and the tuples of pytorch-metric-learning."""
 
 from __future__ import annotations
-
-import math
 
 import pytest
 import torch
@@ -40,10 +38,6 @@ def pairs(labels: list[int]) -> list[tuple[int, int]]:
 
 def negatives_of(a: int, labels: list[int]) -> list[int]:
     return [n for n in range(len(labels)) if labels[n] != labels[a]]
-
-
-def test_all_is_the_triple_loop(cloud: Geometry) -> None:
-    assert mined("all", cloud, LABELS) == [[a, p, n] for a, p in pairs(LABELS) for n in negatives_of(a, LABELS)]
 
 
 ANY_BATCH = given(labels=st.lists(st.integers(0, 4), max_size=14), seed=st.integers(0, 99), grid=st.booleans())
@@ -84,14 +78,6 @@ def test_batch_hard_is_the_slow_loop_and_the_lowest_index_of_equals(labels: list
     assert mined("batch_hard", geometry, labels) == expected
 
 
-@pytest.mark.parametrize("margin", [0.5, None])
-def test_semihard_all_is_the_slow_loop(cloud: Geometry, margin: float | None) -> None:
-    d = cloud.distance.tolist()
-    limit = math.inf if margin is None else margin
-    expected = [[a, p, n] for a, p in pairs(LABELS) for n in negatives_of(a, LABELS) if 0 < d[a][n] - d[a][p] <= limit]
-    assert mined("semihard", cloud, LABELS, mode="all", margin=margin) == expected
-
-
 def test_semihard_random_draws_any_negative_when_none_is_semihard() -> None:
     miner, geometry, generator = miners.create("semihard"), line(0.0, 5.0, 1.0, 2.0), stream(0, "fallback")
     drawn = [miner(geometry, torch.tensor([0, 0, 1, 2]), generator=generator)[0].tolist() for _ in range(40)]
@@ -101,19 +87,6 @@ def test_semihard_random_draws_any_negative_when_none_is_semihard() -> None:
 def test_distance_weighted_for_each_positive_pairs_every_positive_once(cloud: Geometry) -> None:
     found = mined("distance_weighted", cloud, LABELS, per_anchor="positives", upper=None)
     assert [(a, p) for a, p, _ in found] == pairs(LABELS)
-
-
-def test_multi_similarity_pairs_are_the_slow_loop() -> None:
-    sphere = Geometry(torch.randn(10, 3, generator=stream(0, "sphere"), dtype=torch.float64), normalize=True)
-    positive, negative = miners.create("multi_similarity", epsilon=0.05)(sphere, torch.tensor(LABELS))
-    s, expected_p, expected_n = sphere.similarity.tolist(), [], []
-    for i in range(10):
-        same, other = [p for a, p in pairs(LABELS) if a == i], negatives_of(i, LABELS)
-        if same:
-            expected_p += [[i, j] for j in same if s[i][j] < max(s[i][k] for k in other) + 0.05]
-            expected_n += [[i, k] for k in other if s[i][k] > min(s[i][j] for j in same) - 0.05]
-    assert positive.tolist() == expected_p
-    assert negative.tolist() == expected_n
 
 
 def test_miners_choose_the_tuples_of_pml() -> None:

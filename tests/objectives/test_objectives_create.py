@@ -62,6 +62,13 @@ def test_facts_fit_the_constructor(name: str) -> None:
     assert bool(facts.miners) == ("miner" in facts.defaults)
 
 
+@pytest.mark.parametrize("name", miners.names())
+def test_facts_of_a_miner_fit_its_constructor(name: str) -> None:
+    facts = miners.describe(name)
+    assert facts.rule
+    assert set(facts.sources) <= set(facts.defaults)
+
+
 @pytest.mark.parametrize("name", objectives.names())
 def test_every_miner_that_fits_works(name: str) -> None:
     for miner in objectives.describe(name).miners:
@@ -133,29 +140,6 @@ def test_a_name_registered_twice_is_an_error() -> None:
         @register("margin", Facts(paper="-", formula="-"))
         class Other(Objective):
             pass
-
-
-def test_too_few_labels_are_counted_in_the_message() -> None:
-    with pytest.raises(BadInput, match="got 3 embeddings but 2 labels"):
-        objectives.create("margin")(torch.eye(3), torch.tensor([0, 1]))
-
-
-@pytest.mark.parametrize(
-    ("rows", "labels", "says"),
-    [
-        (torch.ones(3), torch.tensor([0, 1, 1]), "shape"),
-        (torch.ones(2, 2), torch.tensor([0.0, 1.0]), "they must be integers"),
-        (torch.ones(2, 2, dtype=torch.int64), torch.tensor([0, 1]), "floating-point rows"),
-    ],
-)
-def test_inputs_of_the_wrong_kind_are_refused(rows: torch.Tensor, labels: torch.Tensor, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        objectives.create("triplet")(rows, labels)
-
-
-def test_weights_of_another_length_are_refused() -> None:
-    with pytest.raises(BadInput, match="one weight per embedding"):
-        objectives.create("triplet")(*ordinary(), weights=torch.ones(3))
 
 
 def test_a_copied_objective_goes_on_as_the_original_would() -> None:

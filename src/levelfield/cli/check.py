@@ -38,8 +38,7 @@ def check(
 
     from levelfield import objectives
     from levelfield.randomness import isolated
-    from levelfield.testing import verdicts
-    from levelfield.testing._check import raised_at
+    from levelfield.testing import raised_at, verdicts
 
     def make(**extra: Any) -> Objective:
         # a loss may draw its parameters from the global generator; they must be the same each time
@@ -66,8 +65,7 @@ def check(
 def _show(name: str, checked: list[Verdict]) -> None:
     """Print a table of the laws; an error that breaks several laws is printed once."""
     from levelfield.table import Table
-    from levelfield.testing import findings
-    from levelfield.testing._check import first_line
+    from levelfield.testing import findings, first_line
 
     rows = []
     broken = findings(checked)

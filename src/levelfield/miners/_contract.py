@@ -61,16 +61,29 @@ class BaseMiner(ABC):
         generator = self._own_generator if generator is None else generator
         if not isinstance(generator, torch.Generator):
             raise BadInput(f"{who} got {kind_of(generator)} as generator; it must be a torch.Generator.")
-        geometry = embeddings if isinstance(embeddings, Geometry) else None
-        check_batch(embeddings if geometry is None else geometry.columns, labels, who)  # type: ignore[arg-type]
-        if geometry is None:
-            assert isinstance(embeddings, Tensor)
-            _check_finite(embeddings, who)
-            geometry = Geometry(embeddings.detach(), normalize=self.normalize)
-        elif not geometry.with_itself:
-            _check_anchors(geometry, who)
+        check_batch(embeddings.columns if isinstance(embeddings, Geometry) else embeddings, labels, who)
+        geometry = self._geometry(embeddings, who)
         with full_precision(labels.device.type):
             return self.mine(geometry, labels_of_call(labels), generator)
+
+    def _geometry(self, embeddings: Geometry | Tensor, who: str) -> Geometry:
+        """The geometry of checked embeddings. Values are checked on the CPU only: elsewhere it would wait."""
+        if isinstance(embeddings, Tensor):
+            finite = embeddings.isfinite().all(1) if embeddings.device.type == "cpu" else None
+            if finite is not None and not finite.all():
+                first = int((~finite).nonzero()[0])
+                raise BadInput(f"{who} got embeddings with NaN or infinity; the first such row is {first}.")
+            return Geometry(embeddings.detach(), normalize=self.normalize)
+        rows, columns = embeddings.rows.detach(), embeddings.columns.detach()
+        same = embeddings.with_itself or len(rows) <= len(columns)
+        if same and not embeddings.with_itself and rows.device.type == "cpu":
+            same = torch.allclose(columns[: len(rows)], rows, rtol=1e-4, atol=1e-6, equal_nan=True)
+        if not same:
+            raise BadInput(
+                f"{who} got {len(rows)} rows against {len(columns)} columns: the first columns must be the rows "
+                "themselves. To compare a batch with itself, create the geometry without columns."
+            )
+        return embeddings
 
     @abstractmethod
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tuples:
@@ -79,24 +92,6 @@ class BaseMiner(ABC):
     @cached_property
     def _own_generator(self) -> torch.Generator:
         return stream(0, "miner")
-
-
-def _check_finite(rows: Tensor, who: str) -> None:
-    if rows.device.type == "cpu" and not rows.isfinite().all():  # elsewhere it would wait for the device
-        wrong = int((~rows.isfinite()).any(1).nonzero()[0])
-        raise BadInput(f"{who} got embeddings with NaN or infinity; the first such row is {wrong}.")
-
-
-def _check_anchors(geometry: Geometry, who: str) -> None:
-    rows, anchors = geometry.rows.detach(), geometry.columns[: len(geometry.rows)].detach()
-    same = anchors.shape == rows.shape
-    if same and rows.device.type == "cpu":  # elsewhere it would wait for the device
-        same = torch.allclose(anchors, rows, rtol=1e-4, atol=1e-6, equal_nan=True)
-    if not same:
-        raise BadInput(
-            f"{who} got {len(rows)} rows against {len(geometry.columns)} columns: the first columns must be the rows "
-            "themselves. To compare a batch with itself, create the geometry without columns."
-        )
 
 
 def check_batch(rows: Tensor, labels: Tensor, who: str) -> None:

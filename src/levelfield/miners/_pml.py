@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from levelfield.errors import BadInput, BadSpecification, nearest
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.miners._contract import BaseMiner, Tuples
 from levelfield.randomness import drawn_from
 from levelfield.registry import load_from_pml
+from levelfield.settings import check_names
 
 # Settings that are objects in PML; in a study they are a name, or a name with settings.
 PARTS = {
@@ -40,13 +41,7 @@ def pml_settings(kind: type) -> dict[str, Any]:
 def make_pml(reference: str, room: str, settings: Mapping[str, Any]) -> Any:
     """Create the PML class `reference` with `settings`; an unknown setting is an error."""
     kind = load_from_pml(reference, room)
-    takes = pml_settings(kind)
-    for name in settings:
-        if name not in takes:
-            close = nearest(name, takes)
-            hint = f" Did you mean '{close}'?" if close else ""
-            has = ", ".join(sorted(takes))
-            raise BadSpecification(f"'{reference}' has no setting '{name}'.{hint} It takes: {has}.")
+    check_names(f"'{reference}'", settings, pml_settings(kind))
     try:
         return kind(**{name: _part(name, value) for name, value in settings.items()})
     except (TypeError, ValueError, AssertionError) as error:  # a required setting is missing, or a value is refused

@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.objectives.prototypical import Prototypical as Prototypical
     from levelfield.objectives.proxy_anchor import ProxyAnchor as ProxyAnchor
     from levelfield.objectives.proxy_nca import ProxyNCA as ProxyNCA
-    from levelfield.objectives.proxy_nca_pp import ProxyNCAPlusPlus as ProxyNCAPlusPlus
+    from levelfield.objectives.proxy_nca import ProxyNCAPlusPlus as ProxyNCAPlusPlus
     from levelfield.objectives.proxy_triplet import ProxyTriplet as ProxyTriplet
     from levelfield.objectives.quadruplet import Quadruplet as Quadruplet
     from levelfield.objectives.ranked_list import RankedList as RankedList

@@ -21,15 +21,15 @@ from levelfield.randomness import stream
 from levelfield.settings import Count, Natural, NotNegative, Positive, Share
 
 
-def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-    """Labels and weight rows restricted to the classes of the batch, and these classes (seidenschwarz2021 J).
+def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Labels, and rows of weight and bias, restricted to the classes of the batch (seidenschwarz2021 J).
 
-    >>> labels, weight, _, classes = present(torch.tensor([7, 2, 7]), torch.arange(9.0)[:, None], None)
-    >>> labels, weight.T, classes
-    (tensor([1, 0, 1]), tensor([[2., 7.]]), tensor([2, 7]))
+    >>> labels, weight, _ = present(torch.tensor([7, 2, 7]), torch.arange(9.0)[:, None], None)
+    >>> labels, weight.T
+    (tensor([1, 0, 1]), tensor([[2., 7.]]))
     """
     classes, among = (to_device(part, labels.device) for part in on_host(labels).unique(return_inverse=True))
-    return among, weight.index_select(0, classes), None if bias is None else bias.index_select(0, classes), classes
+    return among, weight.index_select(0, classes), None if bias is None else bias.index_select(0, classes)
 
 
 @register(
@@ -242,7 +242,7 @@ class MessagePassing(Objective):
         assert weight is not None
         labels = inputs.labels
         if self.masked and len(labels):
-            labels, weight, bias, _ = present(labels, weight, bias)
+            labels, weight, bias = present(labels, weight, bias)
         return mean_entropy(self._logits(rows, weight, bias), labels, inputs.weights, self.label_smoothing)
 
     def _logits(self, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -115,18 +115,9 @@ class StructuredClustering(Objective):
         self.nmi, self.normalize = nmi, normalize
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        choice = self._choice(inputs)
-        samples = torch.arange(len(choice.true), device=choice.true.device)
-        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
-        to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
-        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
-        self.active = (gap.detach() > 0).long()
-        return {"clustering": gap.relu()}
-
-    def _choice(self, inputs: LossInputs) -> Choice:
-        rows = inputs.embeddings.detach().cpu().double()
+        exact = Geometry(inputs.embeddings.detach().cpu().double(), normalize=self.normalize)
         choice = choose_medoids(
-            Geometry(rows, normalize=self.normalize).distance,
+            exact.distance,
             inputs.labels,
             gamma=self.gamma,
             inference=self.inference,
@@ -134,4 +125,9 @@ class StructuredClustering(Objective):
             nmi=self.nmi,
         )
         self.medoids = choice.medoids
-        return choice
+        samples = torch.arange(len(choice.true), device=choice.true.device)
+        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
+        to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
+        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
+        self.active = (gap.detach() > 0).long()
+        return {"clustering": gap.relu()}
