@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from levelfield import objectives
-from levelfield.methods._parameters import LEAST, PublishedRate, multipliers, published_rates
+from levelfield.methods._parameters import PublishedRate, multipliers, published_rates
 from levelfield.papers.presets import preset_lr
 
 RATED = [name for name in objectives.names() if objectives.describe(name).published_lr is not None]
@@ -21,7 +21,7 @@ def test_the_rate_itself_is_as_published_unless_it_would_be_below_that_of_the_he
     for preset in (None, *objectives.describe(name).presets):
         for rate in rates(name, preset).values():
             found, published = rate.under(lr) * lr, rate.multiplier * rate.lr
-            least = min(LEAST, rate.multiplier) * lr
+            least = min(1.0, rate.multiplier) * lr
             assert found == pytest.approx(max(published, least), rel=1e-5)
 
 

@@ -87,14 +87,10 @@ def create(
     _check_spelling(name, settings)
     chosen = _options_in(settings)
     _check_conflicts(chosen)
-    shared = {key: settings.pop(key) for key in shared_settings() if key in settings}
-    shared = {key: value for key, value in shared.items() if key in _of_every_method()}
-    settings = {**offered, **settings}
-
-    def make_objective(**changed: Any) -> objectives.Objective:
-        return objectives.create(name, **{**settings, **changed})
-
-    assembly = Assembly(name, settings, ranks, make_objective)
+    shared = {key: settings[key] for key in _of_every_method() if key in settings}
+    known = shared_settings()
+    own = {**offered, **{key: value for key, value in settings.items() if key not in known}}
+    assembly = Assembly(name, own, ranks, lambda **changed: objectives.create(name, **{**own, **changed}))
     for key, value in chosen.items():
         assembly = options.get(key)(assembly, value)
     return assembly.make_method(assembly.make_objective(), **shared)
@@ -121,8 +117,8 @@ def class_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> t
     """
     if (registered := _registered_class(name)) is not None:
         return registered
-    facts: list[OptionFacts] = [options.facts(key) for key in _options_in(settings)]
-    return next((each.kind for each in facts if each.kind is not Method), Method)
+    kinds: list[type[Method]] = [options.facts(key).kind for key in _options_in(settings)]
+    return next((kind for kind in kinds if kind is not Method), Method)
 
 
 def shared_settings() -> tuple[str, ...]:
@@ -241,9 +237,8 @@ def _of_every_method() -> list[str]:
 
 def _options_in(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the settings choose; `mixup: false` chooses none."""
-    if not settings:
-        return {}
-    return {key: settings[key] for key in options.names() if settings.get(key) not in (None, False)}
+    names = options.names() if settings else ()
+    return {key: settings[key] for key in names if settings.get(key) not in (None, False)}
 
 
 def _check_conflicts(chosen: Mapping[str, Any]) -> None:
@@ -256,7 +251,7 @@ def _check_conflicts(chosen: Mapping[str, Any]) -> None:
 
 
 def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
-    """Refuse an unknown method, and misspelt settings of methods, which the objective would not recognise."""
+    """Refuse an unknown method, and a misspelt setting of all methods, which the objective would not recognise."""
     if is_file_reference(name) or is_pml_reference(name):
         return  # a user's objective may have any setting
     if name not in _objectives:

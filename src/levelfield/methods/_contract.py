@@ -48,13 +48,12 @@ class Batch:
             return [self]
         if len(self.labels) % count:
             raise BadSpecification(f"accumulate: {count} does not divide the batch of {len(self.labels)}.")
-        size = len(self.labels) // count
-        return [self._slice(slice(k * size, (k + 1) * size)) for k in range(count)]
-
-    def _slice(self, rows: slice) -> Batch:
-        inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
-        # roles refer to rows of the whole batch; accumulated objectives do not use them
-        return Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step)
+        size, parts = len(self.labels) // count, []
+        for rows in (slice(k * size, (k + 1) * size) for k in range(count)):
+            inputs = self.inputs[rows] if isinstance(self.inputs, Tensor) else tuple(part[rows] for part in self.inputs)
+            # roles refer to rows of the whole batch; accumulated objectives do not use them
+            parts.append(Batch(inputs, self.labels[rows], self.indices[rows], None, self.epoch, self.step))
+        return parts
 
 
 class TrainingFeatures(Protocol):
@@ -213,8 +212,7 @@ class Method(nn.Module):
 
     def active(self) -> Tensor | int | None:
         """Number of tuples used in the last step, perhaps still on the device; None if the objective has no tuples."""
-        count: Tensor | int | None = getattr(self.objective, "active", None)
-        return count
+        return getattr(self.objective, "active", None)
 
     def counts(self) -> dict[str, float]:
         """Further values of the last step for the log."""
@@ -246,8 +244,7 @@ class Method(nn.Module):
     @property
     def proxies(self) -> nn.Parameter | None:
         """Class vectors of the objective: one row per class, or several centres per class; None without."""
-        vectors: nn.Parameter | None = getattr(self.objective, "class_vectors", None)
-        return vectors
+        return getattr(self.objective, "class_vectors", None)
 
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
@@ -312,7 +309,7 @@ class Method(nn.Module):
 def total_of(counts: Iterable[Tensor | int | None]) -> Tensor | int | None:
     """Sum of the known counts, without waiting for the device; None if none is known."""
     known = [count for count in counts if count is not None]
-    return sum(known[1:], start=known[0]) if known else None
+    return sum(known) if known else None
 
 
 def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:

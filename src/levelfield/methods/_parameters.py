@@ -87,17 +87,12 @@ def own_groups(objective: nn.Module) -> list[Group]:
                 part += "_biases_and_gains"
             shared.setdefault((part, rate, kind, optimisers.get(name)), []).append(parameter)
     parts = [part for part, *_ in shared]
-    return [
+    groups = []
+    for (part, rate, kind, optimiser), parameters in shared.items():
         # a sub-network may have several rates, and each group needs a unique name
-        Group(
-            part if parts.count(part) == 1 else f"{part}_at_{rate:g}",
-            parameters,
-            multiplier=rate,
-            optimiser=optimiser,
-            kind=kind,
-        )
-        for (part, rate, kind, optimiser), parameters in shared.items()
-    ]
+        name = part if parts.count(part) == 1 else f"{part}_at_{rate:g}"
+        groups.append(Group(name, parameters, multiplier=rate, optimiser=optimiser, kind=kind))
+    return groups
 
 
 @torch.no_grad()
@@ -116,17 +111,13 @@ def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
     if left or not each or proxies.shape[1] != class_means.shape[1]:
         raise BadSpecification(
             f"'proxies: class_means' gives {len(class_means)} means of {class_means.shape[1]} dimensions, but the "
-            "proxies "
-            f"have shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
+            f"proxies have shape {tuple(proxies.shape)}. Use `proxies: random` for this method."
         )
     means = class_means.to(proxies).repeat_interleave(each, 0, output_size=len(proxies))
     if each > 1:  # equal centres would always get equal gradients
         length = torch.linalg.vector_norm(means, dim=1, keepdim=True)
         means = means + functional.normalize(proxies, dim=1) * length / 10
     proxies.copy_(means)
-
-
-LEAST = 1.0  # see above
 
 
 @dataclass(frozen=True)
@@ -143,7 +134,7 @@ class PublishedRate:
         (2.0, 50.0, 1.0)
         """
         kept = self.multiplier * self.lr / lr
-        return float(f"{max(kept, min(LEAST, self.multiplier)):.6g}")
+        return float(f"{max(kept, min(1.0, self.multiplier)):.6g}")
 
     @property
     def text(self) -> str:

@@ -49,18 +49,15 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
             "lr": rate,
             "base_lr": rate,
             "weight_decay": decay,
-            "warm": group.warm,
         }
-        kinds.setdefault(group.optimiser or conditions.optimiser, []).append(entry)
+        kinds.setdefault(group.optimiser or conditions.optimiser, []).append({**entry, "warm": group.warm})
     optimisers = []
     for name, entries in kinds.items():
         if name not in _KINDS:
             raise BadSpecification(f"Unknown optimiser '{name}'. There are: {', '.join(sorted(_KINDS))}.")
         kind, options = _KINDS[name]
-        settings = {
-            key: getattr(conditions, value) if isinstance(value, str) else value for key, value in options.items()
-        }
-        optimisers.append(kind(entries, **settings))
+        named = {key: getattr(conditions, value) for key, value in options.items() if isinstance(value, str)}
+        optimisers.append(kind(entries, **{**options, **named}))
     return optimisers
 
 
@@ -79,8 +76,7 @@ def check_groups(module: nn.Module, groups: Sequence[Group]) -> None:
                 raise Unfair(
                     f"The optimiser group '{group.name}' contains a parameter {tuple(parameter.shape)} that is not "
                     "part of the method, a hidden extra parameter: make it an attribute (nn.Parameter, "
-                    "nn.ParameterList), "
-                    "so that it is counted and saved."
+                    "nn.ParameterList), so that it is counted and saved."
                 )
             seen[id(parameter)] = group.name
     for name, parameter in module.named_parameters():
