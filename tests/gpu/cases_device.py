@@ -14,10 +14,7 @@ NUMBERS = torch.ones(2, 2, dtype=torch.int64, device="cuda")
 
 REFUSED: dict[str, Callable[[], object]] = {
     "two devices": lambda: X + HERE,
-    "an index of another device": lambda: X.index_select(0, torch.arange(2)),
     "a row of the CPU by an index of the device": lambda: HERE[torch.tensor([0], device="cuda")],
-    "a mask of another device": lambda: X.masked_fill(HERE > 0, 0),
-    "joining": lambda: torch.cat([X, HERE]),
     "NumPy": lambda: X.numpy(),
     "a generator of the CPU": lambda: torch.rand(3, device="cuda", generator=torch.Generator()),
     "a product of integers": lambda: NUMBERS @ NUMBERS,
@@ -26,10 +23,7 @@ REFUSED: dict[str, Callable[[], object]] = {
 WAITS: dict[str, tuple[int, Callable[[], object]]] = {
     "a number": (1, lambda: X.sum().item()),
     "a condition": (1, lambda: bool((X > 0).any())),
-    "nonzero": (1, lambda: X.nonzero()),
-    "unique": (1, lambda: X.unique()),
     "a boolean index": (1, lambda: X[X > 0]),
-    "a list": (1, lambda: X.tolist()),
     "to the host": (1, lambda: X.cpu()),
     "to the device": (1, lambda: HERE.to("cuda")),
     "to the device without blocking": (0, lambda: HERE.to("cuda", non_blocking=True)),

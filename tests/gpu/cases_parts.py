@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from pretended_gpu import OnDevice, waits, without_float64
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from levelfield import evaluate, miners, objectives
 from levelfield.errors import BadInput
-from levelfield.evaluation.joining import joined
 from levelfield.geometry import WITHOUT_FLOAT64
 from levelfield.labels import on_device
 from levelfield.methods._parameters import put_proxies
@@ -115,13 +113,6 @@ def test_an_objective_needs_no_float64_on_the_device(name: str, settings: dict) 
         WITHOUT_FLOAT64.remove("cuda")
 
 
-def test_labels_may_change_in_place_between_two_calls() -> None:
-    labels, miner = LABELS.to("cuda"), miners.create("batch_hard")
-    miner(ROWS.to("cuda"), labels)
-    labels[:12] = labels[:12].flip(0)
-    assert torch.equal(miner(ROWS.to("cuda"), labels).cpu(), miner(ROWS, labels.cpu()))
-
-
 @pytest.mark.parametrize("name", [n for n in objectives.names() if "num_classes" in objectives.describe(n).needs])
 @pytest.mark.parametrize("label", [-1, CLASSES])
 def test_a_label_out_of_range_is_refused_on_a_device(name: str, label: int) -> None:
@@ -158,7 +149,3 @@ def test_evaluate_takes_rows_and_labels_of_any_device(rows: str, labels: str, ga
 
     expected = scores("cpu", "cpu", None if gallery is None else "cpu")
     assert dict(scores(rows, labels, gallery)) == pytest.approx(dict(expected), abs=1e-6)
-
-
-def test_joined_rows_may_be_on_a_device() -> None:
-    np.testing.assert_array_equal(joined([ROWS.to("cuda"), ROWS.numpy()]), joined([ROWS.numpy(), ROWS.numpy()]))

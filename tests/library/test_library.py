@@ -76,14 +76,7 @@ def test_an_unknown_name_is_one_message(tmp_path: Path, monkeypatch: pytest.Monk
         read_study("roth2020/tabel4")
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("studies/demo.yaml", "demo"),
-        ("./studies/batching.yaml", "batching"),
-        ("demo.yaml", "demo"),
-    ],
-)
+@pytest.mark.parametrize(("path", "name"), [("./studies/batching.yaml", "batching"), ("demo.yaml", "demo")])
 def test_a_missing_file_with_the_name_of_a_built_in_study_is_answered_with_it(
     path: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

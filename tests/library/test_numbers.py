@@ -21,22 +21,8 @@ WITHOUT = {
 }
 KINDS = {"table": "table", "fig": "figure"}
 LITTLE = {
-    "a",
-    "against",
-    "all",
-    "and",
-    "at",
-    "for",
-    "in",
-    "its",
-    "of",
-    "on",
-    "one",
-    "s",
-    "the",
-    "to",
-    "with",
-    "without",
+    *("a", "against", "all", "and", "at", "for", "in", "its"),
+    *("of", "on", "one", "s", "the", "to", "with", "without"),
 }
 SAME = {"objective": "method", "sampling": "construction", "message": "mpn", "proxie": "proxy", "dimension": "dim"}
 

@@ -8,8 +8,7 @@ import torch
 
 from levelfield import methods, objectives
 from levelfield.errors import BadSpecification
-from levelfield.methods import Batch, Setting, class_of
-from levelfield.methods.matryoshka import Matryoshka
+from levelfield.methods import Batch, Setting
 from levelfield.objectives._parts.start import StartRows
 
 SIZES = [2, 4, 8]
@@ -65,24 +64,6 @@ def test_proxies_of_every_size_start_at_the_class_means_of_the_first_numbers():
         rows = torch.nn.functional.normalize(ROWS[:, :k], dim=1)
         means = torch.stack([rows[label == LABELS].mean(0) for label in range(3)])
         torch.testing.assert_close(objective.proxies.detach(), means)
-
-
-def test_the_first_numbers_get_a_gradient_from_every_size_and_the_last_from_one():
-    rows = ROWS.clone().requires_grad_()
-    found = losses(create("contrastive"), rows)
-    (first,) = torch.autograd.grad(found["first 2"], rows, retain_graph=True)
-    assert bool((first[:, :2] != 0).any())
-    assert not bool((first[:, 2:] != 0).any())
-    (whole,) = torch.autograd.grad(sum(found.values()), rows)
-    assert bool((whole[:, 4:] != 0).any())
-
-
-def test_order_and_repeats_of_the_sizes_do_not_matter():
-    one, other = create("margin"), create("margin", [8, 2, 4, 2])
-    assert losses(one).keys() == losses(other).keys()
-    assert class_of("margin", {"matryoshka": SIZES}) is Matryoshka
-    assert class_of("margin", {"matryoshka": False}) is methods.Method
-    assert type(create("margin", False)) is methods.Method
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,18 @@ def test_settings_that_mean_nothing_are_refused(mixup, told):
         create("triplet", mixup)
 
 
-def test_an_objective_without_anchors_is_refused():
+def test_what_cannot_be_mixed_is_refused():
+    trunk, by_distance, by_role = (
+        network("frozen").trunk,
+        *(batching.create(name, LABELS.numpy(), batch_size=4) for name in ("ddm", "n_pair")),
+    )
     with pytest.raises(BadSpecification, match="weight per anchor"):
         create("proxy_anchor")
+    with pytest.raises(BadSpecification, match="'ddm' needs embeddings"):
+        create("triplet").check(trunk, by_distance)
+    with pytest.raises(BadSpecification, match=r"'n_pair' gives to images of a class \(anchor, positive\)"):
+        create("n_pair").check(trunk, by_role)
+    create("triplet").check(trunk, by_role)
 
 
 def test_no_mixup_is_the_plain_method_and_mixup_is_declared():
@@ -202,17 +211,3 @@ def test_no_mixup_is_the_plain_method_and_mixup_is_declared():
     assert isinstance(method, Mixed)
     assert not method.separable
     assert method.deviations(Setting(6, 16))["hidden_states"] == "changed"
-
-
-def test_batches_with_a_memory_are_refused():
-    made = batching.create("ddm", LABELS.numpy(), batch_size=4)
-    with pytest.raises(BadSpecification, match="'ddm' needs embeddings"):
-        create("triplet").check(network("frozen").trunk, made)
-
-
-def test_roles_are_refused_where_the_objective_uses_them_and_nothing_to_the_others():
-    made = batching.create("n_pair", LABELS.numpy(), batch_size=4)
-    trunk = network("frozen").trunk
-    with pytest.raises(BadSpecification, match=r"'n_pair' gives to images of a class \(anchor, positive\)"):
-        create("n_pair").check(trunk, made)
-    create("triplet").check(trunk, made)

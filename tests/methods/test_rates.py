@@ -25,15 +25,6 @@ def test_the_rate_itself_is_as_published_unless_it_would_be_below_that_of_the_he
             assert found == pytest.approx(max(published, least), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", RATED)
-def test_beside_the_head_of_the_paper_nothing_changes(name: str) -> None:
-    facts = objectives.describe(name)
-    for preset in (None, *(each for each in facts.presets if preset_lr(name, each) is not None)):
-        usual = {**facts.defaults, **(facts.presets[preset] if preset else {})}
-        for key, rate in rates(name, preset).items():
-            assert rate.under(rate.lr) == pytest.approx(usual[key], rel=1e-5)
-
-
 def test_what_small_studies_set_by_hand_follows_from_the_rule() -> None:
     for preset, distribution in (("cub", 33.3333), ("cars", 33.3333), ("cub/bn_inception", 16.6667)):
         found = multipliers("hist", {"preset": f"lim2022/{preset}"}, 0.003)
@@ -67,7 +58,3 @@ def test_every_multiplier_is_of_a_known_rate(name: str) -> None:
     for preset, settings in facts.presets.items():
         if any(key.endswith("_lr_multiplier") and value != 1 for key, value in settings.items()):
             assert preset_lr(name, preset) is not None or preset.startswith("teh2020")
-
-
-def test_a_loss_of_somebody_else_has_no_published_rates() -> None:
-    assert published_rates("pml:ProxyAnchorLoss", {}) == {}

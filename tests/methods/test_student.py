@@ -1,8 +1,7 @@
-"""Students: the three losses against loops over their definitions, and valid entries of a study."""
+"""Students: what a step adds to its loss, and valid entries of a study."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,82 +15,29 @@ from levelfield.methods import Batch, Setting
 from levelfield.methods.student import Student, feature_huber, relational_released, rkd_distance, soft_cross_entropy
 from levelfield.randomness import stream
 
-Rows = list[list[float]]
-
 
 def drawn(rows: int, columns: int, name: str) -> Tensor:
     return 2 * torch.randn(rows, columns, generator=stream(0, name), dtype=torch.float64)
 
 
-def huber(difference: float, delta: float) -> float:
-    size = abs(difference)
-    return size**2 / 2 if size <= delta else delta * (size - delta / 2)
-
-
-def shares(logits: list[float], temperature: float) -> list[float]:
-    powers = [math.exp(logit / temperature) for logit in logits]
-    return [power / sum(powers) for power in powers]
-
-
-def slow_distill(student: Rows, teacher: Rows, temperature: float) -> float:
-    total = 0.0
-    for own, theirs in zip(student, teacher, strict=True):
-        for mine, wanted in zip(shares(own, temperature), shares(theirs, temperature), strict=True):
-            total -= wanted * math.log(mine) / len(student)
-    return total
-
-
-def slow_imitate(student: Rows, teacher: Rows, delta: float) -> float:
-    pairs = [(s, t) for own, theirs in zip(student, teacher, strict=True) for s, t in zip(own, theirs, strict=True)]
-    return sum(huber(s - t, delta) for s, t in pairs) / len(pairs)
-
-
-def slow_positive(rows: Rows) -> Rows:
-    distances = [[math.dist(a, b) for b in rows] for a in rows]
-    apart = [value for line in distances for value in line if value > 0]
-    mean = sum(apart) / len(apart) if apart else 1.0
-    return [[value / mean for value in line] for line in distances]
-
-
-def slow_relational(student: Rows, teacher: Rows, delta: float) -> float:
-    own, theirs, count = slow_positive(student), slow_positive(teacher), len(student)
-    return sum(huber(own[i][j] - theirs[i][j], delta) for i in range(count) for j in range(count)) / count**2
-
-
-def slow_released(student: Rows, teacher: Rows, delta: float) -> float:
-    def potential(rows: Rows) -> Rows:
-        table = [[sum(huber(x - y, delta) for x, y in zip(a, b, strict=True)) for b in rows] for a in rows]
-        mean = sum(map(sum, table)) / len(rows) ** 2
-        return [[value / mean for value in line] for line in table]
-
-    own, theirs = potential(student), potential(teacher)
-    return sum(abs(a - b) for line, other in zip(own, theirs, strict=True) for a, b in zip(line, other, strict=True))
-
-
 @pytest.mark.parametrize(
-    ("quick", "slow", "settings", "widths"),
+    ("loss", "widths"),
     [
-        (soft_cross_entropy, slow_distill, {"temperature": 3.0}, (5, 5)),
-        (feature_huber, slow_imitate, {"delta": 0.7}, (4, 4)),
-        (rkd_distance, slow_relational, {"delta": 0.2}, (4, 6)),
-        (relational_released, slow_released, {"delta": 1.0}, (4, 6)),
+        (lambda own, told: soft_cross_entropy(own, told, temperature=3.0), (5, 5)),
+        (lambda own, told: feature_huber(own, told, delta=0.7), (4, 4)),
+        (rkd_distance, (4, 6)),
+        (relational_released, (4, 6)),
     ],
 )
-def test_losses_are_those_of_the_loops(
-    quick: Any, slow: Any, settings: dict[str, float], widths: tuple[int, int]
-) -> None:
-    student, teacher = drawn(6, widths[0], "student").requires_grad_(), drawn(6, widths[1], "teacher").requires_grad_()
-    if quick is rkd_distance:  # a pair of equal rows is no part of the mean
-        student = torch.cat((student, student[:1])).detach().requires_grad_()
-        teacher = torch.cat((teacher, teacher[1:2])).detach().requires_grad_()
-    value = quick(student, teacher, **settings)
-    assert value.item() == pytest.approx(slow(student.tolist(), teacher.tolist(), *settings.values()), rel=1e-9)
-    value.backward()
+def test_the_gradient_is_finite_and_goes_to_the_student_alone(loss: Any, widths: tuple[int, int]) -> None:
+    """Values and gradients are golden cases."""
+    student, teacher = drawn(6, widths[0], "student"), drawn(6, widths[1], "teacher").requires_grad_()
+    student = torch.cat((student, student[:1])).requires_grad_()  # two equal rows
+    loss(student, torch.cat((teacher, teacher[1:2]))).backward()
     assert teacher.grad is None
     assert student.grad is not None
     assert student.grad.isfinite().all()
-    if quick is not rkd_distance:  # equal rows have no slope
-        assert torch.autograd.gradcheck(lambda rows: quick(rows, teacher, **settings), student)
+    assert loss(student.detach().bfloat16(), teacher.detach()[[0, 1, 2, 3, 4, 5, 0]]).dtype != torch.bfloat16
 
 
 def test_rows_that_are_all_equal_have_no_relations_and_empty_batches_no_loss() -> None:
@@ -103,12 +49,6 @@ def test_rows_that_are_all_equal_have_no_relations_and_empty_batches_no_loss() -
     for loss in (feature_huber, rkd_distance, relational_released):
         assert loss(torch.zeros(0, 2), torch.zeros(0, 2)) == 0
     assert soft_cross_entropy(torch.zeros(0, 2), torch.zeros(0, 2), temperature=1.0) == 0
-
-
-def test_half_precision_is_computed_in_single() -> None:
-    rows = drawn(5, 4, "half").bfloat16()
-    for loss in (feature_huber, rkd_distance, relational_released):
-        assert loss(rows, rows.float()).dtype == torch.float32
 
 
 def made(name: str = "softmax", **student: Any) -> Student:

@@ -58,11 +58,6 @@ def test_settings_that_a_printed_name_says_are_settings_of_the_method() -> None:
         assert methods.create(entry["method"], num_classes=16, dim=64, **settings), printed
 
 
-def test_no_name_in_the_mapping_is_left_over() -> None:
-    printed = {line.printed_method for line in LINES}
-    assert {name.partition(" [")[0] for name in names()["methods"]} <= printed
-
-
 def test_counts_of_the_benchmarks_are_those_of_their_makers() -> None:
     for name, counts in published.benchmarks().items():
         parts = data.describe(name).parts

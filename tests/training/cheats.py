@@ -15,6 +15,16 @@ from levelfield.embedder.head import Head
 from levelfield.methods import Batch, Group, Method, Setting, TrainingFeatures
 
 
+def declaring(**values: Any) -> Any:
+    """A declaration besides that of the base class."""
+    return lambda self, setting: Method.deviations(self, setting) | values
+
+
+def declaring_only(**values: Any) -> Any:
+    """A declaration instead of that of the base class."""
+    return lambda self, setting: values
+
+
 class Plain(Method):
     """Keeps the rules: contrastive loss, nothing else."""
 
@@ -32,8 +42,7 @@ class Registered(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale])]
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {}
+    deviations = declaring_only()
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
@@ -71,8 +80,7 @@ class InAListAndGroups(InAList):
     def groups(self) -> list[Group]:
         return [Group("hidden", self.hidden)]  # type: ignore[arg-type]
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {}
+    deviations = declaring_only()
 
 
 class Twice(Plain):
@@ -85,13 +93,11 @@ class Twice(Plain):
 class TwiceDeclared(Twice):
     """As honest as can be."""
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return super().deviations(setting) | {"trunk_passes": 2}
+    deviations = declaring(trunk_passes=2)
 
 
 class TwiceDeclaredNotDone(Plain):
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return super().deviations(setting) | {"trunk_passes": 2}
+    deviations = declaring(trunk_passes=2)
 
 
 class LargerBatch(Plain):
@@ -101,8 +107,7 @@ class LargerBatch(Plain):
         super().__init__()
         self.layout = Layout.parse("3x3")
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {}
+    deviations = declaring_only()
 
 
 class OtherBatching(Plain):
@@ -112,8 +117,7 @@ class OtherBatching(Plain):
         super().__init__()
         self.layout = Layout.parse("6")
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"batch": "6"}
+    deviations = declaring_only(batch="6")
 
 
 class WiderAtTheEnd(Plain):
@@ -131,8 +135,7 @@ class WiderHead(Plain):
 
 
 class WiderDeclared(WiderAtTheEnd):
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"dim": 16, "refined": "yes"}
+    deviations = declaring_only(dim=16, refined="yes")
 
 
 class OwnOptimiser(Plain):
@@ -156,8 +159,7 @@ class OtherOptimiser(Plain):
     def groups(self) -> list[Group]:
         return [Group("scale", [self.scale], optimiser="sgd")]
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"extra_parameters": 9}
+    deviations = declaring_only(extra_parameters=9)
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         return {**super().step(embedder, batch, generator), "scale": self.scale.square().sum()}
@@ -170,20 +172,17 @@ class FasterRate(Plain):
         super().__init__()
         self.lr = 0.1
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {}
+    deviations = declaring_only()
 
 
 class SaysMore(Plain):
     """Declares parameters it does not have."""
 
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"extra_parameters": 5}
+    deviations = declaring_only(extra_parameters=5)
 
 
 class SaysNonsense(Plain):
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"luck": 3}
+    deviations = declaring_only(luck=3)
 
 
 class RefinesInSilence(Plain):
@@ -194,8 +193,7 @@ class RefinesInSilence(Plain):
 
 
 class RefinesDeclared(RefinesInSilence):
-    def deviations(self, setting: Setting) -> dict[str, Any]:
-        return {"refined": "yes"}
+    deviations = declaring_only(refined="yes")
 
 
 class TrainsItsHead(Plain):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,23 +41,6 @@ def test_beginning_again_forgets_what_was_given_back() -> None:
     assert high is not None
     assert low is not None
     assert high - low > 200 * MEGABYTE
-
-
-def test_the_garbage_of_earlier_runs_is_removed_before_a_run_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peak, "gc", gc)
-    gone: list[object] = []
-
-    class Held:
-        def __init__(self) -> None:
-            self.itself = self
-
-        def __del__(self) -> None:
-            gone.append(self)
-
-    Held()
-    assert not gone
-    Peak()
-    assert len(gone) == 1
 
 
 def test_what_no_system_counts_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,11 +289,6 @@ def test_gather_gives_both_kinds_of_parameters_their_gradient(averaged: bool) ->
             torch.testing.assert_close(one, value, rtol=1e-10, atol=1e-12)
 
 
-def test_a_number_of_processes_that_does_not_divide_the_batch_names_the_nearest_that_does() -> None:
-    with pytest.raises(ValueError, match=r"processes: 5 does not divide the batch of 6 \(3x2\).* is 6"):
-        make(processes=5)
-
-
 def test_nccl_needs_a_gpu_for_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(BadSpecification, match=r"2 GPUs \(NCCL\), but this machine has 0\. Use --device cpu"):

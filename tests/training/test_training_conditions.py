@@ -17,6 +17,7 @@ from levelfield.training import Conditions
         ({"views": 3}, "views > 1 without augmentation.*set augment: light"),
         ({"schedule": "plateau"}, "plateau needs validation: set select"),
         ({"accumulate": 4}, "accumulate: 4 does not divide the batch of 6"),
+        ({"processes": 5}, r"processes: 5 does not divide the batch of 6 \(3x2\).* is 6"),
         ({"cut": "last-0"}, "unknown cut 'last-0': use frozen, last-1"),
         ({"batch": "3 by 2"}, "is not a batch"),
         ({"lr": 0.0}, "greater than 0"),

@@ -12,7 +12,6 @@ from training_world import LABELS, Recorded, Stored
 from levelfield import batching
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
-from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
 from levelfield.training.feed import Feed, Images, StoredRows, cached_view
 
@@ -139,18 +138,3 @@ def test_a_batch_is_named_by_its_first_images():
     assert Feed(images(), planner(), LABELS).name(batch) == ", ".join(map(str, batch.indices[:5])) + ", ..."
     assert feed.name(batch, most=6).count("png") == 6
     assert "..." not in feed.name(batch, most=6)
-
-
-def test_only_a_batching_with_a_memory_is_shown_the_rows():
-    feed = Feed(images(), planner(), LABELS)
-    [batch] = taken(feed, 0, 1)
-    shown = []
-    feed.batching.observe = lambda indices, rows: shown.append((indices.tolist(), rows.shape))
-    feed.observe(batch, torch.zeros(6, 8))
-    assert shown == []
-    feed.batching.needs_memory = True
-    feed.observe(batch, torch.zeros(6, 8))
-    assert shown == [(batch.indices.tolist(), (6, 8))]
-    for few in (None, torch.zeros(3, 8)):  # a memory with rows that nobody renews would mislead
-        with pytest.raises(BadInput, match="each of the 6 images"):
-            feed.observe(batch, few)

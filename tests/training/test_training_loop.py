@@ -49,18 +49,6 @@ def test_the_log_shows_the_terms_that_a_step_gives_and_of_one_term_nothing_but_t
     assert "terms" not in one
 
 
-def test_two_runs_of_one_seed_have_the_same_bits_and_another_seed_other_ones(tmp_path):
-    results = []
-    for number, seed in enumerate((3, 3, 4)):
-        run = make("margin", seed=seed, dropout=0.3)
-        torch.rand(number)  # what others drew globally must not matter
-        (tmp_path / str(number)).mkdir()
-        run.train(tmp_path / str(number))
-        results.append(run.weights()["head.linear.weight"])
-    assert torch.equal(results[0], results[1])
-    assert not torch.equal(results[0], results[2])
-
-
 def test_the_global_random_stream_is_as_it_was_before(tmp_path):
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -117,23 +105,6 @@ def test_batches_without_an_active_tuple_are_counted_and_logged(tmp_path):
     assert state.idle_batches == sum(odd)
     assert [entry["active"] for entry in log_of(tmp_path)] == [0 if one else 3 for one in odd]
     assert log_of(tmp_path)[-1]["idle"] == sum(odd)
-
-
-def test_active_tuples_of_all_parts_count_when_a_batch_comes_in_parts(tmp_path):
-    class Parts(Told):
-        def active(self):
-            return self.found
-
-    def some(rows, batch):
-        method.found = 4 if method.first else 0
-        method.first = not method.first
-        return rows.mean()
-
-    method = Parts(some, separable=True)
-    method.first = True
-    state = make(method, accumulate=2, steps=3).train(tmp_path)
-    assert [entry["active"] for entry in log_of(tmp_path)] == [4, 4, 4]
-    assert state.idle_batches == 0
 
 
 def test_a_run_whose_loss_never_has_a_gradient_fails(tmp_path):
