@@ -20,6 +20,8 @@ from levelfield.training.conditions import Conditions
 _VARIABLE = ("data", "protocol", "conditions", "methods")
 Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
 
+MOST_SEEDS = 10_000  # a larger count is a mistake, and would fill the memory
+
 
 class Study(BaseModel):
     """Conditions x methods x seeds (x variations).
@@ -57,6 +59,8 @@ class Study(BaseModel):
     def _count_or_list(cls, value: Any) -> Any:
         if isinstance(value, bool):
             raise ValueError("must be a count or a list of whole numbers")
+        if isinstance(value, int) and not 1 <= value <= MOST_SEEDS:
+            raise ValueError(f"must be between 1 and {MOST_SEEDS:,}, or a list of seeds")
         return tuple(range(value)) if isinstance(value, int) else value
 
     @field_validator("metrics", "figures", mode="before")
