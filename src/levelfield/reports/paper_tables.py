@@ -88,7 +88,7 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
 def as_csv(lines: Sequence[Line]) -> str:
     """One line per number."""
     columns = [one.name for one in fields(Line)]
-    return Table(columns, [[_plain(getattr(line, column)) for column in columns] for line in lines]).csv(digits=None)
+    return Table(columns, [[_as_cell(getattr(line, column)) for column in columns] for line in lines]).csv(digits=None)
 
 
 def _of_dataset(lines: list[Line]) -> Table:
@@ -123,5 +123,5 @@ def _cell(line: Line, decimals: int) -> str:
     return f"{line.value:.{decimals}f}{spread}" + ("?" if line.suspect else "")
 
 
-def _plain(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict) else "" if value is None else value
+def _as_cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict) else value

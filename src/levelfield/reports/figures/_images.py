@@ -76,18 +76,12 @@ def square(path: Path, side: int) -> np.ndarray:
     try:
         image = read_image(path)
     except LevelfieldError:
-        return _placeholder(side)
+        sheet, near, far = Image.new("RGB", (side, side), GREY), side // 4, side - side // 4
+        for line in ((near, near, far, far), (near, far, far, near)):
+            ImageDraw.Draw(sheet).line(line, fill=DARK, width=max(1, side // 24))
+        return np.asarray(sheet)
     width, height = (max(1, round(length * side / max(image.size))) for length in image.size)
-    image = image.resize((width, height), Image.Resampling.LANCZOS)
     sheet = Image.new("RGB", (side, side), "white")
-    sheet.paste(image, ((side - image.width) // 2, (side - image.height) // 2))
-    return np.asarray(sheet)
-
-
-def _placeholder(side: int) -> np.ndarray:
-    sheet = Image.new("RGB", (side, side), GREY)
-    draw = ImageDraw.Draw(sheet)
-    near, far = side // 4, side - side // 4
-    for line in ((near, near, far, far), (near, far, far, near)):
-        draw.line(line, fill=DARK, width=max(1, side // 24))
+    small = image.resize((width, height), Image.Resampling.LANCZOS)
+    sheet.paste(small, ((side - width) // 2, (side - height) // 2))
     return np.asarray(sheet)

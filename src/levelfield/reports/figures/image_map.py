@@ -160,12 +160,11 @@ def _outline(line: Any, regions: list[Region]) -> None:
     """Mark the magnified regions in the map."""
     from matplotlib.patches import Rectangle
 
-    for number, region in enumerate(regions):
-        corner, style = (region.left, region.low), ("-", "--")[number]
-        box = Rectangle(corner, region.side, region.side, fill=False, edgecolor="black", linewidth=1.4, linestyle=style)
-        box.set_zorder(4)
-        line[0].add_patch(box)
-        line[1 + number].spines[:].set(color="black", linewidth=1.4, linestyle=style)
+    for axis, region, style in zip(line[1:], regions, ("-", "--"), strict=False):
+        look: dict[str, Any] = {"linewidth": 1.4, "linestyle": style}
+        box = Rectangle((region.left, region.low), region.side, region.side, fill=False, edgecolor="black", **look)
+        line[0].add_patch(box).set_zorder(4)
+        axis.spines[:].set(color="black", **look)
 
 
 def class_colour(code: int) -> tuple[float, float, float]:

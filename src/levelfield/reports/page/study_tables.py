@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,17 +146,13 @@ def curves_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path) -> l
 
 
 def _entries(path: Path) -> list[Data]:
-    """The lines of a log; a line that a crash cut short is left out, and a missing log has none."""
+    """The lines of a log, without one that a crash cut short; a missing log has none."""
     text = read_bytes(path, most=MOST).decode("utf-8", "replace") if path.is_file() else ""
     entries = []
     for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            entries.append(entry)
-    return entries
+        with suppress(ValueError):
+            entries.append(json.loads(line))
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def _points(entries: Iterable[Mapping[str, Any]], name: str) -> list[Point]:
