@@ -57,12 +57,6 @@ def check_bracket(study: Study, how: How) -> None:
         )
 
 
-def with_rung(before: Trial, after: Trial, *, pruned: bool) -> Trial:
-    """A trial after one more rung: its latest score, and the cost of all rungs."""
-    seconds, images = before.seconds + after.seconds, before.images + after.images
-    return replace(after, pruned=pruned, seconds=seconds, images=images)
-
-
 def best_third(trials: list[Trial]) -> list[Trial]:
     """A third of the trials, at least one, the best first; the earlier one on a tie."""
     ordered = sorted(trials, key=lambda trial: (-(trial.value if trial.value is not None else -1.0), trial.number))

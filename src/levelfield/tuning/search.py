@@ -25,7 +25,7 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
-from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, check_bracket, rungs_of, with_rung
+from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, check_bracket, rungs_of
 from levelfield.tuning.result import LOG, SearchResult, Tuned, write_tuned
 from levelfield.tuning.space import Space, applied, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import (
@@ -198,7 +198,9 @@ class _Work:
             trained = [search for search in searches if steps is None or search.can_be_shorter]
             asked = [(search, trial) for search in trained for trial in waiting[search.label]]
             for (search, before), after in zip(asked, self._train(asked, steps), strict=True):
-                done[search.label][before.number] = with_rung(before, after, pruned=steps is not None)
+                seconds, images = before.seconds + after.seconds, before.images + after.images
+                trained_longer = replace(after, pruned=steps is not None, seconds=seconds, images=images)
+                done[search.label][before.number] = trained_longer
             if steps is not None:
                 for label in (search.label for search in trained):
                     waiting[label] = best_third([done[label][trial.number] for trial in waiting[label]])

@@ -96,9 +96,9 @@ def estimate(
         if run.row not in rows:
             rows[run.row] = _method(run, inputs, network)
         rows[run.row].runs += 1
-        head = inputs.width * conditions.dim
-        numbers, weights = conditions.dim, network.parameters + head
-        in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (network.trainable + head))
+        trunk, head = whole.still_trunk, inputs.width * conditions.dim
+        numbers, weights = conditions.dim, sum(p.numel() for p in trunk.parameters()) + head
+        in_checkpoint = max(in_checkpoint, IN_CHECKPOINT * (sum(p.numel() for _, p in trunk.trainable()) + head))
         if run.spec.joined:  # concatenated members; their weights are hard links, which take no space
             numbers, weights = sum(dims.get(need.name, conditions.dim) for need in run.spec.needs), 0
         dims[run.spec.folder_name] = numbers
@@ -123,8 +123,6 @@ class _Network:
     bytes_per_image: int
     stored_images: int
     missing_images: int
-    parameters: int
-    trainable: int
 
 
 def _network(inputs: RunInputs) -> _Network:
@@ -141,14 +139,7 @@ def _network(inputs: RunInputs) -> _Network:
     below = trunk.below(block)
     each += (clock(inputs.device) - began) / few
     stored, missing = _features(inputs) if inputs.is_cached else (0, 0)
-    return _Network(
-        each,
-        4 * sum(part[0].numel() for part in below),
-        stored,
-        missing,
-        sum(parameter.numel() for parameter in trunk.parameters()),
-        sum(parameter.numel() for _, parameter in trunk.trainable()),
-    )
+    return _Network(each, 4 * sum(part[0].numel() for part in below), stored, missing)
 
 
 def _few(images: int, side: int) -> int:

@@ -129,7 +129,7 @@ def survey(ray: Any, question: Question) -> list[Answer]:
         asked.append((node, task.remote(question)))
     answers = [_answer(ray, node, promised) for node, promised in asked]
     alive = {node.identity for node in nodes_of(ray)}
-    return [answer for answer in answers if answer.state is not None or answer.node.identity in alive]
+    return [one for one in answers if one.state is not None or one.node.identity in alive]
 
 
 def _answer(ray: Any, node: Node, promised: Any) -> Answer:
