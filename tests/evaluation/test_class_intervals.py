@@ -6,14 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from levelfield import evaluate
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array
-from levelfield.evaluation.result import class_intervals, class_means, mean_of
-from levelfield.evaluation.statistics import class_interval
+from levelfield.evaluation.result import class_intervals
 
 
 def drawn(seed: int, *, classes: int, spread: float) -> tuple[Array, Array]:
@@ -36,30 +33,6 @@ def test_intervals_hold_the_truth_as_often_as_they_say(average: str, classes: in
     found = [one(*sample, average=average) for sample in samples]
     held = np.mean([each.low <= 0.6 <= each.high for each in found if not math.isnan(each.low)])
     assert held > 0.93 - 2 * math.sqrt(0.05 * 0.95 / repeats)
-
-
-@pytest.mark.parametrize("average", ["query", "class"])
-def test_an_interval_is_that_of_the_classes_means(average: str) -> None:
-    values, codes = drawn(1, classes=9, spread=0.4)
-    counted = np.ones(len(codes), dtype=bool)
-    _, means, queries = class_means(values, codes, counted)
-    found, known = (
-        one(values, codes, average=average),
-        class_interval(means, queries if average == "query" else [1] * 9),
-    )
-    assert known is not None
-    assert [found.low, found.mean, found.high] == pytest.approx([known.low, known.mean, known.high])
-    assert found.mean == pytest.approx(mean_of(values, codes, counted, average=average))
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 10**6), st.sampled_from(["query", "class"]), st.sampled_from(["exclude", "miss"]))
-def test_the_order_of_queries_changes_no_bit(seed: int, average: str, lone: str) -> None:
-    random = np.random.default_rng(seed)
-    rows, labels = random.normal(size=(30, 3)), random.integers(12, size=30)
-    order = random.permutation(30)
-    asked = {"metrics": ["recall@1", "map@r", "map"], "average": average, "lone": lone, "ci": 0.9}
-    assert evaluate(rows, labels, **asked).intervals == evaluate(rows[order], labels[order], **asked).intervals
 
 
 def test_lone_queries_count_only_as_misses() -> None:

@@ -65,18 +65,6 @@ def test_sizes_are_those_of_the_stored_arrays() -> None:
     assert list(compact(None, TEST)) == ["float32", "float16", "first 32", "first 16"]
 
 
-def test_int8_and_bits_equal_the_loop_over_numbers() -> None:
-    train, test, forms = unit(TRAIN), unit(TEST), compact(TRAIN, TEST)
-    found, bits = forms["int8"].stored(TEST), forms["bits"].rows
-    for column in range(DIM):
-        step = max(abs(float(value)) for value in train[:, column]) / 127
-        mean = math.fsum(train[:, column]) / len(train)
-        for row in range(len(test)):
-            code = max(-127, min(127, round(float(test[row, column]) / step)))
-            assert found[row, column] == code
-            assert bits[row, column] == (1 if test[row, column] > mean else -1)
-
-
 def test_whitening_equals_the_eigenvectors_of_the_covariance_of_training_rows() -> None:
     train, test = unit(TRAIN), unit(TEST)
     mean = sum(train) / len(train)
@@ -131,15 +119,6 @@ def test_large_numbers_are_limited_in_float16_and_zero_rows_stay_zero() -> None:
     forms = compact(None, np.array([[1e6, -1e6], [0.0, 0.0]]), distance="euclidean")
     assert forms["float16"].rows.tolist() == [[65504, -65504], [0, 0]]
     assert compact(None, np.array([[1e30, 1e30], [0.0, 0.0]]))["float16"].rows[1].tolist() == [0, 0]
-
-
-def test_inputs_are_not_written_to_and_may_be_of_any_type() -> None:
-    train, test = TRAIN.copy(), TEST.copy()
-    for one in compact(train, test).values():
-        _ = one.rows
-    np.testing.assert_array_equal(train, TRAIN)
-    np.testing.assert_array_equal(test, TEST)
-    assert compact([[1, 0], [0, 1], [1, 1]], [[1, 2], [3, 4]])["float32"].rows.dtype == np.float32
 
 
 @pytest.mark.parametrize(

@@ -114,17 +114,6 @@ def test_two_threads_give_the_bits_of_one(sample):
         torch.set_num_threads(before)
 
 
-def test_classes_of_one_and_a_single_class():
-    rows, alone = np.eye(4)[:, :3] + 0.1, np.arange(4)
-    assert math.isnan(density(rows, alone).intra)
-    assert density(rows, alone).inter > 0
-    single = density(rows, np.zeros(4, dtype=int))
-    assert single.intra > 0
-    assert math.isnan(single.inter)
-    assert math.isnan(single.ratio)
-    assert math.isnan(alignment(rows, alone))
-
-
 def test_a_collapsed_net_has_no_distances():
     rows, labels = np.full((30, 5), 0.37, np.float32), np.repeat(np.arange(6), 5)
     for distance in ("cosine", "euclidean"):
@@ -154,14 +143,6 @@ def test_metrics_of_geometry_are_of_the_queries(sample):
     alone = evaluate(rows[::3], labels[::3], metrics=GEOMETRY)
     beside = evaluate(rows[::3], labels[::3], metrics=GEOMETRY, gallery=rows, gallery_labels=labels)
     assert dict(alone) == dict(beside)
-
-
-def test_signature_says_distance_and_length(sample):
-    found = evaluate(*sample, metrics=["rho", "uniformity[t=3]"], distance="euclidean")
-    assert str(found.signature("rho")) == (
-        "rho|self:none|ties:none|lone:none|avg:none|dist:euclidean|q:2501|g:2501|v:1|dim:16|bits:32|norm:none"
-    )
-    assert found.signature("uniformity[t=3]").representation.norm == "unit"
 
 
 def test_what_makes_no_sense_is_refused(sample):

@@ -44,9 +44,9 @@ def test_row_order_and_random_state_change_no_bit_and_nothing_is_written(sample,
     copies, state = (points.copy(), labels.copy()), (torch.get_rng_state(), np.random.get_state()[1].copy())  # noqa: NPY002
     points.setflags(write=False)
     order = np.random.default_rng(1).permutation(len(points))
-    asked = {"metrics": [*ALL, "nmi", "ami", "ari", "f1"], "distance": distance, "average": average}
+    asked = {"metrics": [*ALL, "nmi", "ami", "ari", "f1"], "distance": distance, "average": average, "ci": 0.9}
     one, other = evaluate(points, labels, **asked), evaluate(points[order], labels[order], **asked)
-    assert dict(one) == dict(other)
+    assert (dict(one), one.intervals) == (dict(other), other.intervals)
     for name in ALL:
         np.testing.assert_array_equal(one.per_query[name][order], other.per_query[name])
     np.testing.assert_array_equal(points, copies[0])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +21,8 @@ from levelfield.evaluation.search import blocked, ranking
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
 from levelfield.evaluation.search.blocked import blocked_counts
 from levelfield.evaluation.search.blocked_kernels import SEARCH
+from levelfield.evaluation.search.order import canonical_order, row_numbers
+from levelfield.evaluation.search.products import product
 from levelfield.evaluation.search.ranking import SEARCHES, InMemory, batches, count_ranks
 from levelfield.progress import CallbackProgress
 
@@ -211,26 +216,6 @@ def test_memory_too_small_says_what_is_needed():
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
 
 
-def test_a_long_gallery_needs_more_memory_for_whole_rows():
-    few, many = (
-        check_inputs(
-            np.zeros((4, 1), np.float32),
-            [0] * 4,
-            gallery=np.zeros((rows, 1), np.float32),
-            gallery_labels=np.arange(rows),
-        )
-        for rows in (1000, 400_000)
-    )
-    room = {
-        (size, search): InMemory.of(inputs, metrics=1, threads=1, search=search).pairs("500MB", inputs)
-        for size, inputs in (("few", few), ("many", many))
-        for search in SEARCHES
-    }
-    assert 0 < room["few", "dense"] < room["few", "blocked"]
-    bytes_of_rows = 12 * (room["many", "blocked"] - room["many", "dense"])
-    assert bytes_of_rows >= 48 * 400_000 * 4  # one tile of whole lists
-
-
 @pytest.mark.parametrize("metrics", [["nmi"], ["uniformity"]])
 def test_memory_too_small_for_a_copy_is_refused(metrics):
     points = np.random.default_rng(9).normal(size=(300, 4))
@@ -248,3 +233,55 @@ def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(m
         assert ranking.best_search(inputs) == "dense"
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it fails
     assert ranking.best_search(inputs) == "dense"
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [3, 128, 600])
+@pytest.mark.parametrize("size", [1, 17, 65, 100])
+def test_an_entry_does_not_depend_on_its_neighbours(kind, dim, size):
+    rows = np.random.default_rng(0).normal(size=(300, dim)).astype(kind)
+    parts = [np.arange(start, min(start + size, 300)) for start in range(0, 300, size)]
+    whole = product(rows, rows)
+    np.testing.assert_array_equal(np.concatenate([product(rows, rows, rows=part) for part in parts]), whole)
+    np.testing.assert_array_equal(np.concatenate([product(rows, rows, columns=part) for part in parts], axis=1), whole)
+    np.testing.assert_allclose(whole, rows.astype(np.float64) @ rows.T.astype(np.float64), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("levels", [2, 3, 8])
+def test_different_rows_of_whole_numbers_have_different_numbers(kind, levels):
+    rows = np.unique(np.random.default_rng(0).integers(0, levels, size=(3000, 9)), axis=0).astype(kind)
+    assert len(np.unique(row_numbers(rows))) == len(rows)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_canonical_order_is_that_of_the_set(kind):
+    random = np.random.default_rng(1)
+    rows = random.integers(0, 3, size=(200, 2)).astype(kind)
+    shuffled = rows[random.permutation(200)]
+    np.testing.assert_array_equal(
+        rows[canonical_order(rows, np.zeros(200))], shuffled[canonical_order(shuffled, np.zeros(200))]
+    )
+
+
+CODE = """
+import numpy as np
+from levelfield.evaluation.search.blocked_kernels import sum_steps
+counts = np.zeros(1, np.int32)
+sum_steps(np.array([0, 1]), np.ones(1, np.int64), counts, counts)
+"""
+
+
+def test_a_file_in_the_working_directory_does_not_choose_the_folder_of_compiled_code(tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\ncache_locator_classes: mine.Locator\n")
+    (tmp_path / "mine.py").write_text(
+        "print('this file ran')\nfrom numba.core.caching import InTreeCacheLocator as Locator"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["LEVELFIELD_CACHE"] = str(tmp_path / "cache")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+    assert list((tmp_path / "cache" / "numba").rglob("*sum_steps*.nbi"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".numba_config.yaml", "cache", "mine.py"]

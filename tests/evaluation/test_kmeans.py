@@ -150,12 +150,6 @@ def test_rows_of_other_kinds_are_lifted(kind):
     np.testing.assert_array_equal(kmeans(rows, 6), kmeans(rows.astype(np.result_type(kind, np.float32)), 6))
 
 
-def test_starts_differ_and_repeat():
-    rows = np.random.default_rng(1).normal(size=(200, 4)).astype(np.float32)
-    np.testing.assert_array_equal(kmeans(rows, 10, seed=3), kmeans(rows, 10, seed=3))
-    assert (kmeans(rows, 10, seed=3) != kmeans(rows, 10, seed=3, start=1)).any()
-
-
 def test_empty_clusters_are_refilled_from_the_largest():
     # 90 copies of one row: most starts hold it several times, and of equal centres only the lowest number gets rows
     rows = np.concatenate([np.zeros((90, 2)), np.arange(20).reshape(10, 2) + 5.0])

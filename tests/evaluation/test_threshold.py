@@ -195,26 +195,6 @@ def test_an_interval_is_never_a_point_and_there_is_none_below_five_classes(
     assert all(map(math.isnan, same_or_not(*drawn(3, classes=4), rule=rule, distance=distance).interval))
 
 
-def test_no_error_in_few_classes_is_no_proof_that_there_is_none() -> None:
-    found = same_or_not(np.repeat(np.eye(9), 3, axis=0), np.repeat(np.arange(9), 3))
-    few, some, many = (
-        found.rates(np.repeat(np.eye(9)[:c], 3, axis=0), 100 + np.repeat(np.arange(c), 3)) for c in (4, 6, 9)
-    )
-    assert few.false_non_match.value == some.false_non_match.value == some.false_match.value == 0
-    assert math.isnan(few.false_non_match.high)
-    assert some.false_non_match.high == pytest.approx(1 - 0.025 ** (1 / 6))
-    assert some.false_match.high == pytest.approx(1 - 0.025 ** (1 / 3))
-    assert many.false_non_match.high < some.false_non_match.high
-    assert many.false_non_match.low == 0
-
-
-def test_one_class_with_pairs_has_no_interval_of_misses() -> None:
-    rows, labels = np.random.default_rng(0).normal(size=(12, 3)), np.array([0, 0, *range(1, 11)])
-    rates = same_or_not(*drawn(0, dim=3)).rates(rows, labels + 100)
-    assert math.isnan(rates.false_non_match.low)
-    assert rates.false_match.low <= rates.false_match.value <= rates.false_match.high
-
-
 def test_only_the_first_columns_count_when_asked() -> None:
     rows, labels = drawn(0)
     cut, first = same_or_not(rows, labels, dim=3), same_or_not(rows[:, :3], labels)
