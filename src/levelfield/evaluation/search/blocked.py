@@ -110,16 +110,8 @@ class BlockSearch:
         right = min(arranged.last[top:bottom].max(), len(arranged.gallery_order))
         for block in strips(Block(top, bottom, int(left), int(right))):
             values = self._product(block)
-            kernels.gather(
-                values,
-                bottom - top,
-                block.right - block.left,
-                top - begin,
-                block.left,
-                *self.positives,
-                counts.starts,
-                counts.near,
-            )
+            rows, columns = bottom - top, block.right - block.left
+            kernels.gather(values, rows, columns, top - begin, block.left, self.positives, self.tables)
 
     def sort(self, top: int) -> None:
         """Sort the similarities of some queries, nearest first."""
@@ -142,7 +134,7 @@ class BlockSearch:
 
     def _count(self, values: Array, rows: int, columns: int, row: int, column: int) -> None:
         with self.locks[row // HEIGHT]:
-            kernels.count(values, rows, columns, row, column, *self.positives, *self.tables)
+            kernels.count(values, rows, columns, row, column, self.positives, self.tables)
 
     def _product(self, block: Block) -> Array:
         """Products in whole tiles, in the buffer of this thread."""

@@ -51,20 +51,13 @@ _plus: Any = intrinsic(_plus_typed)
 
 
 @compiled
-def gather(
-    block: Array,
-    height: int,
-    width: int,
-    row: int,
-    column: int,
-    first: Array,
-    last: Array,
-    itself: Array,
-    offset: Array,
-    starts: Array,
-    near: Array,
-) -> None:
-    """Copy the similarities to positives out of a block; entry (0, 0) is query `row`, gallery row `column`."""
+def gather(block: Array, height: int, width: int, row: int, column: int, positives: Any, tables: Any) -> None:
+    """Copy the similarities to positives out of a block; entry (0, 0) is query `row`, gallery row `column`.
+
+    positives, tables: see `count`.
+    """
+    first, last, itself, offset = positives
+    starts, near = tables[0], tables[1]
     for line in range(height):
         query = row + line
         left, right = max(first[query], column), min(last[query], column + width)
@@ -116,30 +109,18 @@ def turn(block: Array, height: int, width: int, out: Array) -> None:
 
 
 @compiled
-def count(
-    block: Array,
-    height: int,
-    width: int,
-    row: int,
-    column: int,
-    first: Array,
-    last: Array,
-    itself: Array,
-    offset: Array,
-    starts: Array,
-    near: Array,
-    active: Array,
-    reach: Array,
-    above: Array,
-    level: Array,
-) -> None:
+def count(block: Array, height: int, width: int, row: int, column: int, positives: Any, tables: Any) -> None:
     """For every positive, count the other rows of this block that are nearer (`above`) or tied (`level`). Consumes the
     block.
+
+    positives: (first, last, itself, offset) of an `Arrangement`. tables: (starts, near, active, reach, above, level).
 
     Only the first `active[q]` positives of a query are still counted: a positive whose rank exceeds `reach[q]` is
     dropped together with all later ones, except the nearest. With `SEARCH` or more positives, both counts are stored as
     steps, whose running sums are the counts (see `sum_steps`).
     """
+    first, last, itself, offset = positives
+    starts, near, active, reach, above, level = tables
     kept, positions = np.empty(width + 1, block.dtype), np.empty(64, np.int64)
     for line in range(height):
         query = row + line
