@@ -24,7 +24,7 @@ from levelfield.errors import BadSpecification, LevelfieldError, RunFailed
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric, parse
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
-from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
+from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts, ranges
 from levelfield.evaluation.search.distances import Change, Selection
 from levelfield.evaluation.search.order import class_order
 from levelfield.evaluation.search.products import in_tiles
@@ -111,7 +111,9 @@ def search_in_blocks(
     names = tuple(metric.name for metric in metrics)
     job = Job(inputs, Change.of(query, gallery, distance=distance), names, ties, division.gallery, trusted())
     result = np.zeros((len(metrics), len(inputs.query)))
-    blocks = list(query_blocks(inputs, division))
+    order = np.argsort(inputs.query_codes, kind="stable")
+    pairs = np.append(0, np.cumsum(inputs.positives[order]))
+    blocks = [order[begin:end] for begin, end in ranges(pairs, division.pairs, items=division.queries)]
     if shards is None:
         for rows in blocks:
             result[:, rows] = block_values(job, rows, stage)
@@ -120,18 +122,6 @@ def search_in_blocks(
             result[:, rows] = values
             stage.advance(len(rows) * len(inputs.gallery))
     return dict(zip(names, result, strict=True)), division
-
-
-def query_blocks(inputs: Inputs, division: Division) -> Iterator[Array]:
-    """Positions of all queries, sorted by class, in blocks that keep the limits; at least one query in each."""
-    order = np.argsort(inputs.query_codes, kind="stable")
-    ends = np.append(0, np.cumsum(inputs.positives[order]))
-    begin = 0
-    while begin < len(order):
-        fitting = int(np.searchsorted(ends, ends[begin] + division.pairs, "right")) - 1
-        end = max(min(begin + division.queries, fitting), begin + 1)
-        yield order[begin:end]
-        begin = end
 
 
 def block_values(job: Job, queries: Array, stage: Stage = SILENT_STAGE) -> Array:

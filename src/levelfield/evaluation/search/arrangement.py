@@ -132,12 +132,24 @@ class TieGroups:
 
 def tie_groups(counts: Counts, gallery: int, *, ties: str, pairs: int = _PAIRS) -> Iterator[tuple[slice, TieGroups]]:
     """Yield blocks of queries with their groups: (queries of the counts, groups)."""
-    top, last = 0, len(counts.starts) - 1
-    while top < last:
-        bottom = int(np.searchsorted(counts.starts, counts.starts[top] + pairs, "right")) - 1
-        bottom = min(max(bottom, top + 1), last)
+    for top, bottom in ranges(counts.starts, pairs):
         yield slice(top, bottom), _groups(counts, top, bottom, gallery, ties)
-        top = bottom
+
+
+def ranges(sums: Array, most: float, *, items: int = EVERYWHERE) -> Iterator[tuple[int, int]]:
+    """Consecutive ranges of at least one item, with at most `items` items and a sum of at most `most`.
+
+    sums: running sums of the items, from 0.
+
+    >>> list(ranges(np.array([0, 2, 4, 9, 10]), 5))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    begin = 0
+    while begin < len(sums) - 1:
+        fitting = int(np.searchsorted(sums, sums[begin] + most, "right")) - 1
+        end = max(min(begin + items, fitting), begin + 1)
+        yield begin, end
+        begin = end
 
 
 def _groups(counts: Counts, top: int, bottom: int, gallery: int, ties: str) -> TieGroups:

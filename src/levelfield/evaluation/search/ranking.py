@@ -13,7 +13,7 @@ import torch
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Inputs
-from levelfield.evaluation.search.arrangement import Arrangement, Counts
+from levelfield.evaluation.search.arrangement import Arrangement, Counts, ranges
 from levelfield.evaluation.search.dense import dense_bytes, dense_counts
 from levelfield.evaluation.search.products import TILE, in_tiles, steady
 from levelfield.progress import SILENT_STAGE, Stage
@@ -72,12 +72,7 @@ def batches(arranged: Arrangement, pairs: int) -> list[tuple[int, int]]:
     """Ranges of queries in whole tiles with at most `pairs` positives each (at least one tile)."""
     ends = np.append(np.arange(TILE, len(arranged.query_order), TILE), len(arranged.query_order))
     sums = np.append(0, np.cumsum(arranged.positives)[ends - 1])
-    ranges, start = [], 0
-    while start < len(ends):
-        stop = max(int(np.searchsorted(sums, sums[start] + pairs, "right")) - 1, start + 1)
-        ranges.append((start * TILE, int(ends[stop - 1])))
-        start = stop
-    return ranges
+    return [(start * TILE, int(ends[stop - 1])) for start, stop in ranges(sums, pairs)]
 
 
 def parse_memory(memory: str | int) -> int:
