@@ -28,7 +28,7 @@ NAMES = {
     "levelfield.evaluation": """ClassMeans Compacted Definition Density Division Evaluation Facts Interval Rate Rates
         Representation Sample Shards Signature Threshold Unknowns alignment class_spectra class_spectrum compact
         create density describe evaluate in_processes joined kmeans names on_ray paired_differences parse
-        register same_or_not separated spectral_decay spectrum split uniformity unknowns""",
+        register same_or_not spectral_decay spectrum split uniformity unknowns""",
     "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
         describe is_image names protocols read_image register survey""",
     "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks

@@ -242,8 +242,8 @@ def test_an_entry_does_not_depend_on_its_neighbours(kind, dim, size):
     rows = np.random.default_rng(0).normal(size=(300, dim)).astype(kind)
     parts = [np.arange(start, min(start + size, 300)) for start in range(0, 300, size)]
     whole = product(rows, rows)
-    np.testing.assert_array_equal(np.concatenate([product(rows, rows, rows=part) for part in parts]), whole)
-    np.testing.assert_array_equal(np.concatenate([product(rows, rows, columns=part) for part in parts], axis=1), whole)
+    np.testing.assert_array_equal(np.concatenate([product(rows[part], rows) for part in parts]), whole)
+    np.testing.assert_array_equal(np.concatenate([product(rows, rows[part]) for part in parts], axis=1), whole)
     np.testing.assert_allclose(whole, rows.astype(np.float64) @ rows.T.astype(np.float64), atol=1e-3)
 
 

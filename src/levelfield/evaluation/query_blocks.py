@@ -70,8 +70,8 @@ class Job:
         first, last = (np.searchsorted(codes[order], inputs.query_codes[queries], side) for side in ("left", "right"))
         if not len(rows):
             return rows, first, last, np.full(len(ids), NOWHERE)
-        found = np.minimum(np.searchsorted(rows, ids), len(rows) - 1)
-        return rows[order], first, last, np.where(rows[found] == ids, np.argsort(order)[found], NOWHERE)
+        near = np.minimum(np.searchsorted(rows, ids), len(rows) - 1)
+        return rows[order], first, last, np.where(rows[near] == ids, np.argsort(order)[near], NOWHERE)
 
 
 @dataclass(frozen=True)

@@ -19,20 +19,18 @@ TILE = 48
 _PIECES = (512, 128, 64, 16)
 
 
-def product(left: Array, right: Array, *, rows: Array | None = None, columns: Array | None = None) -> Array:
-    """`left[rows] @ right[columns].T` as a new array, computed in whole tiles.
+def product(left: Array, right: Array) -> Array:
+    """`left @ right.T` as a new array, computed in whole tiles.
 
     >>> product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [1.0, 0.0]]))
     array([[11.,  1.]])
     """
-    height = len(left) if rows is None else len(rows)
-    width = len(right) if columns is None else len(columns)
-    one, other = torch.from_numpy(tiled(left, rows)), torch.from_numpy(tiled(right, columns))
+    one, other = torch.from_numpy(tiled(left)), torch.from_numpy(tiled(right))
     length = _piece(left.dtype, left.shape[1])
     result = one[:, :length] @ other[:, :length].T
     for start in range(length, left.shape[1], length):
         result += one[:, start : start + length] @ other[:, start : start + length].T
-    return np.ascontiguousarray(result.numpy()[:height, :width])
+    return np.ascontiguousarray(result.numpy()[: len(left), : len(right)])
 
 
 def tiled(values: Array, chosen: Array | None = None) -> Array:
