@@ -509,11 +509,11 @@ def masked_softmax(case: Case) -> Iterator[tuple[str, Outputs]]:
 
     chosen, inputs = settings(case, ["temperature", "label_smoothing"]), tensors(case)
     rows, weight = inputs["embeddings"].requires_grad_(), inputs["weight"].requires_grad_()
-    labels, among, _, classes = present(inputs["labels"], weight, None)
+    labels, among, _ = present(inputs["labels"], weight, None)
     logits = softmax_logits(rows @ among.T, None, temperature=chosen["temperature"])
     value = mean_entropy(logits, labels, None, chosen["label_smoothing"])
     value.backward()
-    answer = {"value": value, "logits": logits, "classes_in_batch": classes}
+    answer = {"value": value, "logits": logits, "classes_in_batch": inputs["labels"].unique()}
     yield "pieces", plain(answer | {"grad_embeddings": rows.grad, "grad_weight": weight.grad})
     rows = rows.detach().requires_grad_()
     ours: Any = objectives.create(
