@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from levelfield import miners, objectives
 from levelfield.geometry import Geometry
 from levelfield.randomness import stream
-from levelfield.testing import check_objective
 
 LABELS = [0, 1, 0, 2, 1, 0, 3, 1, 0, 2]
 
@@ -96,14 +95,6 @@ def test_miners_choose_the_tuples_of_pml() -> None:
     assert miners.create("batch_hard")(rows, labels).tolist() == hard.tolist()  # type: ignore[union-attr]
     theirs = torch.stack(pml.TripletMarginMiner(margin=0.2)(rows, labels), 1)
     assert miners.create("pml:TripletMarginMiner", margin=0.2)(rows, labels).tolist() == theirs.tolist()  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("name", ["contrastive", "margin", "quadruplet", "snr", "triplet"])
-def test_objectives_obey_their_laws_with_batch_hard(name: str) -> None:
-    def made(**extra: object) -> torch.nn.Module:
-        return objectives.create(name, **{"miner": "batch_hard", **extra})  # type: ignore[arg-type]
-
-    check_objective(made)
 
 
 def test_a_row_that_is_not_a_number_reaches_the_loss() -> None:

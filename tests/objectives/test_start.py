@@ -136,7 +136,3 @@ def test_a_start_is_finite_for_any_images(rows: torch.Tensor, labels: list[int])
     assert log_variances(start).isfinite().all()
     for bias in (True, False):
         assert all(part.isfinite().all() for part in linear_classifier(start, bias=bias))
-
-
-def test_blocks_are_columns(start: StartRows) -> None:
-    torch.testing.assert_close(torch.cat([block.rows for block in start.blocks(3)], 1), start.rows)

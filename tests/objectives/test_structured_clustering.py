@@ -7,7 +7,6 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives._parts.medoids import most_violating
@@ -69,31 +68,6 @@ def medoids_by_loop(d: Matrix, labels: list[int], gamma: float, inference: str, 
     return medoids
 
 
-def loss_by_loop(d: Matrix, labels: list[int], gamma: float, medoids: list[int]) -> float:
-    true = 0.0
-    for name in set(labels):
-        members = [i for i, label in enumerate(labels) if label == name]
-        true += max(-sum(d[i][m] for i in members) for m in members)
-    return max(0.0, score(d, labels, gamma, medoids) - true)
-
-
-def unit_distances(rows: Tensor) -> Matrix:
-    unit = [[x / math.hypot(*row) for x in row] for row in rows.tolist()]
-    return [[math.dist(x, y) for y in unit] for x in unit]
-
-
-@pytest.mark.parametrize("inference", INFERENCES)
-@pytest.mark.parametrize("gamma", [0.0, 1.0, 4.0])
-def test_value_and_medoids_are_the_slow_loop(batch: tuple[Tensor, Tensor], inference: str, gamma: float) -> None:
-    rows, labels = batch
-    loss = StructuredClustering(gamma=gamma, inference=inference)
-    value, d = loss(rows, labels), unit_distances(rows)
-    medoids = medoids_by_loop(d, labels.tolist(), gamma, inference)
-    assert loss.medoids is not None
-    assert loss.medoids.tolist() == medoids
-    assert value.item() == pytest.approx(loss_by_loop(d, labels.tolist(), gamma, medoids), abs=1e-9)
-
-
 @pytest.mark.parametrize("number", range(60))
 def test_medoids_are_the_slow_loop_on_random_grids(number: int) -> None:
     """Points of a small grid: coincident ones and equal distances are frequent, which is where searches differ."""
@@ -109,19 +83,6 @@ def test_medoids_are_the_slow_loop_on_random_grids(number: int) -> None:
         assert found.medoids.tolist() == medoids
         assert found.owner.tolist() == owners(d.tolist(), medoids)
         assert found.delta == pytest.approx(1 - nmi(found.owner.tolist(), classes.tolist()), abs=1e-9)
-
-
-def test_no_set_of_medoids_beats_the_exact_one_and_sweeps_do_not_hurt_here() -> None:
-    drawn = stream(3, "rows")
-    for _ in range(5):
-        d = unit_distances(torch.randn(8, 3, generator=drawn, dtype=torch.float64))
-        labels = torch.randint(3, (8,), generator=drawn).tolist()
-        exact, greedy = (
-            score(d, labels, 1.0, medoids_by_loop(d, labels, 1.0, inference)) for inference in ("exact", "greedy")
-        )
-        assert exact >= greedy - 1e-6
-        found = most_violating(np.array(d), np.unique(labels, return_inverse=True)[1], inference="exact")
-        assert score(d, labels, 1.0, found.medoids.tolist()) == pytest.approx(exact)
 
 
 def test_gradient_goes_through_the_distances_to_the_chosen_medoids_alone() -> None:

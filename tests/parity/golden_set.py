@@ -22,33 +22,11 @@ class Case:
     folder: Path
     entry: dict[str, Any]
 
-    @property
-    def name(self) -> str:
-        return self.entry["name"]
-
-    @property
-    def kind(self) -> str:
-        return self.entry["kind"]
-
-    @property
-    def what(self) -> str:
-        return self.entry["what"]
-
-    @property
-    def source(self) -> str:
-        return self.entry["source"]
-
-    @property
-    def status(self) -> str:
-        return self.entry["status"]
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return self.entry["params"]
-
-    @property
-    def inputs(self) -> list[str]:
-        return self.entry["inputs"]
+    def __getattr__(self, key: str) -> Any:
+        """`name`, `kind`, `what`, `source`, `status`, `params` and `inputs` of the entry."""
+        if key == "entry" or key not in self.entry:
+            raise AttributeError(key)
+        return self.entry[key]
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
