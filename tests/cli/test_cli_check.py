@@ -84,7 +84,7 @@ def test_a_broken_law_is_named_with_what_was_seen_and_the_code_is_1(levelfield: 
 
 def test_a_law_with_nothing_to_look_at_is_not_said_to_hold(levelfield: Levelfield, losses: str) -> None:
     said = " ".join(levelfield("check", f"{losses}:Good").printed.split())
-    assert "learning rates name own parameters │ does not apply │ it has no parameters" in said
+    assert "learning rates name own parameters does not apply it has no parameters" in said
     assert "16 laws hold, 6 do not apply." in said
     laws = {law["law"]: law for law in json.loads(levelfield("check", f"{losses}:Good", "--json").printed)["laws"]}
     assert laws["loss_is_linear_in_the_weights"]["holds"] is None
