@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import json
 import multiprocessing
 import os
 import signal
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,50 @@ def one_run(run: PlannedRun, folder: Path, cache: Path, metrics: tuple[str, ...]
     options = Options(cache_folder=cache, pace=Pace(log_every=3, save_every_steps=2))
     event = do_one(0, Task(run.spec, folder, metrics, options), patient=True, progress=SILENT_RUNS)
     os._exit(0 if event.kind == "done" else 1)
+
+
+TRIAL_METRICS = ("recall@1", "map@r")
+
+
+class Trial:
+    """A run with a cache of its own, in processes that can be killed."""
+
+    def __init__(self, run: PlannedRun, home: Path) -> None:
+        self.run, self.home = run, home
+        self.folder = home / "run"
+
+    def begin(self, strike: Strike | None = None) -> BaseProcess:
+        """Start it, and do not wait."""
+        process = processes().Process(
+            target=one_run, args=(self.run, self.folder, self.home / "cache", TRIAL_METRICS, strike)
+        )
+        process.start()
+        return process
+
+    def start(self, *, strike: Strike | None = None, kill_after: float | None = None) -> bool:
+        """Whether it came to its end."""
+        process = self.begin(strike)
+        process.join(kill_after)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        assert process.exitcode in (0, -9), (self.folder / "error.txt").read_text()
+        return process.exitcode == 0
+
+    def result(self) -> dict[str, object]:
+        """All that must be equal: everything but the time and the memory it took."""
+        metrics = json.loads((self.folder / "metrics.json").read_text())
+        del metrics["checksum"]  # of the seconds, too
+        del metrics["checksums"]["run.yaml"]  # says where the images are, seen from the folder
+        for clock in ("seconds", "waiting", "planning", "peak_bytes"):
+            del metrics["summary"][clock]
+        return {
+            "model": (self.folder / "model.safetensors").read_bytes(),
+            "method": (self.folder / "method.safetensors").read_bytes(),
+            "embeddings": (self.folder / "embeddings.npy").read_bytes(),
+            "log": (self.folder / "log.jsonl").read_text(),
+            "metrics": metrics,
+        }
 
 
 def _strike_at(moment: str, pattern: str, number: int) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from small_world import carry_out, run_one, small_study
@@ -19,8 +19,7 @@ CHEATS = Path(__file__).with_name("deep_cheats.py")
 PAGE = Path(__file__).parents[2] / "docs" / "own-loss.md"
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A cheat, what it tries, and the words of the error, or of its ledger, that show it."""
 
     name: str

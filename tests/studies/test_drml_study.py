@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_world import SMALL, one_run, processes, resolve, run_one, small_study
+from small_world import SMALL, resolve, run_one, small_study
 
 import levelfield
 from levelfield.embedder.relation import RelationHead
@@ -97,23 +97,3 @@ def test_a_head_with_another_start_is_a_deviation(photos: Path, tmp_path: Path) 
         study = small_study(photos, [f"{tmp_path}/own.py:Own"], head_init=start)
         said[start] = deviations(run_one(study, tmp_path / start)).get("start")
     assert said == {"random": "its own", "pca": "its own"}  # nobody can see where an own head comes from
-
-
-def test_killed_and_started_again_it_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
-    method = {"drml": {"objective": "margin", "settings": {"miner": "distance_weighted"}}}
-    (run,) = resolve(small_study(photos, [method], cut="last-1", steps=8, dropout=0.2)).runs
-
-    def start(folder: str, strike: tuple[str, str, int] | None = None) -> int | None:
-        process = processes().Process(
-            target=one_run, args=(run, tmp_path / folder, tmp_path / "cache", ("recall@1",), strike)
-        )
-        process.start()
-        process.join()
-        return process.exitcode
-
-    assert start("whole") == 0
-    assert start("struck", ("after", "checkpoint", 1)) == -9
-    assert start("struck", ("before", "checkpoint", 2)) == -9
-    assert start("struck") == 0
-    for name in ("model.safetensors", "method.safetensors", "embeddings.npy", "log.jsonl"):
-        assert (tmp_path / "struck" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

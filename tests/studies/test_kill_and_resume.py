@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from small_world import Strike, make_photos, one_run, processes, resolve, small_study
+from small_world import Strike, Trial, make_photos, resolve, small_study, wait_for
 
 from levelfield.studies import PlannedRun
+from levelfield.training import checkpoint
 
 STRIKES = 8
 FILES: list[Strike] = [  # in the order in which a run writes them
@@ -36,48 +36,6 @@ FILES: list[Strike] = [  # in the order in which a run writes them
     ("after", "per_query.npz", 1),
     ("before", "metrics.json", 1),
 ]
-METRICS = ("recall@1", "map@r")
-
-
-class Trial:
-    """A run with a cache of its own, in processes that can be killed."""
-
-    def __init__(self, run: PlannedRun, home: Path) -> None:
-        self.run, self.home = run, home
-        self.folder = home / "run"
-
-    def begin(self, strike: Strike | None = None) -> BaseProcess:
-        """Start it, and do not wait."""
-        process = processes().Process(
-            target=one_run, args=(self.run, self.folder, self.home / "cache", METRICS, strike)
-        )
-        process.start()
-        return process
-
-    def start(self, *, strike: Strike | None = None, kill_after: float | None = None) -> bool:
-        """Whether it came to its end."""
-        process = self.begin(strike)
-        process.join(kill_after)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-        assert process.exitcode in (0, -9), (self.folder / "error.txt").read_text()
-        return process.exitcode == 0
-
-    def result(self) -> dict[str, object]:
-        """All that must be equal: everything but the time and the memory it took."""
-        metrics = json.loads((self.folder / "metrics.json").read_text())
-        del metrics["checksum"]  # of the seconds, too
-        del metrics["checksums"]["run.yaml"]  # says where the images are, seen from the folder
-        for clock in ("seconds", "waiting", "planning", "peak_bytes"):
-            del metrics["summary"][clock]
-        return {
-            "model": (self.folder / "model.safetensors").read_bytes(),
-            "method": (self.folder / "method.safetensors").read_bytes(),
-            "embeddings": (self.folder / "embeddings.npy").read_bytes(),
-            "log": (self.folder / "log.jsonl").read_text(),
-            "metrics": metrics,
-        }
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +100,68 @@ def test_a_run_that_has_ended_does_nothing_when_started_again(run: PlannedRun, t
     times = {path: path.stat().st_mtime_ns for path in trial.folder.iterdir() if path.name != "lock"}
     assert trial.start()
     assert times == {path: path.stat().st_mtime_ns for path in trial.folder.iterdir() if path.name != "lock"}
+
+
+SHARDED: list[Any] = [True, {"sample": 0.5}]
+# Stops the training before its third epoch as long as there is a file `hold`, and notes which epochs are planned.
+OWN = """
+import pathlib, time
+from levelfield.batching import SamplesPerClass
+
+class Held(SamplesPerClass):
+    def plan(self, epoch, memory=None):
+        here = pathlib.Path(__file__).parent
+        (here / f"epoch {epoch}").touch()
+        if epoch == 2 and (here / "hold").exists():
+            time.sleep(600)
+        return super().plan(epoch, memory)
+"""
+
+
+def two_trials(photos: Path, folder: Path, settings: dict[str, Any], **conditions: Any) -> tuple[Trial, Trial]:
+    """The same run twice. A batch has 2 of 4 classes, an epoch 3 batches; a checkpoint is saved every second step."""
+    (run,) = resolve(small_study(photos, [{"cosface": settings}], batch="2x3", **conditions)).runs
+    return Trial(run, folder / "whole"), Trial(run, folder / "killed")
+
+
+@pytest.mark.parametrize("sharded", SHARDED)
+def test_a_killed_run_of_one_process_gives_the_same_bits(photos: Path, tmp_path: Path, sharded: Any) -> None:
+    whole, killed = two_trials(photos, tmp_path, {"sharded": sharded}, steps=6)
+    assert whole.start()
+    assert not killed.start(strike=("before", "checkpoint", 2))
+    assert checkpoint.load(killed.folder / "checkpoint")["progress"]["step"] == 2
+    assert killed.start()
+    assert killed.result() == whole.result()
+
+
+@pytest.mark.parametrize("sharded", SHARDED)
+def test_a_killed_run_of_two_processes_gives_the_same_bits(photos: Path, tmp_path: Path, sharded: Any) -> None:
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    settings = {"sharded": sharded, "batching": f"{tmp_path / 'own.py'}:Held"}
+    whole, killed = two_trials(photos, tmp_path, settings, steps=8, processes=2)
+    (tmp_path / "hold").touch()
+    driver = killed.begin()
+    try:
+        wait_for((tmp_path / "epoch 2").exists, 60)
+    finally:
+        driver.kill()
+    saved = checkpoint.load(killed.folder / "checkpoint")
+    assert saved["progress"]["step"] in (4, 6)
+    assert saved["weights"]["method"]["objective._objective.proxies"].shape == (4, 8)
+    for path in [tmp_path / "hold", *tmp_path.glob("epoch *")]:
+        path.unlink()
+    assert killed.start()
+    assert not (tmp_path / "epoch 0").exists()
+    assert whole.start()
+    assert killed.result() == whole.result()
+
+
+def test_a_killed_run_of_drml_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
+    method = {"drml": {"objective": "margin", "settings": {"miner": "distance_weighted"}}}
+    (run,) = resolve(small_study(photos, [method], cut="last-1", steps=8, dropout=0.2)).runs
+    whole, killed = Trial(run, tmp_path / "whole"), Trial(run, tmp_path / "killed")
+    assert whole.start()
+    for strike in (("after", "checkpoint", 1), ("before", "checkpoint", 2)):
+        assert not killed.start(strike=strike)
+    assert killed.start()
+    assert killed.result() == whole.result()

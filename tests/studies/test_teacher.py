@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_world import carry_out, make_photos, one_run, processes, run_one, small_study
+from small_world import Trial, carry_out, make_photos, run_one, small_study
 
 import levelfield
 from levelfield.errors import BadInput
@@ -198,15 +196,10 @@ def test_a_plan_knows_what_a_student_will_cost(photos: Path) -> None:
 def test_a_killed_student_learns_the_same(photos: Path, tmp_path: Path, home: dict[str, Path]) -> None:
     study = small_study(photos, [student("distill", teacher=str(home["teacher"]))], steps=8)
     (run,) = levelfield.studies.resolve(study).runs
-    arguments = (run, tmp_path / "run", Path(os.environ["LEVELFIELD_CACHE"]), study.metrics)
-    files = ("teacher.npy", "model.safetensors", "method.safetensors", "embeddings.npy", "log.jsonl")
-    contents = []
-    for strikes in ([None], [("before", "teacher.npy", 1), ("after", "checkpoint", 2), None]):
-        shutil.rmtree(tmp_path / "run", ignore_errors=True)
-        for strike in strikes:
-            process = processes().Process(target=one_run, args=(*arguments, strike))
-            process.start()
-            process.join()
-            assert process.exitcode == (0 if strike is None else -9), strike
-        contents.append([(tmp_path / "run" / file).read_bytes() for file in files])
-    assert contents[0] == contents[1]
+    whole, killed = Trial(run, tmp_path / "whole"), Trial(run, tmp_path / "killed")
+    assert whole.start()
+    for strike in (("before", "teacher.npy", 1), ("after", "checkpoint", 2)):
+        assert not killed.start(strike=strike)
+    assert killed.start()
+    assert killed.result() == whole.result()
+    assert (killed.folder / "teacher.npy").read_bytes() == (whole.folder / "teacher.npy").read_bytes()

@@ -1,4 +1,4 @@
-"""A restarted study does not check images again, but detects changed ones."""
+"""Images of studies and runs: checked once, recognised by content, and searched for after they were moved."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import make_photos, small_study
+from small_world import make_photos, run_one, small_study
 
-from levelfield.errors import BadInput, UnknownName
+from levelfield.errors import BadInput, MissingData, UnknownName
 from levelfield.progress import CallbackProgress
-from levelfield.studies import resolve
+from levelfield.studies import read_study, resolve
 from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.finished import embed_part
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.shared import open_catalog
-from levelfield.studies.specification.choices import ProtocolChoice
+from levelfield.studies.specification.choices import Data, ProtocolChoice
+from levelfield.studies.specification.locations import Location, images_in, location_of, placed
 from levelfield.studies.specification.study import parse_study
 
 
@@ -115,3 +117,65 @@ def identity_on(data: Any) -> str:
     study = parse_study({"data": data, "methods": ["margin"], "seeds": 1})
     [run] = plan(study, digest=lambda choice: open_catalog(choice).digest)
     return run.spec.identity
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with photos and one run on them, which names them relative to that folder."""
+    home = tmp_path_factory.mktemp("project")
+    make_photos(home / "photos", classes=6, each=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        run_one(small_study("photos", ["lda"]), Path("runs/small"))
+    return home
+
+
+def run_in(project: Path) -> Path:
+    return next((project / "runs/small/lda").glob("seed0-*"))
+
+
+@pytest.mark.parametrize("moved", ["nothing", "all", "the runs", "the photos and the runs apart"])
+def test_a_run_finds_its_images(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moved: str) -> None:
+    monkeypatch.chdir(tmp_path)  # another working directory in any case
+    run, root = run_in(project), None
+    if moved == "all":
+        run = run_in(shutil.copytree(project, tmp_path / "elsewhere"))
+    elif moved == "the runs":
+        run = run_in(shutil.copytree(project / "runs", tmp_path / "away/runs").parent)
+    elif moved == "the photos and the runs apart":
+        run = run_in(shutil.copytree(project / "runs", tmp_path / "away/runs").parent)
+        root = shutil.copytree(project / "photos", tmp_path / "pictures")
+    with images_in(root):
+        rows, _ = embed_part(run, "training")
+    assert len(rows) == 12
+
+
+def test_images_that_are_gone_are_told_with_every_place(tmp_path: Path) -> None:
+    run, there = tmp_path / "runs/demo/margin/seed0", Location(absolute="/gone/photos", relative="../../../../photos")
+    with pytest.raises(MissingData) as error:
+        placed(Data(name="photos"), run, there)
+    for place in (Path.cwd() / "photos", "/gone/photos", tmp_path / "photos", tmp_path / "runs/demo/photos", "--root"):
+        assert str(place) in str(error.value)
+
+
+def test_a_root_is_the_folder_or_the_one_above(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    for root in (tmp_path, tmp_path / "photos"):
+        with images_in(root):
+            assert placed(Data(name="old/photos"), tmp_path).name == str(tmp_path / "photos")
+            assert placed(Data(name="cub"), tmp_path).settings["root"] == str(root)
+
+
+def test_embedded_data_has_no_place(tmp_path: Path) -> None:
+    assert location_of(Data(name="emoji"), tmp_path) is None
+    assert placed(Data(name="emoji"), tmp_path) == Data(name="emoji")
+
+
+def test_a_study_file_finds_its_images_from_another_folder(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "study.yaml").write_text("data: photos\nmethods: [lda]\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_study(project / "study.yaml").data.name == str(project / "photos")
+    monkeypatch.chdir(project)
+    assert read_study(project / "study.yaml").data.name == "photos"

@@ -1,0 +1,101 @@
+"""What a run trains on and stores: named views, rows on a GPU, spectra, switches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from small_world import carry_out, resolve, run_one, small_study
+
+from levelfield.embedder import load
+from levelfield.embedder.trunk.cache import FeatureCache
+from levelfield.errors import BadSpecification
+from levelfield.evaluation import spectral_decay
+from levelfield.studies.runs.finished import stored_test
+from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.inputs import STAYS_FREE, OnDevice
+
+TRAIN = [{"resized_crop": {"size": 32, "area": [0.16, 1]}}, {"flip": 0.5}, {"erase": 0.5}]
+TEST = [{"resize": [36, 36]}, {"centre": 32}]
+
+
+@pytest.mark.parametrize("cut", ["frozen", "tuned"])
+def test_a_loaded_model_gives_the_bits_its_run_stored(cut: str, photos: Path, tmp_path: Path) -> None:
+    views = 0 if cut == "tuned" else 2
+    folder = run_one(small_study(photos, ["margin"], cut=cut, train_view=TRAIN, test_view=TEST, views=views), tmp_path)
+    rows, items = stored_test(folder)
+    paths = items.paths
+    assert np.array_equal(load(folder).embed(paths, normalize=False), rows)
+    kept = yaml.safe_load((folder / "model.yaml").read_text())["view"]
+    assert kept["steps"] == [{"resize": {"size": [36, 36]}}, {"centre": {"size": 32}}]
+
+
+def test_other_steps_give_another_run_and_unknown_ones_are_refused(photos: Path, tmp_path: Path) -> None:
+    folders = [
+        run_one(small_study(photos, ["margin"], **views), tmp_path)
+        for views in ({}, {"train_view": TRAIN}, {"train_view": TRAIN, "test_view": TEST})
+    ]
+    assert len({folder.name for folder in folders}) == 3
+    stored = [stored_test(folder)[0] for folder in folders]
+    assert not np.array_equal(stored[0], stored[1])
+    assert not np.array_equal(stored[1], stored[2])
+    with pytest.raises(BadSpecification, match=r"conditions.train_view: Unknown step of a view 'flop'. Did you mean"):
+        small_study(photos, ["margin"], train_view=["flop"])
+
+
+@pytest.mark.parametrize("cut", ["frozen", "last-1"])
+def test_rho_is_that_of_the_training_images_under_the_run_s_model(photos: Path, tmp_path: Path, cut: str) -> None:
+    folder = run_one(small_study(photos, ["triplet"], cut=cut, dim=4), tmp_path)
+    trained = sorted(path for path in photos.rglob("*.png") if path.parent.name < "class04")
+    rows = load(folder).embed(trained)
+    summary = json.loads((folder / "metrics.json").read_text())["summary"]
+    assert summary["rho_train"] == pytest.approx(spectral_decay(rows), rel=1e-4)
+    assert len(spectra.read(folder, "spectrum")) == 4
+    assert np.all(np.diff(spectra.read(folder, "class_spectrum")) <= 0)
+
+
+def test_what_trains_nothing_has_no_spectra(photos: Path, tmp_path: Path) -> None:
+    folder = run_one(small_study(photos, ["lda"]), tmp_path)
+    assert "rho_train" not in json.loads((folder / "metrics.json").read_text())["summary"]
+    assert not (folder / spectra.FILE).exists()
+
+
+def test_a_depth_below_the_cut_is_refused_before_anything_runs(photos: Path) -> None:
+    study = small_study(photos, [{"triplet": {"mixup": {"layers": ["blocks.2"]}}}])
+    with pytest.raises(BadSpecification, match=r"'triplet'.*'blocks\.2' with cut 'frozen'"):
+        resolve(study)
+
+
+def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Path) -> None:
+    methods = [{"label": "R", "margin": {"preset": "roth2020/cub/rho_beta06"}}, {"contrastive": {"switch": 0.5}}]
+    runs, outcome = carry_out(small_study(photos, methods, steps=30), tmp_path)
+    assert not outcome.failed
+    for run, share in zip(runs, (0.4, 0.5), strict=True):
+        lines = (run.folder(tmp_path) / "log.jsonl").read_text().splitlines()
+        seen = [json.loads(line)["switched"] for line in lines]
+        assert all(0 <= value <= 1 for value in seen)
+        assert max(seen) > 0, share
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_rows_are_copied_once_if_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool) -> None:
+    size = 5 * 2 * 4  # five rows of two numbers
+    rows = FeatureCache(tmp_path).rows("numbers", list("abcde"), lambda found: (np.float32([[k, -k] for k in found]),))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda _: (3 * STAYS_FREE * size + (size if fits else size - 1), 3 * size)
+    )
+    monkeypatch.setattr(OnDevice, "_all", lambda self: (copied.append(5), self._rows.tensors())[1])
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: (copied.append(len(tensor)), tensor)[1])
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    copied: list[int] = []
+    placed = OnDevice(rows, "cuda")
+    assert len(placed) == 5
+    assert copied == ([5] if fits else [])
+    copied.clear()
+    [found] = placed[np.array([3, 1])]
+    assert found.tolist() == [[3, -3], [1, -1]]
+    assert copied == [2]  # of the numbers, or of the rows themselves
