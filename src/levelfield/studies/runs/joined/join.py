@@ -96,10 +96,8 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
     described, identity = folder / ENSEMBLE, joined_identity(members)
     if described.exists():
         if (recorded := joined_here(folder)) != identity:
-            raise BadInput(
-                f"{folder} joins other runs (its {ENSEMBLE} says {recorded}, these are {identity}). Choose "
-                "another folder, or remove it."
-            )
+            reason = f"its {ENSEMBLE} says {recorded}, these are {identity}"
+            raise BadInput(f"{folder} joins other runs ({reason}). Choose another folder, or remove it.")
         return
     entries = [
         {"label": member.label, **member.place, "identity": member.identity, "folder": str(member.folder)}
