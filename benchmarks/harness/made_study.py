@@ -50,8 +50,9 @@ def make_study(folder: Path, *, rows: int, seeds: int) -> Path:
         queries = np.clip(np.repeat(of_class, EACH), 0, 1)
         arrays = {"recall@1": queries, "map@r": queries / 2, "lone": np.zeros(len(labels), bool), "labels": labels}
         np.savez(place / "per_query.npz", **arrays)
-        write_training(place, {"summary": summary, "measured": {"dim": 128}, "deviations": []})
+        trained = {"summary": summary, "measured": {"dim": 128}, "deviations": []}
+        write_training(place, trained)
         values = {"recall@1": float(queries.mean()), "map@r": float(queries.mean() / 2)}
         made = {"values": values, "signatures": signatures, "identity": run.spec.identity}
-        write_finished(place, {**made, "summary": summary, "deviations": []})
+        write_finished(place, {**made, **trained})
     return folder
