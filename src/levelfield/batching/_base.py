@@ -29,11 +29,6 @@ class Promise(NamedTuple):
     most_classes: int | None = None  # maximum number of distinct classes; None: unknown
 
     @classmethod
-    def of_groups(cls, classes: int, n: int) -> Self:
-        """Batches of `n` images of each of `classes` distinct classes."""
-        return cls(classes, n, n, classes)
-
-    @classmethod
     def of_images(cls, sizes: np.ndarray, batch_size: int) -> Self:
         """Batches of distinct images from classes with these `sizes`.
 
@@ -63,8 +58,8 @@ class Batching(_Settings, ABC):
     current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
     A subclass names its settings as annotated attributes, sets `group` (images that stay together in one process)
-    before it calls this class's `__post_init__`, implements `_plan`, and overrides `promise` if it guarantees more than
-    any batch of that size.
+    and `distinct` (whether the groups of a batch are of distinct classes) before it calls this class's `__post_init__`,
+    implements `_plan`, and overrides `promise` if it guarantees more.
     """
 
     name: ClassVar[str] = ""
@@ -73,6 +68,7 @@ class Batching(_Settings, ABC):
     needs_memory: ClassVar[bool] = False
     group = 1
     small = "repeat"
+    distinct = False
 
     labels: Labels = field(kw_only=False)
     batch_size: Count
@@ -97,6 +93,8 @@ class Batching(_Settings, ABC):
                 f"A batch of {self.batch_size} is too large for {len(self.labels)} images: choose a smaller batch, or "
                 "set batches_per_epoch."
             )
+        if self.distinct:
+            self._groups.need(self.classes_per_batch, self.batch_size)
         # As in Roth et al. 2020, every batching has the same number of updates.
         self.batches = self.batches_per_epoch or len(self.labels) // self.batch_size
         self.epoch, self.step = 0, 0
@@ -125,7 +123,9 @@ class Batching(_Settings, ABC):
         return None
 
     def promise(self) -> Promise:
-        """Guarantees for every batch; by default what follows from its size and the number of classes."""
+        """Guarantees for every batch; by default what follows from its groups or from its size."""
+        if self.distinct:
+            return Promise(self.classes_per_batch, self.group, self.group, self.classes_per_batch)
         return Promise(1, -(-self.batch_size // len(np.unique(self.labels))), self.batch_size)
 
     def settings(self) -> dict[str, Any]:

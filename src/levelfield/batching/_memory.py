@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from levelfield.batching._base import Batching, Promise
+from levelfield.batching._base import Batching
 from levelfield.batching._groups import Small
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.settings import Count
@@ -29,6 +29,7 @@ class Remembering(Batching):
     """
 
     needs_memory: ClassVar[bool] = True
+    distinct = True
     samples_per_class: Count = 2
     small: Small = "repeat"
     refresh: Literal["steps", "epoch", "never"] = "steps"
@@ -38,14 +39,10 @@ class Remembering(Batching):
         super().__post_init__()
         if self.batch_size < 2:
             raise BadSpecification("A batch of 1 has no distances and no covariance: use at least 2 images.")
-        self._groups.need(self.classes_per_batch, self.batch_size)
         self.memory: np.ndarray | None = None  # (images, dim) float32, in the order of the labels
         self.steps = 0
         self._written = np.zeros(len(self.labels), dtype=np.int64)  # step at which each row was written
         self._kept: tuple[int, np.ndarray] | None = None  # an epoch and the plan of all processes
-
-    def promise(self) -> Promise:
-        return Promise.of_groups(self.classes_per_batch, self.group)
 
     @abstractmethod
     def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:

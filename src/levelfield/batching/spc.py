@@ -37,14 +37,14 @@ class SamplesPerClass(Batching):
     replace: bool = False
 
     def __post_init__(self) -> None:
-        self.group = self.samples_per_class
+        self.group, self.distinct = self.samples_per_class, not self.replace
         super().__post_init__()
-        self._groups.need(1 if self.replace else self.classes_per_batch, self.batch_size)
+        self._groups.need(1, self.batch_size)
 
     def promise(self) -> Promise:
         if self.replace:
             return Promise(1, self.group, self.batch_size, self.classes_per_batch)
-        return Promise.of_groups(self.classes_per_batch, self.group)
+        return super().promise()
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         groups, count = self._groups, self.classes_per_batch
@@ -70,20 +70,14 @@ class Pairs(Batching):
     """
 
     group = 2
+    distinct = True
     same_image: Share = 0.0
     small: Small = "repeat"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._groups.need(self.classes_per_batch, self.batch_size)
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
         rows = np.arange(self.batch_size // self.world)
         return {"anchor": rows[::2], "positive": rows[1::2]}
-
-    def promise(self) -> Promise:
-        return Promise.of_groups(self.classes_per_batch, 2)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         classes = deal(len(self._groups), hand=self.classes_per_batch, hands=self.batches, stream=stream).ravel()
@@ -108,6 +102,7 @@ class MPerClass(Batching):
     3
     """
 
+    distinct = True
     batch_size: Count | None = None  # type: ignore[assignment]
     samples_per_class: Count = 4
     length: Count | None = None
@@ -125,10 +120,6 @@ class MPerClass(Batching):
             self.batches_per_epoch = max(1, (self.length or len(self.labels)) // max(1, size))
         self.batch_size = size
         super().__post_init__()
-        self._groups.need(self.classes_per_batch, self.batch_size)
-
-    def promise(self) -> Promise:
-        return Promise.of_groups(self.classes_per_batch, self.group)
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         classes = draw(np.full(self.batches, len(self._groups)), self.classes_per_batch, stream)
