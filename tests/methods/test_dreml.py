@@ -35,14 +35,7 @@ def test_sizes_differ_by_at_most_one(meta_classes, more, member, seed):
 
 @pytest.mark.parametrize(
     ("classes", "meta_classes", "balanced", "ways"),
-    [
-        (4, 2, True, 3),
-        (5, 2, True, 10),
-        (5, 4, True, 10),
-        (4, 2, False, 8),
-        (4, 4, False, 15),
-        (3, 2, False, 4),
-    ],
+    [(4, 2, True, 3), (5, 2, True, 10), (5, 4, True, 10), (4, 2, False, 8), (4, 4, False, 15), (3, 2, False, 4)],
 )
 def test_all_ways_to_divide_are_met_once_and_then_it_is_said_that_there_are_no_more(
     classes, meta_classes, balanced, ways

@@ -131,11 +131,7 @@ def test_shares_follow_the_beta_law_and_layers_come_equally_often():
 
 @pytest.mark.parametrize(
     ("cut", "expected"),
-    [
-        ("tuned", ("input", "entrance", "layer1")),
-        ("last-2", ("layer2", "layer3", "layer4")),
-        ("frozen", ("features",)),
-    ],
+    [("tuned", ("input", "entrance", "layer1")), ("last-2", ("layer2", "layer3", "layer4")), ("frozen", ("features",))],
 )
 def test_without_a_wish_the_first_three_depths_that_train_are_mixed(cut, expected):
     assert Mixup().depths(network(cut).trunk) == expected

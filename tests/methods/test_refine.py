@@ -15,14 +15,7 @@ from levelfield.methods import Setting
 from levelfield.methods.refine import groups as grouping
 from levelfield.methods.refine import passing
 from levelfield.methods.refine.clusters import CLUSTERINGS
-from levelfield.methods.refine.groups import (
-    Groups,
-    chunks_of,
-    cluster_groups,
-    dealt,
-    nearest_groups,
-    reciprocal_groups,
-)
+from levelfield.methods.refine.groups import Groups, chunks_of, cluster_groups, dealt, nearest_groups, reciprocal_groups
 from levelfield.methods.refine.passing import WAYS, Refinement, refine, refined_rows, settings_of
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream, stream

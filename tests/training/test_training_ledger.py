@@ -121,12 +121,7 @@ def test_a_declared_refinement_runs_and_is_in_the_signature(run_cheat, tmp_path)
         (
             "proxy_anchor",
             {"matryoshka": [2, 8], "proxy_lr_multiplier": 5.0},
-            {
-                "extra_parameters": 3 * (2 + 8),
-                "lr_of_proxies": 5.0,
-                "lr_of_proxies_first_2": 5.0,
-                "matryoshka": "2, 8",
-            },
+            {"extra_parameters": 3 * (2 + 8), "lr_of_proxies": 5.0, "lr_of_proxies_first_2": 5.0, "matryoshka": "2, 8"},
         ),
         ("contrastive", {"batch": "6"}, {"batch": "6", "batching": "random"}),
         ("untrained", {}, {"steps": 0, "dim": 288}),

@@ -60,11 +60,7 @@ class LocalRay:
         try:
             with _without_warnings(), safe_path() as environment:
                 self._ray.init(
-                    address="local",
-                    num_cpus=self.cpus,
-                    object_store_memory=STORE,
-                    runtime_env=environment,
-                    **quiet,
+                    address="local", num_cpus=self.cpus, object_store_memory=STORE, runtime_env=environment, **quiet
                 )
             self._import_modules()
         except Exception as error:  # raised by `wait`

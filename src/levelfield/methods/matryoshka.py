@@ -94,10 +94,7 @@ class Matryoshka(Method):
 @option(
     "matryoshka",
     kind=Matryoshka,
-    conflicts={
-        "memory": "the memory holds whole embeddings",
-        "sharded": "each size has its own class vectors",
-    },
+    conflicts={"memory": "the memory holds whole embeddings", "sharded": "each size has its own class vectors"},
 )
 def with_sizes(assembly: Assembly, sizes: Any) -> Assembly:
     """One objective per size. The largest is created first, so that it starts like that of the plain method."""

@@ -319,9 +319,11 @@ class Conditions(BaseModel):
         if _draws(self.test_view):
             raise ValueError("test_view must not be random: use only the steps resize and centre")
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
-            side = self.image if steps is None else _side_after(steps)
-            if side != self.image:
-                raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
+            if steps is not None:
+                from levelfield.data.views.named import final_side, parse_steps
+
+                if (side := final_side(parse_steps(steps))) != self.image:
+                    raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
 
 
 def _joined(value: object, name: str = "") -> dict[str, object]:
@@ -344,10 +346,3 @@ def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
     from levelfield.data.views.named import is_random
 
     return is_random(steps)
-
-
-def _side_after(steps: tuple[dict[str, Any], ...]) -> int:
-    """Final side length of a view."""
-    from levelfield.data.views.named import final_side, parse_steps
-
-    return final_side(parse_steps(steps))

@@ -64,12 +64,7 @@ class Divided(nn.Module):
     """
 
     def __init__(
-        self,
-        embedder: nn.Module,
-        *,
-        pieces: int = 1,
-        ranks: Ranks = ALONE,
-        trained: Iterable[nn.Parameter] = (),
+        self, embedder: nn.Module, *, pieces: int = 1, ranks: Ranks = ALONE, trained: Iterable[nn.Parameter] = ()
     ) -> None:
         super().__init__()
         self._embedder, self._pieces, self._ranks = embedder, pieces, ranks

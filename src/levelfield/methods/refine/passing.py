@@ -165,12 +165,7 @@ def refine(
 
 
 def refined_rows(
-    objective: MessagePassing,
-    rows: Array,
-    gallery: Array | None,
-    groups: Groups,
-    *,
-    progress: Progress = SILENT,
+    objective: MessagePassing, rows: Array, gallery: Array | None, groups: Groups, *, progress: Progress = SILENT
 ) -> Array:
     """Refined rows of the kept columns of all groups; if a row is kept more than once, the first result.
 
