@@ -13,6 +13,7 @@ from levelfield.errors import BadInput, MissingData, nearest
 from levelfield.files.writing import expanded
 
 DEPTH, WIDTH = 3, 50  # folders below the root that are searched: how deep, and how many of a folder
+HEIGHT = 2  # folders above it
 VARIABLE = "LEVELFIELD_DATA"
 
 
@@ -65,6 +66,9 @@ class DatasetFolder:
     def _hint(self, names: tuple[str, ...]) -> str:
         """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""
         wanted = {Path(name).name for name in names}
+        for above in list(self.root.resolve().parents)[:HEIGHT]:
+            if any((above / name).exists() for name in wanted):
+                return f" It is in a folder above: give {above} as the root."
         lists = {name: frozenset(facts.lines) for name in every() if name != self.name and (facts := describe(name))}
         others: dict[str, str] = {}
         for folder, entries in _below(self.root):
