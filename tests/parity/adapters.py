@@ -715,10 +715,9 @@ def ensemble(case: Case) -> Outputs:
         return [result[name] for name in wanted]
 
     each, rows = np.array([triple(member) for member in members]), evaluation.joined(list(members))
-    separated = np.array([evaluation.separated(column) for column in each.T])
     return {
         "separated_each": each,
-        "separated": separated,
+        "separated": each.mean(0),
         "concatenated_embeddings": rows,
         "concatenated": np.array(triple(rows)),
     }
