@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
 from levelfield.reports.page.content import Page, Row, TestSet
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
-from levelfield.reports.page.looking import look
-from levelfield.reports.page.neighbour_lists import Method
-from levelfield.reports.page.same_or_not import validation_threshold
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
 from levelfield.reports.report import Report
@@ -28,6 +26,9 @@ from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.wording import plural
+
+if TYPE_CHECKING:
+    from levelfield.reports.page.neighbour_lists import Method
 
 
 def make_page(
@@ -76,6 +77,8 @@ def collect(
     progress: Progress = SILENT,
 ) -> Page:
     """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
+    from levelfield.reports.page.looking import look  # numba, which a page that is already there does not need
+
     board = report.leaderboard
     sets, notes = stored_sets(board.rows)
     test_of = {row.label: _test_index(row, sets) for row in board.rows}
@@ -121,6 +124,9 @@ def _test_index(row: BoardRow, sets: Sequence[Stored]) -> int:
 
 
 def _methods(stored: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Method]:
+    from levelfield.reports.page.neighbour_lists import Method
+    from levelfield.reports.page.same_or_not import validation_threshold
+
     distance = board.signatures[stored.test_set][board.metrics[0]]["distance"]
     methods = []
     for number, row in enumerate(rows):
