@@ -31,12 +31,11 @@ from startup import PASS, TORCH, seconds
 from levelfield.data.views.basic import test_view
 from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, save_model
 from levelfield.shipping.description import describe, write_description
-from levelfield.shipping.formats import FORMATS
-from levelfield.shipping.gallery import remembered
+from levelfield.shipping.formats import FORMATS, PlainNetwork, noise
 from levelfield.shipping.index.exact import FLOAT, Stored, nearest
 from levelfield.shipping.index.index import build_index
 from levelfield.shipping.onnx_model import OnnxModel, load_onnx, opened_session, unit
-from levelfield.shipping.plain import PlainNetwork, noise
+from levelfield.shipping.searching import remembered
 
 RESULTS = Path(__file__).parent / "results" / "ship.json"
 TAPS = ["blocks.3", "blocks.4", "blocks.5"]  # of the study `demo`

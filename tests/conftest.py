@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import settings
 
-from levelfield.files.folders import default_cache_folder
+from levelfield.files.writing import default_cache_folder
 
 # `make test` draws the same examples each time, so that a red run can be repeated; `make fuzz` draws others.
 settings.register_profile("repeatable", derandomize=True)

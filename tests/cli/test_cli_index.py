@@ -17,10 +17,10 @@ import pytest
 from cli_room import Levelfield, make_photos
 from PIL import Image
 
-from levelfield.files.folders import default_cache_folder
+from levelfield.files.writing import default_cache_folder
 from levelfield.shipping import Index, add_to_index
-from levelfield.shipping.gallery import remembered
 from levelfield.shipping.index.folder import INDEX
+from levelfield.shipping.searching import remembered
 
 QUERY = "photos/class 03/2.png"
 

@@ -17,7 +17,7 @@ import pytest
 from levelfield.cli import main
 from levelfield.errors import BadInput
 from levelfield.shipping import Index
-from levelfield.shipping.gallery import remembered
+from levelfield.shipping.searching import remembered
 
 LONGEST = 30.0  # seconds on a busy machine
 FORK = multiprocessing.get_context("fork")

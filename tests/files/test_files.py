@@ -16,9 +16,8 @@ from typing import IO
 import pytest
 
 from levelfield.errors import BadInput, Damaged
-from levelfield.files.folders import scratch_folder
 from levelfield.files.reading import read_json
-from levelfield.files.writing import locked, temporary_path, write_text
+from levelfield.files.writing import locked, scratch_folder, temporary_path, write_text
 
 
 def test_a_device_is_written_to_and_stays_a_device() -> None:

@@ -13,8 +13,7 @@ from levelfield.embedder import Embedder, Ensemble, Head, Model, Trunk, backbone
 from levelfield.embedder.relation import RelationHead
 from levelfield.randomness import numpy_stream, stream
 from levelfield.shipping.description import describe, write_description
-from levelfield.shipping.formats import FORMATS, RowsOf
-from levelfield.shipping.plain import PlainNetwork, common_view
+from levelfield.shipping.formats import FORMATS, PlainNetwork, RowsOf, common_view
 from small_transformers import SMALL, small_backbone
 
 SIDE, DIM = 32, 8

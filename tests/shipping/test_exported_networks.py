@@ -14,10 +14,9 @@ from torch import nn
 from levelfield.embedder import Ensemble, Model
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT_STAGE
-from levelfield.shipping.formats import FORMATS, rounded_weight
+from levelfield.shipping.formats import FORMATS, PlainNetwork, noise, rounded_weight
 from levelfield.shipping.measuring import check_batches, difference
 from levelfield.shipping.onnx_model import embedded
-from levelfield.shipping.plain import PlainNetwork, noise
 
 KINDS: dict[str, Callable[[], Model | Ensemble]] = {
     "taps and grid": lambda: made_model(taps=["layer2", "layer3"], pooling="grid"),

@@ -11,8 +11,8 @@ import pytest
 from shipped import DIM, made_model, photos
 
 from levelfield.embedder import Model
-from levelfield.shipping import gallery as of_gallery
 from levelfield.shipping import remembered
+from levelfield.shipping import searching as of_gallery
 
 
 @pytest.fixture

@@ -73,7 +73,12 @@ PANELS: dict[str, dict[str, str]] = {
     },
 }
 # a command is the function of its name in the file of its name, except for these; a group has commands of its own
-_ELSEWHERE = {"list": ("list_parts", "list_parts"), "corruptions": ("corrupt", "corruptions")}
+_ELSEWHERE = {
+    "list": ("list_parts", "list_parts"),
+    "corruptions": ("corrupt", "corruptions"),
+    "ranks": ("report", "ranks"),
+    "ensemble": ("report", "ensemble"),
+}
 for _panel, _examples in PANELS.items():
     for _name, _example in _examples.items():
         _file, _function = _ELSEWHERE.get(_name, (_name, _name))

@@ -51,7 +51,10 @@ def compare(
     rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
         if not dry_run:
-            _follow(environment.device)
+            from levelfield.embedder.devices import usable
+            from levelfield.studies.runs.several_processes import following
+
+            following(usable(environment.device))
         return
     if torchrun > 1 and searched:
         raise BadSpecification(f"--trials and --time do not work under torchrun: use --processes {torchrun} instead.")
@@ -66,11 +69,3 @@ def compare(
     compare_study(
         chosen, source.data, environment, parallel, output, tensorboard=tensorboard, dry_run=dry_run, trials=trials or 1
     )
-
-
-def _follow(device: str) -> None:
-    """Take part in the runs of torchrun's first process."""
-    from levelfield.embedder.devices import usable
-    from levelfield.studies.runs.several_processes import following
-
-    following(usable(device))

@@ -52,13 +52,16 @@ def embed(
     """Embed images with the model of a run."""
     target = _target(out, images)
     listing = target.with_name(target.stem + ".paths.txt") if target.suffix == ".npy" else None
-    _keep_existing([file for file in (target, listing) if file is not None], force)
+    there = [str(file) for file in (target, listing) if file is not None and file.exists()]
+    if there and not force:
+        raise BadInput(
+            f"{first_few(there)} already exists. Choose another file with --out, or replace it with --force."
+        )
 
     import numpy as np
 
     from levelfield.shipping import load
-    from levelfield.shipping.gallery import readable
-    from levelfield.shipping.searching import find_images
+    from levelfield.shipping.searching import find_images, readable
 
     paths = find_images(images)
     model = load(run, device=device)
@@ -67,7 +70,7 @@ def embed(
             paths = readable(paths, progress=progress)
         rows = model.embed(paths, normalize=normalize, progress=progress)
     if listing is None:
-        write_text(target, "".join(_csv_lines(paths, rows)))
+        write_text(target, _as_csv(paths, rows))
     else:
         write_whole(target, lambda file: np.save(file, rows))
         write_text(listing, "".join(f"{path}\n" for path in paths))
@@ -89,14 +92,6 @@ def _target(out: Path | None, images: list[Path]) -> Path:
     raise BadInput(f"--out {out}: the file name must end with .npy or .csv. Did you mean {out.with_suffix('.npy')}?")
 
 
-def _keep_existing(files: list[Path], force: bool) -> None:
-    there = [str(file) for file in files if file.exists()]
-    if there and not force:
-        raise BadInput(
-            f"{first_few(there)} already exists. Choose another file with --out, or replace it with --force."
-        )
-
-
 @contextmanager
 def embedding() -> Iterator[Progress]:
     """A bar while images are embedded; the error for one that cannot be read names --skip-unreadable."""
@@ -107,13 +102,11 @@ def embedding() -> Iterator[Progress]:
         raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
 
 
-def _csv_lines(paths: list[Path], rows: np.ndarray) -> Iterator[str]:
+def _as_csv(paths: list[Path], rows: np.ndarray) -> str:
     """A header, then one line per image; nine digits restore a float32 exactly."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["path", *range(rows.shape[1])])
     for path, row in zip(paths, rows, strict=True):
         writer.writerow([path, *(f"{value:.9g}" for value in row)])
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
+    return text.getvalue()

@@ -150,7 +150,11 @@ def evaluate(
     embeddings, distances, dims = source.read(), rows.distances(), rows.dims()
     settings = {**metrics.settings(), "starts": starts, "ci": ci or None, "sample": extent.sample}
     _check_files(embeddings, files, metrics.memory)
-    _check_extent(extent, rows, files)
+    if extent.jobs is not None and extent.ray is not None:
+        raise BadInput("--jobs and --ray cannot be combined: Ray starts its own processes.")
+    others = [*(["--refine"] if rows.refine else []), *files.named()]
+    if extent.sample is not None and others:
+        raise BadInput(f"--sample and {others[0]} cannot be combined: {others[0]} needs all queries.")
     _check_rows(embeddings, settings, distances, dims, files)
     sets = [embeddings, *_refined(embeddings, rows)]
     with extent.shards() as shards, bar("evaluating") as progress, warnings_as_notes():
@@ -208,15 +212,6 @@ def _check_files(embeddings: EmbeddingSet, files: FileOptions, memory: str) -> N
                 f"{flag} needs a copy of the embeddings, {needed:,} MB, but --memory is {memory}: leave out {flag} or "
                 f"use --memory {needed + 100}MB."
             )
-
-
-def _check_extent(extent: ExtentOptions, rows: RowOptions, files: FileOptions) -> None:
-    """Refuse options that do not apply to a sample."""
-    if extent.jobs is not None and extent.ray is not None:
-        raise BadInput("--jobs and --ray cannot be combined: Ray starts its own processes.")
-    others = [*(["--refine"] if rows.refine else []), *files.named()]
-    if extent.sample is not None and others:
-        raise BadInput(f"--sample and {others[0]} cannot be combined: {others[0]} needs all queries.")
 
 
 def _check_rows(

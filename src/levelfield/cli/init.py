@@ -36,24 +36,19 @@ def init(
     elif folder is None:
         raise BadInput("Name your photos (levelfield init FOLDER), or a study to copy (levelfield init --from demo).")
     else:
-        text, name, changes = _fitted(folder, root, skip_unreadable)
-        target = out or Path(f"{name}.yaml")
+        import yaml
+
+        from levelfield.studies.planning.own_photos import fit_to
+
+        trust_named(str(folder))
+        with checking_images() as progress:
+            content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
+        text = "".join(f"# {line}\n" for line in changes)
+        text += yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        target = out or Path(f"{content['name']}.yaml")
     if target.exists() and not force:
         raise BadInput(f"{target} already exists: choose another name, or replace it with --force.")
     write_text(target, text)
     for change in changes:
         console.print(f"- {change}")
     console.print(f"Written: {target}. Review it, then run: levelfield compare {quoted(target)}", soft_wrap=True)
-
-
-def _fitted(folder: Path, root: Path | None, skip_unreadable: bool) -> tuple[str, str, list[str]]:
-    """A study for the user's photos: its text, its name, and the changes that fit it to them."""
-    import yaml
-
-    from levelfield.studies.planning.own_photos import fit_to
-
-    trust_named(str(folder))
-    with checking_images() as progress:
-        content, changes, _ = fit_to(folder, root=root, skip_unreadable=skip_unreadable, progress=progress)
-    remarks = "".join(f"# {line}\n" for line in changes)
-    return remarks + yaml.safe_dump(content, sort_keys=False, allow_unicode=True), content["name"], changes

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from levelfield.cli.console import console, print_json, say
 from levelfield.cli.options import option
 from levelfield.errors import BadInput, unknown
-
-if TYPE_CHECKING:
-    from levelfield.papers.published import Line
 
 
 def published(
@@ -74,17 +71,10 @@ def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None
     elif as_csv:
         typer.echo(paper_tables.as_csv(reported), nl=False)
     else:
-        _print_metric(method, metric, reported)
-
-
-def _print_metric(method: str, metric: str, reported: list[Line]) -> None:
-    from levelfield.papers.published import is_about
-    from levelfield.reports import paper_tables
-
-    lines = [line for line in reported if is_about(line, metric)]
-    others = sorted({line.metric for line in reported} - {line.metric for line in lines})
-    if not lines:
-        raise unknown(f"metric reported for '{method}'", metric, others)
-    console.print(paper_tables.of_method(method, metric, lines))
-    if others:
-        say(f"Also reported (--metric): {', '.join(others)}.")
+        lines = [line for line in reported if published_tables.is_about(line, metric)]
+        others = sorted({line.metric for line in reported} - {line.metric for line in lines})
+        if not lines:
+            raise unknown(f"metric reported for '{method}'", metric, others)
+        console.print(paper_tables.of_method(method, metric, lines))
+        if others:
+            say(f"Also reported (--metric): {', '.join(others)}.")

@@ -1,4 +1,4 @@
-"""`levelfield report`: the leaderboard of finished runs, without training."""
+"""`levelfield report`, `ranks` and `ensemble`: what finished runs give without training."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
-from levelfield.cli.console import bar, console
+from levelfield.cli.console import bar, console, print_results, say
 from levelfield.cli.options import (
     CompactOption,
     DeviceOption,
+    ForceOption,
     FullOption,
     ImagesOption,
+    JsonOption,
+    RunsArgument,
     TrustOption,
     option,
     trust_named,
@@ -70,3 +73,47 @@ def report(
     finished.show(console, full=full)
     finished.show_page(console)
     finished.refuse_if_not_drawn()
+
+
+def ranks(
+    folders: Annotated[list[Path], typer.Argument(help="Study folders on different data, or with varied data.")],
+    metric: Annotated[
+        str | None, option("--metric", "Metric to rank by; default: the first metric of the first study.")
+    ] = None,
+    out: Annotated[Path | None, option("--out", "Folder for ranks.json and the diagram.")] = None,
+    as_json: JsonOption = False,
+    trust_files: TrustOption = None,
+) -> None:
+    """Rank methods over several datasets (Friedman, Nemenyi)."""
+    from levelfield import evaluation
+    from levelfield.reports.dataset_ranks import rank_over_datasets
+
+    trust_named(metric)
+    ranked = rank_over_datasets(folders, evaluation.parse(metric).name if metric else None)
+    paths = ranked.write(out) if out else []
+    print_results(ranked, as_json=as_json)
+    if paths and not as_json:
+        say(f"\nWritten: {', '.join(map(str, paths))}")
+
+
+def ensemble(
+    runs: RunsArgument,
+    out: Annotated[Path, option("--out", "Folder of the ensemble, a normal run folder.")],
+    metrics: Annotated[
+        str | None, option("--metrics", "Comma-separated metrics; default: those that all runs have.")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+    trust_files: TrustOption = None,
+) -> None:
+    """Concatenate the embeddings of finished runs; evaluate them.
+
+    Nothing is trained.
+    """
+    from levelfield.evaluation import split
+    from levelfield.reports.ensembles import join_runs
+
+    trust_named(split(metrics or ""))
+    with bar("joining") as progress:
+        joined = join_runs(runs, out, metrics=metrics, force=force, progress=progress)
+    print_results(joined, as_json=as_json)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,14 @@ def compare_study(
     ):
         jobs = 0 if torchrun > 1 else jobs  # 0: in this process, together with the others
         progress = StudyBars(drawn, [run.title for run in runs])
-        outcome = execute(resolved, folder, jobs=jobs, progress=progress, executor=executor, warn=_warn)
+        outcome = execute(
+            resolved,
+            folder,
+            jobs=jobs,
+            progress=progress,
+            executor=executor,
+            warn=partial(error_console.print, soft_wrap=True),
+        )
     with bar("making the page") as page_progress:
         report = finish_resolved(resolved, folder, page=output.page, compact=output.compact, progress=page_progress)
     report.show(console, full=output.full)
@@ -203,10 +211,6 @@ def _resolve_or_count(study: Study, options: Options, dry_run: bool) -> Resolved
             raise
         print_counted(study, str(error))
         return None
-
-
-def _warn(text: str) -> None:
-    error_console.print(text, soft_wrap=True)
 
 
 def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:

@@ -38,50 +38,34 @@ def search(
     """Print the nearest images of an index or a folder."""
     from levelfield.shipping.index.folder import is_index
 
-    if is_index(run):
+    index = None
+    with without_collection():
+        from levelfield.shipping import Index, load
+        from levelfield.shipping.searching import search_folder, search_index
+
+        if is_index(run):
+            if gallery is not None:
+                raise BadInput(f"{run} is an index: leave out --gallery, or give a run to search {gallery}.")
+            index = Index.open(run)
+        elif gallery is None:
+            raise BadInput(
+                f"{run} is not an index. Name the photos to search with --gallery FOLDER, or make an index of them: "
+                f"levelfield index {quoted(run)} FOLDER --out index"
+            )
+        elif model is not None:
+            raise BadInput("--model belongs to an index; here the model is the first argument.")
+        network = load(run, device=device) if index is None else index.model(model)
+    with bar("embedding") as progress:
         if gallery is not None:
-            raise BadInput(f"{run} is an index: leave out --gallery, or give a run to search {gallery}.")
-        neighbours, threshold = _search_index(run, model, queries, k)
-    elif gallery is None:
-        raise BadInput(
-            f"{run} is not an index. Name the photos to search with --gallery FOLDER, or make an index of them: "
-            f"levelfield index {quoted(run)} FOLDER --out index"
-        )
-    elif model is not None:
-        raise BadInput("--model belongs to an index; here the model is the first argument.")
-    else:
-        neighbours, threshold = _search_folder(run, gallery, queries, k, device), None
+            neighbours = search_folder(network, gallery, queries, k=k, progress=progress)
+        elif index is not None:
+            neighbours = search_index(index, network, queries, k=k, progress=progress)
     if as_json:
         print_json(neighbours)
     else:
-        _print(neighbours, threshold)
-
-
-def _search_folder(run: Path, gallery: Path, queries: list[Path], k: int, device: str) -> Neighbours:
-    with without_collection():
-        from levelfield.shipping import load
-        from levelfield.shipping.searching import search_folder
-
-        model = load(run, device=device)
-    with bar("embedding") as progress:
-        return search_folder(model, gallery, queries, k=k, progress=progress)
-
-
-def _search_index(
-    folder: Path, model_folder: Path | None, queries: list[Path], k: int
-) -> tuple[Neighbours, float | None]:
-    with without_collection():
-        from levelfield.shipping import Index
-        from levelfield.shipping.searching import search_index
-
-        index = Index.open(folder)
-        model = index.model(model_folder)
-    with bar("embedding") as progress:
-        neighbours = search_index(index, model, queries, k=k, progress=progress)
-    tell_missing(
-        len({near["path"] for row in neighbours.values() for near in row if not near["exists"]}), "these photos"
-    )
-    return neighbours, index.threshold
+        _print(neighbours, None if index is None else index.threshold)
+    gone = {near["path"] for row in neighbours.values() for near in row if not near.get("exists", True)}
+    tell_missing(len(gone), "these photos")
 
 
 def _print(neighbours: Neighbours, threshold: float | None) -> None:

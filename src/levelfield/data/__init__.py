@@ -16,7 +16,7 @@ from levelfield.data.checks.readable import check_images
 from levelfield.data.checks.survey import CatalogFacts, survey
 from levelfield.data.images import as_rgb, is_image, read_image
 from levelfield.data.protocols import Fold
-from levelfield.files.folders import default_cache_folder
+from levelfield.files.writing import default_cache_folder
 
 __all__ = [
     "Catalog",

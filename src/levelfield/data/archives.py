@@ -23,8 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.files.folders import default_cache_folder
-from levelfield.files.writing import locked
+from levelfield.files.writing import default_cache_folder, locked
 
 VARIABLE = "LEVELFIELD_UNPACK"
 RATIO = 50  # unpacked size / archive size: photographs have about 1, drawings and text up to 20

@@ -1,4 +1,4 @@
-"""Atomic file writes: write under a temporary name, flush, rename.
+"""Atomic file writes: write under a temporary name, flush, rename; and the folders of temporary and cached files.
 
 A temporary name contains the machine and the process, so that a later process can remove what a killed one left.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import itertools
 import json
 import os
 import re
@@ -251,3 +252,47 @@ def link_whole(source: Path, target: Path) -> None:
             os.link(real, temporary)
     except OSError:  # another file system, or one without links
         copy_whole(real, target)
+
+
+def default_cache_folder() -> Path:
+    """`LEVELFIELD_CACHE` if set, else the user's cache folder / levelfield. Nothing is created.
+
+    >>> default_cache_folder().is_absolute()
+    True
+    """
+    chosen = os.environ.get("LEVELFIELD_CACHE")
+    if chosen:
+        return expanded(chosen).absolute()
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (expanded(home).absolute() if home else Path.home() / ".cache") / "levelfield"
+
+
+@contextmanager
+def temporary_folder(target: Path, *, mode: int = 0o777) -> Iterator[Path]:
+    """A new folder on the file system of `target`, from which it can be renamed to it; removed at the end.
+
+    Those that killed processes of this machine left are removed, too.
+    """
+    home = next(folder for folder in (target, *target.absolute().parents) if folder.is_dir())
+    try:
+        with suppress(PermissionError):  # a folder that can be written may be unreadable
+            remove_leftovers(home)
+        for number in itertools.count():
+            folder = temporary_path(home / target.name, number)
+            with suppress(FileExistsError):  # of another thread
+                folder.mkdir(mode)
+                break
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(home: Path, name: str) -> Iterator[Path]:
+    """A new folder in `home`, which only this user can read; removed at the end."""
+    home.mkdir(parents=True, exist_ok=True)
+    with temporary_folder(home / name, mode=0o700) as folder:
+        yield folder

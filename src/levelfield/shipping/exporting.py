@@ -11,14 +11,12 @@ from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
 from levelfield.errors import BadInput, unknown
-from levelfield.files.folders import temporary_folder
-from levelfield.files.writing import write_text
+from levelfield.files.writing import temporary_folder, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
-from levelfield.shipping.formats import FORMATS, Format
+from levelfield.shipping.formats import FORMATS, Format, PlainNetwork, common_view
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
-from levelfield.shipping.plain import PlainNetwork, common_view
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.files import TRAINED
 from levelfield.trust import trusting

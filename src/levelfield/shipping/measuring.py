@@ -14,10 +14,9 @@ from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import Evaluation, Threshold, Unknowns, evaluate, same_or_not
 from levelfield.progress import Progress
 from levelfield.shipping.description import View
-from levelfield.shipping.formats import Rows, RowsOf
+from levelfield.shipping.formats import PlainNetwork, Rows, RowsOf, noise
 from levelfield.shipping.index.decision import known, plain, unknowns_among
 from levelfield.shipping.onnx_model import embedded, unit
-from levelfield.shipping.plain import PlainNetwork, noise
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place

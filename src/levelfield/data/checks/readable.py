@@ -20,8 +20,7 @@ import numpy as np
 from levelfield.data.catalog import Catalog, file_digest
 from levelfield.data.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
-from levelfield.files.folders import default_cache_folder
-from levelfield.files.writing import locked, write_whole
+from levelfield.files.writing import default_cache_folder, locked, write_whole
 from levelfield.progress import SILENT, SILENT_STAGE, Progress
 from levelfield.wording import FEW, first_few, plural
 

@@ -23,9 +23,8 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import read_image
 from levelfield.errors import BadInput, Damaged, MissingExtra
-from levelfield.files.folders import default_cache_folder
 from levelfield.files.reading import read_json
-from levelfield.files.writing import expanded, write_json
+from levelfield.files.writing import default_cache_folder, expanded, write_json
 
 Codes = tuple[int, ...]
 

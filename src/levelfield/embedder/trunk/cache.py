@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.embedder.trunk.chunks import Chunk, Rows, open_chunk, read_arrays, write_arrays, write_chunk
-from levelfield.files.folders import default_cache_folder
-from levelfield.files.writing import locked, write_json
+from levelfield.files.writing import default_cache_folder, locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 
 CHUNK = 512  # rows per file, and at most lost by a killed process

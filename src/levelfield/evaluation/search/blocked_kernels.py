@@ -13,7 +13,7 @@ from numba import config, njit, types
 from numba.extending import intrinsic
 
 from levelfield.evaluation.inputs import Array
-from levelfield.files.folders import default_cache_folder
+from levelfield.files.writing import default_cache_folder
 
 FEW = 4  # up to this many positives, compare the farthest first
 SHORT = 64  # up to this many similarities use insertion sort

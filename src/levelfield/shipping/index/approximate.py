@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import Damaged, MissingExtra, unknown
-from levelfield.files.folders import default_cache_folder, temporary_folder
-from levelfield.files.writing import cannot_write
+from levelfield.files.writing import cannot_write, default_cache_folder, temporary_folder
 from levelfield.shipping.index.exact import BINARY, Positions, Rows, Stored, nearest, ordered, packed
 
 GRAPHS = "graphs"  # the folder in the cache

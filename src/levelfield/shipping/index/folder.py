@@ -24,9 +24,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
-from levelfield.files.folders import temporary_folder
 from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
-from levelfield.files.writing import LONGEST_NAME, locked, write_json, write_text, write_whole
+from levelfield.files.writing import LONGEST_NAME, locked, temporary_folder, write_json, write_text, write_whole
 from levelfield.shipping.index.exact import BINARY, Stored
 
 INDEX = "index.json"

@@ -19,7 +19,6 @@ from levelfield.data.images import images_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
-from levelfield.shipping.gallery import readable, remembered
 from levelfield.shipping.index import decision
 from levelfield.shipping.index.approximate import check_library, forget_graph, graph_of, lost
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
@@ -35,6 +34,7 @@ from levelfield.shipping.index.folder import (
     write_folder,
 )
 from levelfield.shipping.onnx_model import OnnxModel, load
+from levelfield.shipping.searching import readable, remembered
 
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model

@@ -16,8 +16,7 @@ from pathlib import Path
 from levelfield.distributed import processes
 from levelfield.distributed.ranks import Ranks, current, joined
 from levelfield.errors import BadSpecification, CommandEnded, LevelfieldError, LostProcess, RunFailed
-from levelfield.files.folders import scratch_folder
-from levelfield.files.writing import locked, write_text
+from levelfield.files.writing import locked, scratch_folder, write_text
 from levelfield.progress import SELDOM, CallbackProgress, Progress
 from levelfield.studies.runs.folder.files import FAILED
 from levelfield.studies.runs.inputs import RunInputs

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from levelfield.files.folders import default_cache_folder, scratch_folder
+from levelfield.files.writing import default_cache_folder, scratch_folder
 from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.nodes import Mark
