@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from levelfield.geometry import Geometry, gather, unit
+from levelfield.geometry import Geometry, unit
 from levelfield.randomness import stream
 
 
@@ -103,8 +103,3 @@ def test_detached_shares_what_is_known_and_carries_no_gradient() -> None:
     assert not copy.distance.requires_grad
     assert copy.normalized
     torch.testing.assert_close(copy.distance, geometry.distance.detach(), rtol=0, atol=0)
-
-
-def test_gather_is_the_identity_for_one_process() -> None:
-    given = rows(2, 2), torch.tensor([0, 1]), torch.tensor([5, 6])
-    assert all(a is b for a, b in zip(gather(*given), given, strict=True))

@@ -26,16 +26,6 @@ def test_the_version_is_written_in_the_package_and_repeated_in_the_citation_alon
     assert citation()["version"] == levelfield.__version__
 
 
-def test_the_workflow_runs_targets_of_the_makefile_with_every_supported_python() -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8"))
-    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert runs == ["make test", "make docs"]
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {run.removeprefix("make ") for run in runs} <= set(targets)
-    supported = [match[1] for line in PROJECT["classifiers"] if (match := re.fullmatch(r".*:: (3\.\d+)", line))]
-    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == supported
-
-
 def citation() -> dict[str, object]:
     content: dict[str, object] = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     return content
@@ -51,16 +41,6 @@ def test_the_citation_has_its_required_keys_and_the_five_papers() -> None:
     told = {f"{one['authors'][0]['family-names']} et al. {one['year']}, {one['title']}" for one in references}
     assert told == set(published.papers().values())
     assert all({"url", "doi"} & set(one) for one in references)
-
-
-def test_the_changelog_has_the_form_of_keepachangelog() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    versions = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert versions[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
-    numbers = [tuple(map(int, version[1 : version.index("]")].split("."))) for version in versions[1:]]
-    assert numbers == sorted(set(numbers), reverse=True)
-    assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= KINDS
 
 
 def test_on_windows_the_import_says_what_to_do() -> None:
@@ -122,11 +102,6 @@ def private_parts(code: str) -> list[str]:
             if any(owner == name or owner.startswith(f"{name}.") for name in modules):
                 used.append(f"{owner}.{node.attr}")
     return [name for name in used if name != "os._exit"]  # documented in spite of its name
-
-
-def test_the_search_for_private_parts_sees_them() -> None:
-    code = "import torch, os\nfrom torch._dynamo import config\ntorch._assert_async\nos._exit(1)\nself._own"
-    assert private_parts(code) == ["_dynamo", "torch._assert_async"]
 
 
 def test_no_private_part_of_a_dependency_is_used() -> None:

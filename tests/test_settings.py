@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from levelfield import batching, miners, objectives
 from levelfield.errors import BadSpecification
-from levelfield.settings import Count, Positive, Share, check_settings, checked, converted
+from levelfield.settings import Count, Positive, Share, checked, converted
 
 OWN = """
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -98,10 +98,3 @@ def test_positional_arguments_and_missing_ones_are_as_in_python() -> None:
         scaled([], -1, times=3)
     with pytest.raises(TypeError, match="times"):
         scaled([])  # type: ignore[call-arg]
-
-
-def test_names_are_checked_before_values() -> None:
-    def part(*, margin: float = 0.2) -> None: ...
-
-    with pytest.raises(BadSpecification, match=r"has no setting 'margn'\. Did you mean 'margin'"):
-        check_settings("objective 'part'", {"margn": "x"}, part)

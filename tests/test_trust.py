@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from levelfield.errors import BadInput, NotTrusted
-from levelfield.registry import Registry, load_from_file, load_plugins, references_in
+from levelfield.registry import Registry, load_from_file, load_plugins
 from levelfield.trust import as_trusted, trust, trusted, trusting
 
 
@@ -86,22 +85,6 @@ def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from subprocess import run\n")
     with trusting(tmp_path / "mine.py"), pytest.raises(BadInput, match="not defined there"):
         load_from_file(f"{tmp_path}/mine.py:run")
-
-
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
-        ("margin", []),
-        ("a.py:A", ["a.py:A"]),
-        (
-            {"methods": [{"a.py:A": {"miner": {"b.py:B": {}}}}], "vary": {"data": ["c.py:c"]}},
-            ["a.py:A", "b.py:B", "c.py:c"],
-        ),
-        (None, []),
-    ],
-)
-def test_references_are_found_wherever_they_are(content: Any, found: list[str]) -> None:
-    assert list(references_in(content)) == found
 
 
 def test_a_package_in_the_working_directory_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,6 @@ def test_all_commands_are_in_the_first_help(levelfield: Levelfield) -> None:
     assert all(re.search(rf"\b{command}\b", said) for command in COMMANDS)
 
 
-def test_the_version_is_printed(levelfield: Levelfield) -> None:
-    assert re.fullmatch(r"levelfield \d+\.\d+\.\d+\n", levelfield("--version").printed)
-
-
 @pytest.mark.parametrize("words", [["compar"], ["list", "things"], ["compare", "--jobs", "-1"], ["embed"]])
 def test_wrong_usage_ends_with_2_and_says_where_to_look(levelfield: Levelfield, words: list[str]) -> None:
     ended = levelfield(*words)

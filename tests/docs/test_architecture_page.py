@@ -19,13 +19,6 @@ def test_every_function_on_the_walk_of_an_image_exists() -> None:
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}, file
 
 
-def test_every_step_of_the_walk_names_a_function() -> None:
-    walk = PAGE.partition("## The walk of an image")[2].partition("\n## ")[0]
-    steps = re.split(r"^\d\. ", walk, flags=re.MULTILINE)[1:]
-    assert len(steps) == 7
-    assert all(re.search(r"`[\w/]+\.py:\w+`", step) for step in steps)
-
-
 def test_every_room_stands_on_the_page() -> None:
     rooms = {folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file()}
     inner = {

@@ -12,7 +12,6 @@ from shipped import DIM, made_model, photos
 
 from levelfield.embedder import Model
 from levelfield.shipping import remembered
-from levelfield.shipping import searching as of_gallery
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_without_a_checksum_or_a_cache_nothing_is_stored(
 ) -> None:
     paths, cache = photos(tmp_path / "photos", 2), tmp_path / "cache"
     remembered(replace(made_model(), checksum=""), paths, cache=cache)
-    monkeypatch.setattr(of_gallery, "_can_write", lambda folder: False)
+    monkeypatch.setattr("levelfield.shipping.searching.os.access", lambda *_: False)
     remembered(made_model(), paths, cache=cache)
     assert embedded == [2, 2]
     assert not cache.exists()
