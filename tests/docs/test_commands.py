@@ -136,11 +136,10 @@ def few_methods(study: str) -> list[str]:
 
 
 def small_network(study: str | None, arguments: list[str]) -> list[str]:
-    """For all that trains but the demo: that one is as readers see it, unless they search or compare other methods."""
-    as_it_is = study == "demo" and arguments[0] != "tune" and not any(word.startswith("methods=") for word in arguments)
+    """For all that trains, the demo too: test_wheel.py runs it with its own network."""
     if "--backbones" in arguments:
         return ["conditions.weights=random", "conditions.image=32"]
-    return [] if as_it_is or (study is None and "--dry-run" in arguments) else NETWORK
+    return [] if study is None and "--dry-run" in arguments else NETWORK
 
 
 def short_sweep(study: str) -> list[str]:

@@ -10,7 +10,7 @@ from levelfield.cli.options import option
 from levelfield.errors import unknown
 
 if TYPE_CHECKING:
-    from levelfield.papers.toy import Figures, Outcome, Setting
+    from levelfield.papers.toy import Outcome, Setting
 
 
 _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall": "train r1"}
@@ -29,6 +29,8 @@ def toy(
 
     They show whether an embedding keeps a direction that no training class needs.
     """
+    import numpy as np
+
     from levelfield.papers.toy import FORMS, figures_of, settings, train
     from levelfield.reports.figures import check_name, draw_toy
     from levelfield.table import Table, numbers
@@ -50,7 +52,10 @@ def toy(
                     outcomes.append(train(lines, setting, seed))
                     stage.advance()
                 drawn[lines].append((setting, outcomes[0]))
-                rows.append([setting.label, *_cells([figures_of(outcome) for outcome in outcomes])])
+                measured = [figures_of(outcome) for outcome in outcomes]
+                columns = ([getattr(each, name) for each in measured] for name in _COLUMNS)
+                cells = [f"{_short(float(np.median(v)))} {min(v):.2f}-{max(v):.2f}" for v in columns]
+                rows.append([setting.label, *cells])
             title = f"{lines}: median, range over {seeds} seeds"
             tables.append(Table(["loss", *numbers(*_COLUMNS.values())], rows, title))
     for table in tables:
@@ -60,13 +65,6 @@ def toy(
         "span, in radians. r1@0.02: recall@1 of the test rows with noise of 0.02 radians (chance: 0.24).",
     )
     say(f"\nWritten: {draw_toy(drawn, out)}")
-
-
-def _cells(figures: list[Figures]) -> list[str]:
-    import numpy as np
-
-    columns = ([getattr(each, name) for each in figures] for name in _COLUMNS)
-    return [f"{_short(float(np.median(v)))} {min(v):.2f}-{max(v):.2f}" for v in columns]
 
 
 def _short(value: float) -> str:

@@ -24,7 +24,6 @@ from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.trust import trust
 
 if TYPE_CHECKING:
-    from levelfield.studies.planning.one_method import OneMethod
     from levelfield.studies.runs.spec import PlannedRun
     from levelfield.studies.runs.training import Options
     from levelfield.studies.specification.study import Study
@@ -67,7 +66,10 @@ def train(
     label, variation = (method, ()) if winner is None else (winner.label, winner.variation)
     compared = environment.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
-    _print_steps(label, chosen)
+    if chosen.steps:
+        console.print(f"Steps: {chosen.steps}, the median of the steps chosen on validation classes in compared runs.")
+    elif chosen.steps == 0:
+        console.print(f"No step of '{label}' was better than its start on the validation classes: the start is used.")
     with checking_images() as checked:
         resolved = resolve(chosen.study, options=options, tested=False, progress=checked)
     runs, folder = chosen.runs(resolved), environment.out / chosen.study.name
@@ -98,14 +100,6 @@ def _read_study(study: str, overrides: list[str], method: str) -> Study:
     if method not in (*labels, "best"):
         raise unknown("method of the study", method, [*labels, "best"])
     return whole
-
-
-def _print_steps(label: str, chosen: OneMethod) -> None:
-    """Print the number of steps chosen on validation classes, if it was."""
-    if chosen.steps:
-        console.print(f"Steps: {chosen.steps}, the median of the steps chosen on validation classes in compared runs.")
-    elif chosen.steps == 0:
-        console.print(f"No step of '{label}' was better than its start on the validation classes: the start is used.")
 
 
 def _winner(study: Study, environment: Environment, options: Options) -> PlannedRun:

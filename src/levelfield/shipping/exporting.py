@@ -74,8 +74,8 @@ def export(
     with temporary_folder(out) as folder:
         measured_again = _written(home, model, chosen, folder, images, int8=int8, progress=progress)
         _move_files(folder, out)
-    files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if _is_ours(path, out)}
-    return Exported(out, files, measured_again)
+    written = [path for name in _OURS for path in (out / name, *(out / name).rglob("*")) if path.is_file()]
+    return Exported(out, {str(path.relative_to(out)): path.stat().st_size for path in sorted(written)}, measured_again)
 
 
 def _written(
@@ -159,7 +159,3 @@ def _move_files(folder: Path, out: Path) -> None:
             (folder / name).replace(out / name)
         else:
             (out / name).unlink(missing_ok=True)
-
-
-def _is_ours(path: Path, out: Path) -> bool:
-    return path.is_file() and path.relative_to(out).parts[0] in _OURS

@@ -109,11 +109,6 @@ class Item:
     def key(self) -> tuple[int, str]:
         return self.folder, self.path
 
-    @property
-    def sort_key(self) -> tuple[int, list[str]]:
-        """Items are sorted by folder, then by path."""
-        return self.folder, self.path.split("/")
-
 
 @dataclass(frozen=True)
 class Content:

@@ -264,7 +264,7 @@ def _extended(
     kept = [position for key, position in earlier.items() if key not in changed]
     rows = remembered(model, list(new.values()), progress=progress)
     together = [*(content.items[position] for position in kept), *new]
-    order = sorted(range(len(together)), key=lambda k: together[k].sort_key)
+    order = sorted(range(len(together)), key=lambda k: (together[k].folder, together[k].path.split("/")))
     values = np.concatenate([content.stored.values[kept], packed(rows, content.stored.codes)])
     stored = replace(content.stored, values=values[order])
     facts = {
