@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from levelfield import batching
 from levelfield.batching.balanced import cover
-from levelfield.batching.episodes import divide_decks, with_replacement
+from levelfield.batching.episodes import with_replacement
 from levelfield.batching.random import with_pair
 
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
@@ -53,11 +53,6 @@ def test_spc_uses_classes_and_images_equally_often(sizes, n, k, batches, seed):
         if size >= n:
             used = np.unique(plan[labels[plan] == label])
             assert len(used) == min(size, use * n), "coverage of a class is min(1, u n / m)"
-
-
-def test_spc_coverage_of_equal_classes_is_that_of_the_specification():
-    labels = np.repeat(np.arange(40), 7)
-    assert batching.report(labels, make("spc", labels, 20).plan(0)).coverage == pytest.approx(0.929, abs=0.0005)
 
 
 def test_random_uses_no_image_twice_in_an_epoch_until_more_batches_are_wanted():
@@ -163,13 +158,6 @@ def test_a_redrawn_shape_is_a_divisor_of_the_batch_that_the_data_can_fill():
     assert make("balanced", batch_size=24, redraw_shape=True).shapes == [2, 3, 4, 6, 8]
 
 
-def test_m_per_class_without_a_batch_size_has_all_classes_in_every_batch():
-    sampler = make("m_per_class", batch_size=None, samples_per_class=2, length=70)
-    assert sampler.plan(0).shape == (3, 20)
-    assert all(len(set(row)) == 10 for row in LABELS[sampler.plan(0)].tolist())
-    assert make("m_per_class", batch_size=None, samples_per_class=2, length=5).plan(0).shape == (1, 20)
-
-
 def test_m_per_class_draws_a_small_class_with_replacement():
     sampler = make("m_per_class", np.repeat(np.arange(4), 2), 8, samples_per_class=4, batches_per_epoch=500)
     distinct = [len(set(group)) for group in sampler.plan(0).reshape(-1, 4).tolist()]
@@ -231,9 +219,3 @@ def test_episodes_of_a_batch_may_share_classes_and_repeat_images_with_replacemen
         cards = with_replacement(np.full(20_000, size), support, 2, np.random.default_rng(0))
         for part in (cards[:, :support], cards[:, support:]):
             assert abs(np.bincount(part.ravel()) / part.size - 1 / size).max() < 0.01, "no image is preferred"
-
-
-def test_small_classes_are_divided_in_proportion():
-    assert divide_decks(np.array([6]), 5, 5)[0].tolist() == [0, 1, 2, 0, 1, 3, 4, 5, 3, 4]
-    assert divide_decks(np.array([2]), 4, 1)[0].tolist() == [0, 0, 0, 0, 1]
-    assert divide_decks(np.array([4]), 1, 4)[0].tolist() == [0, 1, 2, 3, 1]

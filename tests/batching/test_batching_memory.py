@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
 
 from levelfield import batching
 from levelfield.errors import BadInput
@@ -125,12 +124,3 @@ def test_shares_of_processes_make_up_the_batch_of_one_also_from_their_own_memory
     assert np.array_equal(np.concatenate([share.plan(0) for share in shares], axis=1), one.plan(0))
     shares[1].load_state_dict(shares[0].state_dict())
     assert np.array_equal(shares[1].plan(0), one.plan(0)[:, 4:]), "the state of one process serves all"
-
-
-def test_a_loader_with_workers_gets_the_plan():
-    aware = make("frd")
-    aware.fill(ROWS)
-    expected = make("frd").plan(0, ROWS)
-    loader = DataLoader(TensorDataset(torch.arange(48)), batch_sampler=aware, num_workers=2)
-    assert [batch.tolist() for (batch,) in loader] == expected.tolist()
-    assert aware.epoch == 1

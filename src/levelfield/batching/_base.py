@@ -63,8 +63,7 @@ class Batching(_Settings, ABC):
     """
 
     name: ClassVar[str] = ""
-    search: ClassVar[Mapping[str, Any]] = {}
-    """Search ranges: setting -> (low, high, "log" or "linear") or choices."""
+    search: ClassVar[Mapping[str, Any]] = {}  # search ranges: setting -> (low, high, "log" or "linear") or choices
     needs_memory: ClassVar[bool] = False
     group = 1
     small = "repeat"

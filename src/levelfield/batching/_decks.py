@@ -66,9 +66,7 @@ def deal_many(sizes: np.ndarray, hands: np.ndarray, *, hand: int, stream: np.ran
 
 def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:
     """[decks, count]: the first cards 0..size-1 of each freshly shuffled deck. Entries beyond its size are meaningless.
-
-    Time at most O(decks * count^2) for any deck size.
-    """
+    Time at most O(decks * count^2) for any deck size."""
     widest = max(int(sizes.max(initial=0)), count)
     if widest <= count * count:  # shuffling all is faster
         keys = stream.random((len(sizes), widest))
@@ -85,9 +83,7 @@ def draw(sizes: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarr
 
 def draw_decks(sizes: np.ndarray, rows: int, count: int, stream: np.random.Generator) -> np.ndarray:
     """[rows, count] indices of decks: each draw takes a card from a deck chosen uniformly among the non-empty ones.
-
-    Every row starts with full decks; needs count <= number of cards.
-    """
+    Every row starts with full decks; needs count <= number of cards."""
     decks = stream.integers(len(sizes), size=rows * count)
     row = np.repeat(np.arange(rows), count) * len(sizes)
     # Repeat draws from an empty deck. A deck that is empty before a draw stays empty if earlier draws are repeated, so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -79,23 +80,16 @@ def check_fit(batching: Batching, objective: Any) -> None:
     """Refuse a batching that never meets the needs of the objective, and name batchings that do."""
     fit = fits(batching, objective)
     if fit.verdict == "no":
+        suitable = []
+        layout = {"batch_size": batching.batch_size, "batches_per_epoch": batching.batches}
+        for other in names():
+            with suppress(LevelfieldError):  # not possible for these labels or this size
+                if fits(create(other, batching.labels, **layout), objective).verdict == "yes":
+                    suitable.append(other)
+        hint = f"These fit with their defaults: {', '.join(suitable)}" if suitable else "No batching of this size fits"
         who = getattr(getattr(objective, "facts", objective), "name", "") or type(objective).__name__
-        name, others = batching.name or type(batching).__name__, ", ".join(_suitable(batching, objective))
-        hint = f"These fit with their defaults: {others}." if others else "No batching of this size fits."
-        raise BadSpecification(f"Batching '{name}' does not fit the objective '{who}': {fit.reason}. {hint}")
-
-
-def _suitable(batching: Batching, objective: Any) -> list[str]:
-    """Names of the batchings that always fit, for the same labels and batch size."""
-    suitable = []
-    for name in names():
-        try:
-            other = create(name, batching.labels, batch_size=batching.batch_size, batches_per_epoch=batching.batches)
-        except LevelfieldError:  # not possible for these labels or this size
-            continue
-        if fits(other, objective).verdict == "yes":
-            suitable.append(name)
-    return suitable
+        name = batching.name or type(batching).__name__
+        raise BadSpecification(f"Batching '{name}' does not fit the objective '{who}': {fit.reason}. {hint}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +106,6 @@ class PlanReport:
     classes_seen: int
 
     def summary(self) -> dict[str, float]:
-        """Summary of the epoch: means over batches, and epoch totals."""
         means = {name: float(getattr(self, name).mean()) for name in ("classes", "repeats", "anchors_with_positive")}
         totals = {name: getattr(self, name) for name in ("coverage", "max_uses", "classes_seen")}
         return {"batches": len(self.classes), **means, **totals}

@@ -12,8 +12,7 @@ from levelfield.batching._decks import deal, deal_many, draw
 from levelfield.errors import BadInput
 
 Labels = Sequence[int] | np.ndarray
-Small = Literal["repeat", "skip", "error"]
-"""Treatment of classes with fewer images than a group needs."""
+Small = Literal["repeat", "skip", "error"]  # treatment of classes with fewer images than a group needs
 
 
 def as_labels(labels: Labels) -> np.ndarray:
@@ -67,13 +66,6 @@ class Groups:
                 f"Choose a smaller batch, at most {len(self)}x{self.n}."
             )
 
-    def class_of_image(self) -> np.ndarray:
-        """Index of each image's class; -1 for images of skipped classes."""
-        classes = np.full(len(self.images), -1)
-        for index, (start, size) in enumerate(zip(self.starts, self.sizes, strict=True)):
-            classes[self.images[start : start + size]] = index
-        return classes
-
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""
         dealt: np.ndarray = self.images[self.starts[classes, None] + cards]
@@ -102,11 +94,8 @@ class Groups:
 
 
 def draw_groups(groups: Groups, count: int, stream: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Classes (count,) in ascending order, and images (count, n) of each.
-
-    The classes are distinct. If there are fewer than `count`, classes and images are dealt from decks, so that no image
-    occurs twice while its class has unused images.
-    """
+    """Distinct classes (count,) in ascending order, and images (count, n) of each. If there are fewer classes, these
+    and images are dealt from decks, so that no image occurs twice while its class has unused images."""
     if count <= len(groups):
         classes = np.sort(stream.choice(len(groups), size=count, replace=False, shuffle=False))
         return classes, groups.drawn(classes, stream)
@@ -127,9 +116,7 @@ def draw_images(
     groups: Groups, of_image: np.ndarray, *, size: int, least: int, stream: np.random.Generator
 ) -> np.ndarray:
     """Positions of `size` uniformly drawn images, and of one image each of further classes up to `least` classes.
-
-    of_image: index of each image's class, -1 if the class is excluded.
-    """
+    of_image: index of each image's class, -1 if the class is excluded."""
     allowed = np.flatnonzero(of_image >= 0)
     pool = stream.choice(allowed, size=min(size, len(allowed)), replace=False)
     present = np.unique(of_image[pool])
@@ -140,10 +127,7 @@ def draw_images(
 
 
 def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-    """(batches, anchors * n): each anchor followed by n - 1 other images of its class.
-
-    anchors: (batches, anchors), of distinct classes in each batch.
-    """
+    """(batches, anchors * n): each of the (batches, anchors) followed by n - 1 other images of its class."""
     batches, anchors = len(anchors), anchors.ravel()
     hands = groups.drawn(of_image[anchors], stream)
     # swap the anchor with the first card, or replace it: the others are distributed as if drawn without the anchor

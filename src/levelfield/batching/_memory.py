@@ -53,7 +53,6 @@ class Remembering(Batching):
         return self.memory is None or (self.refresh == "epoch" and not planned)
 
     def fill(self, rows: np.ndarray) -> None:
-        """Store an embedding of every image, from a pass in evaluation mode."""
         self.memory = _checked(rows, len(self.labels), "image").astype(np.float32)  # a copy of the caller's array
         self._written[:] = self.steps
         self._kept = None
@@ -113,7 +112,6 @@ class Remembering(Batching):
 
 
 def _checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:
-    """Validate that `rows` has one finite row for each of `count` images."""
     rows = np.asarray(rows)
     if rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
         raise BadInput(f"One embedding per {what} is needed: expected shape ({count}, dim), got {rows.shape}.")

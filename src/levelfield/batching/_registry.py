@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from levelfield.batch_layout import Layout
@@ -16,15 +15,12 @@ from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_settings
 
 registry: Registry[Batching] = Registry("batching", "batchings", home="levelfield.batching")
-names = registry.names
-"""The names of all batchings."""
-maker: Callable[[str], Callable[..., Batching]] = registry.get
-"""The class of that name, or `my_batches.py:MyBatching`."""
+names = registry.names  # the names of all batchings
+maker: Callable[[str], Callable[..., Batching]] = registry.get  # the class of that name, or `my_batches.py:MyBatching`
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     """A batching in a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str
@@ -118,8 +114,7 @@ class Choice(NamedTuple):
     @classmethod
     def of(cls, written: str | Mapping[str, Any] | None, layout: Layout | None = None) -> Choice:
         """Parse the entry of a study; without one, choose the batching for the layout."""
-        if written is None:
-            assert layout is not None
+        if written is None and layout is not None:
             return cls(layout.batching, {})
         if isinstance(written, str):
             return cls(written, {})
@@ -143,7 +138,6 @@ class Choice(NamedTuple):
         return create(self.name, labels, batch_size=layout.batch_size, **{**shape, **common, **self.settings})
 
     def check(self) -> None:
-        """Refuse an unknown name or setting."""
         for key in self.settings:
             if key in GIVEN:
                 raise BadSpecification(f"Batching '{self.name}' cannot set '{key}' here: {GIVEN[key]}.")

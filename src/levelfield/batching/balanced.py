@@ -52,11 +52,22 @@ class Balanced(Batching):
                 "redraw_shape and small='refill' make groups of unequal length, which several processes cannot share: "
                 "use one process, or a fixed shape and repeat or skip."
             )
-        self.shapes = self._possible_shapes() if self.redraw_shape else [self.classes_per_batch]
-        if refill:
-            self._need_fill()
-        elif not self.redraw_shape:
-            self._groups.need(self.classes_per_batch, self.batch_size)
+        size, classes = self.batch_size, len(self._groups)
+        self.shapes = [self.classes_per_batch]
+        if self.redraw_shape:
+            self.shapes = [count for count in range(2, min(size // 2, classes) + 1) if size % count == 0]
+            if not self.shapes:
+                raise BadInput(
+                    f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that these "
+                    f"{classes} classes can fill: choose another batch size."
+                )
+        elif not refill:
+            self._groups.need(self.classes_per_batch, size)
+        elif (most := int(np.minimum(self._groups.sizes, self.group).sum())) < size:
+            raise BadInput(
+                f"A batch of {size} with at most {self.group} images per class cannot be filled: all {classes} classes "
+                f"together give {most}. Choose a smaller batch."
+            )
 
     def promise(self) -> Promise:
         if self.small == "refill":
@@ -67,10 +78,16 @@ class Balanced(Batching):
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
         count = int(stream.choice(self.shapes)) if self.redraw_shape else self.shapes[0]
         groups = Groups.of(self.labels, self.batch_size // count) if self.redraw_shape else self._groups
-        if self.mode == "cover":
-            return self._covers(groups, count, stream)
         if self.small == "refill":
             return self._refilled(groups, stream)
+        if self.mode == "cover":
+            passes: list[np.ndarray] = []
+            missing = self.batches
+            while missing:
+                classes = cover(-(-groups.sizes // groups.n), count, stream)[:missing]
+                passes.append(groups.dealt(classes.ravel(), stream).reshape(len(classes), self.batch_size))
+                missing -= len(classes)
+            return np.concatenate(passes)
         classes = draw(np.full(self.batches, len(groups)), count, stream)
         return groups.drawn(classes.ravel(), stream).reshape(self.batches, self.batch_size)
 
@@ -85,34 +102,6 @@ class Balanced(Batching):
         batches = np.split(drawn, np.cumsum([len(hand) for hand in hands])[:-1])
         filled = [rows[np.arange(groups.n) < length[hand, None]] for rows, hand in zip(batches, hands, strict=True)]
         return np.stack([images[: self.batch_size] for images in filled])
-
-    def _covers(self, groups: Groups, count: int, stream: np.random.Generator) -> np.ndarray:
-        passes: list[np.ndarray] = []
-        missing = self.batches
-        while missing:
-            classes = cover(-(-groups.sizes // groups.n), count, stream)[:missing]
-            passes.append(groups.dealt(classes.ravel(), stream).reshape(len(classes), self.batch_size))
-            missing -= len(classes)
-        return np.concatenate(passes)
-
-    def _need_fill(self) -> None:
-        most = int(np.minimum(self._groups.sizes, self.group).sum())
-        if most < self.batch_size:
-            raise BadInput(
-                f"A batch of {self.batch_size} with at most {self.group} images per class cannot be filled: all "
-                f"{len(self._groups)} classes together give {most}. Choose a smaller batch."
-            )
-
-    def _possible_shapes(self) -> list[int]:
-        """Numbers of classes that divide the batch size and are available in the data."""
-        size, classes = self.batch_size, len(self._groups)
-        shapes = [count for count in range(2, min(size // 2, classes) + 1) if size % count == 0]
-        if not shapes:
-            raise BadInput(
-                f"No divisor of the batch size {size} from 2 to {size // 2} is a number of classes that "
-                f"these {classes} classes can fill: choose another batch size."
-            )
-        return shapes
 
 
 def cover(chunks: np.ndarray, count: int, stream: np.random.Generator) -> np.ndarray:

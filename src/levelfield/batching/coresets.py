@@ -31,8 +31,11 @@ class Coreset(Remembering):
         if isinstance(self.pool, str) and self.pool != "all":
             raise BadSpecification(f"'pool' is {self.pool!r}; it must be a number of images, or all.")
         super().__post_init__()
-        self._of_image = self._groups.class_of_image()
-        images = int(self._groups.sizes.sum())
+        groups = self._groups
+        self._of_image = np.full(len(groups.images), -1)  # index of each image's class; -1 in skipped classes
+        for index, (start, size) in enumerate(zip(groups.starts, groups.sizes, strict=True)):
+            self._of_image[groups.images[start : start + size]] = index
+        images = int(groups.sizes.sum())
         self._size = images if isinstance(self.pool, str) else min(self.pool, images)
         if self._size < self.classes_per_batch:
             raise BadSpecification(f"'pool' is {self.pool}; a batch needs {self.classes_per_batch} anchors from it.")
@@ -59,10 +62,7 @@ class Coreset(Remembering):
 
 
 def squared_distances(rows: np.ndarray, squares: np.ndarray, chosen: int) -> np.ndarray:
-    """Squared distances of all rows to the row `chosen`, without a matrix: |x|^2 - 2 x c + |c|^2.
-
-    squares: (rows,), the squared norms.
-    """
+    """Squared distances of all rows, with squared norms `squares`, to the row `chosen`: |x|^2 - 2 x c + |c|^2."""
     distances: np.ndarray = rows @ (rows[chosen] * -2)
     distances += squares
     distances += squares[chosen]
@@ -133,7 +133,6 @@ class Density:
         self.log -= np.log(self.factor.diagonal()).sum()
 
     def draw(self, stream: np.random.Generator) -> np.ndarray:
-        """Draw a point."""
         drawn: np.ndarray = self.mean + self.factor @ stream.normal(size=len(self.mean))
         return drawn
 
@@ -160,7 +159,6 @@ def _cholesky(matrix: np.ndarray) -> np.ndarray | None:
 
 
 def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
-    """Index of the row nearest to a point."""
     return int(((rows - point) ** 2).sum(axis=1).argmin())
 
 
