@@ -15,7 +15,7 @@ from levelfield.ranges import Range
 from levelfield.reports.figures._axes import limits
 from levelfield.reports.figures._drawing import GRID, legend_beside, panels, plainly, save, shortened
 from levelfield.reports.figures._rows import COLOURS, LINES
-from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
+from levelfield.studies.specification.choices import TunedMethod, TuningRecord
 from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
 

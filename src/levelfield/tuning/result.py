@@ -13,8 +13,7 @@ import yaml
 from levelfield import methods
 from levelfield.files.writing import temporary_path, write_text
 from levelfield.studies import Study
-from levelfield.studies.specification.choices import MethodSpec
-from levelfield.studies.specification.tuning import TunedMethod, TuningRecord
+from levelfield.studies.specification.choices import MethodSpec, TunedMethod, TuningRecord
 from levelfield.tuning.samplers import distributions, for_optuna, import_optuna
 from levelfield.tuning.space import Space, applied
 from levelfield.tuning.trials import How, Trial, chosen, write_log

@@ -26,8 +26,7 @@ class Location(BaseModel):
     """Location of the images when a run began."""
 
     absolute: str
-    relative: str
-    """Relative to the run's folder."""
+    relative: str  # relative to the run's folder
 
 
 @contextmanager

