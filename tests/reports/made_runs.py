@@ -15,8 +15,7 @@ from levelfield.evaluation.signature import Definition, Representation, Signatur
 from levelfield.reports.figures import draw_figures
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.folder import spectra
-from levelfield.studies.runs.folder.files import write_finished, write_training
+from levelfield.studies.runs.folder.files import write_finished, write_spectra, write_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import FINISHED, claim
 from levelfield.studies.runs.spec import PlannedRun
@@ -113,7 +112,7 @@ def trained_board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str,
         embed(place, test + np.random.default_rng(1).normal(size=test.shape), [f"class {k}" for k in LABELS])
         if trains:
             rows = np.random.default_rng(number).normal(size=(30, 8)) * np.exp(-np.arange(8) * 0.2 * number)
-            spectra.record(rows, np.arange(30) % 5, place)
+            write_spectra(place, rows, np.arange(30) % 5)
     return gathered(runs, folder)
 
 

@@ -32,7 +32,7 @@ from levelfield.reports.figures.rho import correlation
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell
 from levelfield.studies.runs.finished import compared
-from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.files import read_spectrum, write_spectra
 from levelfield.studies.runs.folder.store import write_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
@@ -359,10 +359,10 @@ def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_trains(
 
 def test_training_spectra_are_those_of_unit_rows(tmp_path: Path) -> None:
     rows = np.array([[3.0, 0.0], [0.0, 5.0], [0.0, 0.0], [2.0, 0.0]])
-    rho = spectra.record(rows, np.array([0, 0, 1, 1]), tmp_path)
-    np.testing.assert_allclose(spectra.read(tmp_path, "spectrum"), [2**0.5, 1])
-    np.testing.assert_allclose(spectra.read(tmp_path, "class_spectrum")[:2], [1, 0.5])
+    rho = write_spectra(tmp_path, rows, np.array([0, 0, 1, 1]))
+    np.testing.assert_allclose(read_spectrum(tmp_path, "spectrum"), [2**0.5, 1])
+    np.testing.assert_allclose(read_spectrum(tmp_path, "class_spectrum")[:2], [1, 0.5])
     share = np.array([2**0.5, 1]) / (2**0.5 + 1)
     assert rho == pytest.approx(np.mean(np.log(0.5 / share)))
     with pytest.raises(BadInput, match="the run trains nothing"):
-        spectra.read(tmp_path / "elsewhere", "spectrum")
+        read_spectrum(tmp_path / "elsewhere", "spectrum")

@@ -20,7 +20,7 @@ from levelfield.reports.figures._drawing import shortened
 from levelfield.reports.figures._placing import overlaps
 from levelfield.reports.figures.activation_maps import draw_activation_maps
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.files import write_spectra
 from levelfield.studies.runs.spec import PlannedRun
 
 HOSTILE = [
@@ -67,7 +67,7 @@ def study(labels: list[str], folder: Path, **content: Any) -> tuple[Leaderboard,
             seconds=30 * (1 + near),
             **(trained if trains else {}),
         )
-        spectra.record(np.random.default_rng(k).normal(size=(20, 6)), np.arange(20) % 4, place)
+        write_spectra(place, np.random.default_rng(k).normal(size=(20, 6)), np.arange(20) % 4)
     return gathered(runs, folder), runs, folder
 
 

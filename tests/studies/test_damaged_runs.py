@@ -21,8 +21,7 @@ from small_world import Heard, board_of, carry_out, make_photos, small_study
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.studies import PlannedRun, Study
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined, stored_test
-from levelfield.studies.runs.folder.files import FINISHED, MADE, PER_QUERY, check_all
-from levelfield.studies.runs.folder.spectra import read as read_spectrum
+from levelfield.studies.runs.folder.files import FINISHED, MADE, PER_QUERY, check_all, read_spectrum
 from levelfield.studies.runs.folder.store import finished_result, is_finished, read_plan, read_spec, write_plan
 from levelfield.studies.runs.joined.members import checked
 

@@ -16,7 +16,7 @@ from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import spectral_decay
 from levelfield.studies.runs.finished import stored_test
-from levelfield.studies.runs.folder import spectra
+from levelfield.studies.runs.folder.files import read_spectrum
 from levelfield.studies.runs.inputs import STAYS_FREE, OnDevice
 
 TRAIN = [{"resized_crop": {"size": 32, "area": [0.16, 1]}}, {"flip": 0.5}, {"erase": 0.5}]
@@ -54,14 +54,8 @@ def test_rho_is_that_of_the_training_images_under_the_run_s_model(photos: Path, 
     rows = load(folder).embed(trained)
     summary = json.loads((folder / "metrics.json").read_text())["summary"]
     assert summary["rho_train"] == pytest.approx(spectral_decay(rows), rel=1e-4)
-    assert len(spectra.read(folder, "spectrum")) == 4
-    assert np.all(np.diff(spectra.read(folder, "class_spectrum")) <= 0)
-
-
-def test_what_trains_nothing_has_no_spectra(photos: Path, tmp_path: Path) -> None:
-    folder = run_one(small_study(photos, ["lda"]), tmp_path)
-    assert "rho_train" not in json.loads((folder / "metrics.json").read_text())["summary"]
-    assert not (folder / spectra.FILE).exists()
+    assert len(read_spectrum(folder, "spectrum")) == 4
+    assert np.all(np.diff(read_spectrum(folder, "class_spectrum")) <= 0)
 
 
 def test_a_depth_below_the_cut_is_refused_before_anything_runs(photos: Path) -> None:

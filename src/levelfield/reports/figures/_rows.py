@@ -17,7 +17,7 @@ from levelfield.evaluation.statistics import t_interval
 from levelfield.papers import presets
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell, Row
-from levelfield.studies.runs.folder.spectra import read
+from levelfield.studies.runs.folder.files import read_spectrum
 from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import MethodSpec
@@ -93,7 +93,7 @@ class Drawn:
 
     def spectrum(self, kind: str) -> np.ndarray:
         """Mean over seeds of the training embeddings' spectrum."""
-        mean: np.ndarray = np.mean([read(result.folder, kind) for result in self.results], axis=0)
+        mean: np.ndarray = np.mean([read_spectrum(result.folder, kind) for result in self.results], axis=0)
         return mean
 
     @property

@@ -22,8 +22,7 @@ from levelfield.files.writing import write_whole
 from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
-from levelfield.studies.runs.folder import spectra
-from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_training
+from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_spectra, write_training
 from levelfield.studies.runs.folder.items import refined, test_items
 from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
@@ -107,7 +106,7 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
         write_whole(folder / EMBEDDINGS, lambda file: np.save(file, rows))
     if method.trains:
         training_rows = inputs.embed(model.embedder, fold.train, progress, "training embeddings")
-        summary["rho_train"] = spectra.record(training_rows, inputs.train_labels, folder)
+        summary["rho_train"] = write_spectra(folder, training_rows, inputs.train_labels)
     summary["computed_by"] = list(bits(machine_of(spec, inputs.device)))
     entries = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": entries})

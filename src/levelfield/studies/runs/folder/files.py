@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from levelfield.errors import Damaged
+from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array, read_arrays
 from levelfield.files.reading import checksum, damaged, read_json
-from levelfield.files.writing import write_json
+from levelfield.files.writing import write_json, write_whole
 
 TRAINED, FINISHED, PER_QUERY = "training.json", "metrics.json", "per_query.npz"
 EMBEDDINGS, ITEMS = "embeddings.npy", "items.csv"
 DESCRIBED = "run.yaml"
 FAILED = "error.txt"  # written by a failed run
-MADE = (DESCRIBED, EMBEDDINGS, ITEMS, "model.safetensors", "model.yaml", "method.safetensors", "training_spectra.npz")
+SPECTRA = "training_spectra.npz"
+MADE = (DESCRIBED, EMBEDDINGS, ITEMS, "model.safetensors", "model.yaml", "method.safetensors", SPECTRA)
 """Files that training may write before training.json."""
 REMEDY = "Run `levelfield compare` (or `ensemble`) to make it again."
 
@@ -42,12 +43,10 @@ def of_a_run() -> Iterator[None]:
 
 
 def write_training(folder: Path, content: dict[str, Any]) -> None:
-    """Write training.json, which ends training."""
     _write_sealed(folder / TRAINED, content, MADE)
 
 
 def write_finished(folder: Path, content: dict[str, Any]) -> None:
-    """Write metrics.json, which finishes a run."""
     _write_sealed(folder / FINISHED, content, (PER_QUERY, DESCRIBED))
 
 
@@ -75,11 +74,30 @@ def read_embeddings(folder: Path) -> np.ndarray:
         return read_array(folder / EMBEDDINGS, kinds="f")
 
 
-def check(folder: Path, name: str, checksums: Checksums | None = None) -> None:
-    """Refuse a file whose checksum differs from the stored one.
+def write_spectra(folder: Path, rows: np.ndarray, labels: np.ndarray) -> float:
+    """Normalise raw training rows (n, d), write their spectra (roth2020, section E), and return the decay rho."""
+    from levelfield.evaluation import class_spectrum, spectral_decay, spectrum
 
-    checksums: by default those in training.json; during training, before it exists, nothing is refused.
-    """
+    length = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    unit = rows / np.where(length > 0, length, 1)
+    spectra: dict[str, Any] = {"spectrum": spectrum(unit), "class_spectrum": class_spectrum(unit, labels)}
+    write_whole(folder / SPECTRA, lambda file: np.savez(file, **spectra))
+    return spectral_decay(unit)
+
+
+def read_spectrum(folder: Path, kind: str) -> np.ndarray:
+    """A stored spectrum of a run: of all rows, or the mean over classes."""
+    if not (folder / SPECTRA).exists():
+        raise BadInput(f"{folder} has no {SPECTRA}: the run trains nothing.")
+    with of_a_run():
+        stored = read_arrays(folder / SPECTRA)
+        if kind not in stored or stored[kind].ndim != 1:
+            raise damaged(folder / SPECTRA, f"lacks '{kind}', or it is not a list of numbers")
+        return stored[kind]
+
+
+def check(folder: Path, name: str, checksums: Checksums | None = None) -> None:
+    """Refuse a file whose checksum differs from the stored one, by default from that in training.json, if it exists."""
     with of_a_run():
         if checksums is None:
             checksums = read_training(folder)["checksums"] if (folder / TRAINED).exists() else {}

@@ -52,10 +52,7 @@ def save_method(folder: Path, state: Mapping[str, Any], *, num_classes: int, wid
 
 @trusting()
 def load_method(folder: Path, *, device: str = "cpu") -> Method:
-    """The trained method of a finished run, in evaluation mode. No image is opened.
-
-    A user-defined loss is loaded from the file that the run names, if that file is trusted.
-    """
+    """The trained method of a finished run, in evaluation mode. A user-defined loss is loaded from its trusted file."""
     if not (folder / "training.json").exists():
         raise BadInput(f"{folder} is not a finished run, so it has no trained method.")
     spec, path = read_spec(folder), folder / WEIGHTS
@@ -77,7 +74,6 @@ def load_method(folder: Path, *, device: str = "cpu") -> Method:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The facts and the weights; defaults if there is no file."""
     if not path.is_file():
         return {"num_classes": 2, "width": 0, "left_out": []}, {}
     try:

@@ -49,12 +49,10 @@ class Result:
     values: dict[str, float]
     signatures: dict[str, dict[str, Any]]
     summary: dict[str, Any]
-    measured: dict[str, Any]
-    """Counts of the ledger, see `Measured`."""
+    measured: dict[str, Any]  # counts of the ledger, see `Measured`
     deviations: list[dict[str, Any]]
     checksums: Checksums
-    identity: str
-    """Of run.yaml at the end of the run."""
+    identity: str  # of run.yaml at the end of the run
 
     @property
     def seconds(self) -> float:
@@ -63,10 +61,6 @@ class Result:
     @property
     def deviation_texts(self) -> list[str]:
         return [entry["text"] for entry in self.deviations]
-
-    def has_queries(self, metric: str) -> bool:
-        """Whether the metric has a value per query (clustering metrics do not)."""
-        return metric in self.by_class
 
     def per_query(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each query that counts, and the query's class."""
@@ -79,16 +73,12 @@ class Result:
 
     @cached_property
     def by_class(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """For every metric with a value per query: its mean in each test class, and the number of queries.
-
-        Cached, because a leaderboard needs it often and it is much smaller than the per-query scores.
-        """
+        """For every metric with a value per query: its mean in each test class, and the number of queries."""
         arrays = self.queries()
         metrics = arrays.keys() & self.signatures.keys()
         return {metric: class_means(*self._counted(metric, arrays)) for metric in metrics}
 
     def queries(self) -> dict[str, np.ndarray]:
-        """The stored scores of each query by metric, `lone` and `labels`."""
         return read_per_query(self.folder, self.checksums)
 
 
@@ -108,11 +98,10 @@ def class_means(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | None = None) -> None:
-    """Write the run's description, or refuse a folder made with another specification.
+    """Write the run's description, or refuse a folder made with another specification. Remove damaged files, with all
+    files made from them.
 
     made_by: versions and machine. home: where the folder will be, if it is not there yet.
-
-    Damaged files are removed, with all files made from them, and made again; intact files are kept.
     """
     described = folder / DESCRIBED
     try:
@@ -135,7 +124,6 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
 
 
 def _discard_damaged(folder: Path) -> None:
-    """Remove damaged files, and the file that marks their stage as complete."""
     try:
         if os.path.lexists(folder / TRAINED):
             check_made(folder)
@@ -211,7 +199,6 @@ def _identity(result: Result) -> str | None:
 
 
 def _why_failed(folder: Path) -> str:
-    """The last line of error.txt of a failed run; empty if it is missing or unreadable."""
     try:
         lines = read_text(folder / FAILED).strip().splitlines()
     except Damaged:  # the run counts as missing either way
