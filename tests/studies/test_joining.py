@@ -142,10 +142,9 @@ def changed(run: Path, change) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lines: lines[:-1], "19 images against 20"),
-        (lambda lines: lines[::-1], "their order differs"),
-        (lambda lines: ["other.png,class04", *lines[1:]], r"other\.png is a test image in only one"),
-        (lambda lines: [*lines[:-1], lines[-1].replace(",class07", ",class99")], "is 'class99' in the first"),
+        (lambda lines: lines[:-1], r"19 and 20; .*one has more"),
+        (lambda lines: ["other.png,class04", *lines[1:]], r"'other\.png', 'class04', ''\) against"),
+        (lambda lines: [*lines[:-1], lines[-1].replace(",class07", ",class99")], r"'class99', ''\) against"),
     ],
 )
 def test_runs_on_other_test_images_are_refused(runs: list[Path], tmp_path: Path, change, said: str) -> None:

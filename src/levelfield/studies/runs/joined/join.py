@@ -29,15 +29,7 @@ from levelfield.training.ledger import Measured
 
 _COUNTED = ("images", "rows_through_trunk", "memory_rows", "rows_changed")
 _SUMMED = ("step", "seconds", "waiting", "planning", "idle_batches", *_COUNTED)
-_DERIVED = (
-    "summary.json",
-    "metrics.json",
-    "training.json",
-    "model.yaml",
-    "per_query.npz",
-    "embeddings.npy",
-    "items.csv",
-)
+_DERIVED = ("metrics.json", "training.json", "model.yaml", "per_query.npz", "embeddings.npy", "items.csv")
 
 _Score = tuple[float, tuple[np.ndarray, np.ndarray] | None]  # a metric, and its means and counts of classes, if any
 
@@ -51,10 +43,8 @@ def join(
     under: RunSpec | None = None,
     progress: Progress = SILENT,
 ) -> list[Member]:
-    """Join the finished runs of `folders` into `folder`, a finished run with model, embeddings and scores.
-
-    All runs must have the same test images. Files are written atomically, metrics.json last; after an interruption the
-    same call continues. Returns the members.
+    """Join the finished runs of `folders`, which have the same test images, into `folder`, a finished run with model,
+    embeddings and scores. After an interruption the same call continues. Returns the members.
 
     about: stored with the model. under: the run of a study that joins them; folds of its protocol are not a deviation,
     members trained under other conditions, in another study, are.
@@ -99,13 +89,11 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
             reason = f"its {ENSEMBLE} says {recorded}, these are {identity}"
             raise BadInput(f"{folder} joins other runs ({reason}). Choose another folder, or remove it.")
         return
-    entries = [
-        {"label": member.label, **member.place, "identity": member.identity, "folder": str(member.folder)}
-        for member in members
-    ]
-    write_text(
-        described, yaml.safe_dump({"identity": identity, "members": entries}, sort_keys=False, allow_unicode=True)
-    )
+    content: dict[str, Any] = {"identity": identity, "members": []}
+    for member in members:
+        place = {**member.place, "identity": member.identity, "folder": str(member.folder)}
+        content["members"].append({"label": member.label, **place})
+    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under: RunSpec | None) -> None:
@@ -141,15 +129,11 @@ def _training(members: Sequence[Member], under: RunSpec | None) -> dict[str, Any
         refined="yes" if any(member.refined for member in members) else "",
         **{key: sum(each.get(key, 0) for each in done) for key in ("extra_parameters", "steps", *_COUNTED)},
     )
-    models, passes = sum(member.models for member in members), sum(member.passes for member in members)
+    models, passes = sum(each.get("members", 1) for each in done), sum(member.passes for member in members)
     deviations = _deviations(members, measured, models, passes, 1 if under is None else under.protocol.folds)
     deviations += [] if under is None else trained_otherwise(members, under)
-    theirs = {
-        each["text"]: each
-        for member in members
-        for each in member.result.deviations
-        if not point_of(each["what"]).joined
-    }
+    every = [each for member in members for each in member.result.deviations]
+    theirs = {each["text"]: each for each in every if not point_of(each["what"]).joined}
     return {
         "summary": summary,
         "measured": {**asdict(measured), "members": models, "passes": passes},

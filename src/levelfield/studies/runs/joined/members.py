@@ -68,11 +68,6 @@ class Member:
         return int(self.result.measured["dim"])
 
     @property
-    def models(self) -> int:
-        """The number of its networks: more than one if it is itself an ensemble."""
-        return int(self.result.measured.get("members", 1))
-
-    @property
     def passes(self) -> float:
         """Rows through the trunk per training image."""
         measured = self.result.measured
@@ -118,8 +113,12 @@ def checked(folders: Sequence[Path]) -> list[Member]:
             raise BadInput(f"{member.folder} and {earlier} are the same run: name each run once.")
         by_identity[member.identity] = member
         if not _tested_alike(first, member):
-            difference = _difference(first.items, member.items)
-            raise BadInput(f"{member.folder} and {first.folder} have different test images: {difference}.")
+            pairs = zip(member.items, first.items, strict=False)
+            difference = next((f"{one} against {other}" for one, other in pairs if one != other), "one has more")
+            raise BadInput(
+                f"{member.folder} and {first.folder} have different test images ({len(member.items):,} and "
+                f"{len(first.items):,}; path, class and role): {difference}."
+            )
     return members
 
 
@@ -134,22 +133,6 @@ def _tested_alike(first: Member, other: Member) -> bool:
     return bool(ours.data_digest) and _images(ours) == _images(theirs) and ours.protocol == theirs.protocol
 
 
-def _difference(first: list[tuple[str, str, str]], other: list[tuple[str, str, str]]) -> str:
-    if len(first) != len(other):
-        return f"{len(other):,} images against {len(first):,}"
-    paths = {path for path, _, _ in first}
-    for (path, label, role), (other_path, other_label, other_role) in zip(first, other, strict=True):
-        if other_path not in paths:
-            return f"{other_path} is a test image in only one of them"
-        if path != other_path:
-            return "their order differs"
-        if label != other_label:
-            return f"the class of {path} is '{other_label}' in the first and '{label}' in the second"
-        if role != other_role:
-            return "only one of them has a gallery, or their queries differ"
-    raise AssertionError("the items are equal")
-
-
 def joined_identity(members: Sequence[Member]) -> str:
     """The identity of an ensemble: that of its members, in order."""
     text = json.dumps([member.identity for member in members])
@@ -162,10 +145,8 @@ def joined_here(folder: Path) -> str:
 
 
 def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
-    """The specification with the training images of a run; for an ensemble, that of its members if they agree.
-
-    trained: False if only the test images matter, which folds share.
-    """
+    """The specification with the training images of a run; for an ensemble, that of its members if they agree. trained:
+    False if only the test images matter, which folds share."""
     if not (folder / ENSEMBLE).is_file():
         return read_spec(folder)
     count = len(described_in(folder, [ENSEMBLE])["members"])
@@ -179,10 +160,7 @@ def spec_of(folder: Path, *, trained: bool = True) -> RunSpec:
 
 
 def trained_otherwise(members: Sequence[Member], under: RunSpec) -> list[Deviation]:
-    """Differences in conditions, protocol and images between the members and the run that joins them.
-
-    Empty within a study; a run of another study may have had more steps or more training classes.
-    """
+    """Differences in conditions, protocol and images between the members and the run that joins them, if any."""
     ours = _circumstances(under)
     by_text: dict[str, Deviation] = {}
     for path in (path for member in members for path in member.descriptions if path.name == "run.yaml"):
