@@ -86,7 +86,7 @@ def test_a_table_that_is_repeated_is_compared_with_its_own_numbers(name: str) ->
     study, own = read_study(name, ["seeds=1"] if name != ENSEMBLES else []), name.replace("/", " ")
     runs = plan(study, digest=lambda _: "", device="cpu")
     for run in runs:
-        if run.spec.is_part:
+        if run.spec.part:
             continue
         for metric in study.metrics:
             how: Any = {"conditions": conditions_of(run.spec, runs), "source": own}

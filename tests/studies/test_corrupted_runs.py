@@ -11,14 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 from small_world import carry_out, run_one, small_study
 
 import levelfield
 from levelfield.data import corruptions, read_image
-from levelfield.data.views.basic import test_view as make_view
 from levelfield.data.views.corrupted import CorruptedView, identity
-from levelfield.data.views.named import steps_view
 from levelfield.distributed import processes
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
@@ -33,7 +30,6 @@ from levelfield.studies.runs.folder.store import read_plan, read_result
 from levelfield.studies.runs.joined.join import join
 
 NAMES, METRICS = ["jpeg", "cutout", "rotation"], ["recall@1"]
-HALF = {"mean": (0.5,) * 3, "std": (0.5,) * 3}
 
 
 def rows_of(folder: Path, name: str) -> np.ndarray:
@@ -51,25 +47,20 @@ def runs(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [*(run.folder(place) for run in planned), deep]
 
 
-@pytest.mark.parametrize(
-    "view",
-    [make_view(image=32, crop=0.8, **HALF), steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF)],
-    ids=["test", "steps"],
-)
-def test_a_corruption_that_changes_nothing_leaves_the_view(view) -> None:
-    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 60, 3), dtype=np.uint8))
-    nothing = CorruptedView(view, corruptions.create("uniform_noise", value=0))
-    assert (nothing(image) == view(image)).all()
-    assert nothing.key != view.key
-
-
 def test_the_model_embeds_what_was_corrupted_after_cropping(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = runs[0]
-    evaluate_corrupted(folder, ["rotation", "jpeg"], metrics=["recall@1"])
+    names = ["rotation", "jpeg"]
+    drops, results = evaluate_corrupted(folder, names, metrics=["recall@1", "map@r"])
     model = load(folder)
     assert isinstance(model, Model)
-    paths = stored_test(folder)[1].paths
-    for name in ("rotation", "jpeg"):
+    clean, items = stored_test(folder)
+    paths = items.paths
+    assert drops.clean["map@r"] == evaluate(clean, items.classes, metrics=["map@r"])["map@r"]
+    expected = [evaluate(rows_of(folder, name), items.classes, metrics=["map@r"])["map@r"] for name in names]
+    assert [drops.corrupted[name]["map@r"] for name in names] == expected
+    assert drops.mean_drop("map@r") == pytest.approx(drops.clean["map@r"] - np.mean(expected))
+    assert set(results) == {"clean", *names}
+    for name in names:
         pictures = []
         for path in paths:
             image = read_image(path)
@@ -89,18 +80,6 @@ def test_runs_that_are_asked_together_get_what_they_get_alone(runs: list[Path], 
         record([folder], ["cutout"], ["recall@1"])
         assert np.array_equal(rows_of(folder, "cutout"), rows)
     assert not np.array_equal(together[0], together[1])
-
-
-def test_drops_are_differences_of_figures(runs: list[Path]) -> None:
-    names = ["gaussian_noise", "dropout"]
-    drops, results = evaluate_corrupted(runs[0], names, metrics=["recall@1", "map@r"])
-    rows, items = stored_test(runs[0])
-    classes = items.classes
-    assert drops.clean["map@r"] == evaluate(rows, classes, metrics=["map@r"])["map@r"]
-    expected = [evaluate(rows_of(runs[0], name), classes, metrics=["map@r"])["map@r"] for name in names]
-    assert [drops.corrupted[name]["map@r"] for name in names] == expected
-    assert drops.mean_drop("map@r") == pytest.approx(drops.clean["map@r"] - np.mean(expected))
-    assert set(results) == {"clean", *names}
 
 
 def test_rows_of_another_corruption_do_not_count(runs: list[Path]) -> None:
@@ -170,7 +149,9 @@ def copies(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return [shutil.copytree(folder, tmp_path / str(k), ignore=bare) for k, folder in enumerate(runs[:2])]
 
 
-def test_two_processes_measure_what_one_does(copies: list[Path], runs: list[Path]) -> None:
+def test_two_processes_measure_what_one_does(
+    copies: list[Path], runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[tuple[Path, str, int, int]] = []
     progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in copies}
     assert record_all(copies, NAMES, METRICS, jobs=2, progress=progress) == {}
@@ -182,12 +163,8 @@ def test_two_processes_measure_what_one_does(copies: list[Path], runs: list[Path
             assert first.read_bytes() == second.read_bytes()
     assert {text for _, text, _, _ in heard} == {"corrupted", *(f"corrupted: {name}" for name in NAMES)}
     assert {folder for folder, *_ in heard} == set(copies)
-
-
-def test_what_is_there_starts_no_process(copies: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert record(copies, NAMES[:2], METRICS) == {}
     monkeypatch.setattr(processes, "start", lambda *_: pytest.fail("a process was started"))
-    assert record_all(copies, NAMES[:2], METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT)) == {}
+    assert record_all(copies, NAMES, METRICS, jobs=2, progress=progress) == {}
 
 
 def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:

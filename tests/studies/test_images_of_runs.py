@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from small_world import make_photos, run_one, small_study
 
-from levelfield.errors import BadInput, MissingData, UnknownName
+from levelfield.errors import BadInput, MissingData
 from levelfield.progress import CallbackProgress
 from levelfield.studies import read_study, resolve
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.finished import embed_part
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.shared import open_catalog
-from levelfield.studies.specification.choices import Data, ProtocolChoice
+from levelfield.studies.specification.choices import Data
 from levelfield.studies.specification.locations import Location, images_in, location_of, placed
 from levelfield.studies.specification.study import parse_study
 
@@ -53,14 +53,6 @@ def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     assert inputs_for(first[0].spec, None, "cpu").catalog.digest == first[0].spec.data_digest
 
 
-def test_an_unknown_protocol_is_told_before_any_image_is_looked_at(old_photos: Path) -> None:
-    told: list[tuple[int, int]] = []
-    progress = CallbackProgress(lambda _, *step: told.append(step))
-    with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
-        resolve(small_study(old_photos, ["lda"], overrides=("protocol=mlcr",)), progress=progress)
-    assert told == []
-
-
 def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     [run] = resolve(study).runs
@@ -69,19 +61,6 @@ def test_an_image_that_changed_is_found_by_the_next_start_and_by_a_run(old_photo
         _ = inputs_for(run.spec, None, "cpu").catalog
     with pytest.raises(BadInput, match=r"1 of 40 images(.|\n)*class03/1.png"):
         resolve(study)
-
-
-def test_runs_of_all_folds_and_members_share_images_and_trunk(tmp_path: Path) -> None:
-    photos = make_photos(tmp_path / "photos", classes=24, each=3)
-    study = small_study(photos, [{"dreml": {"members": 2, "meta_classes": 3}}, "untrained"]).model_copy(
-        update={"protocol": ProtocolChoice(name="mlrc")}
-    )
-    all_inputs = [inputs_for(run.spec, None, "cpu") for run in resolve(study).runs]
-    assert {inputs.fold_number for inputs in all_inputs} == {0, 1, 2, 3}
-    assert len({id(inputs) for inputs in all_inputs}) == 4
-    assert len({id(inputs.catalog) for inputs in all_inputs}) == 1
-    assert len({id(inputs.still_trunk) for inputs in all_inputs}) == 1
-    assert len({tuple(inputs.fold.train) for inputs in all_inputs}) == 4
 
 
 def test_images_are_known_by_their_content_wherever_they_lie(
@@ -164,9 +143,6 @@ def test_a_root_is_the_folder_or_the_one_above(tmp_path: Path) -> None:
         with images_in(root):
             assert placed(Data(name="old/photos"), tmp_path).name == str(tmp_path / "photos")
             assert placed(Data(name="cub"), tmp_path).settings["root"] == str(root)
-
-
-def test_embedded_data_has_no_place(tmp_path: Path) -> None:
     assert location_of(Data(name="emoji"), tmp_path) is None
     assert placed(Data(name="emoji"), tmp_path) == Data(name="emoji")
 

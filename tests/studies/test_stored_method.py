@@ -49,12 +49,6 @@ def test_the_weights_that_a_run_ended_with_are_loaded(
     assert not torch.equal(other.objective.aux_weight, method.objective.aux_weight)
 
 
-def test_a_method_without_anything_leaves_no_file(photos: Path, tmp_path: Path) -> None:
-    folder = run_one(small_study(photos, ["untrained"]), tmp_path)
-    assert not (folder / "method.safetensors").exists()
-    assert not load_method(folder).state_dict()
-
-
 def test_a_custom_loss_is_made_again_from_its_file(photos: Path, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(OWN)
