@@ -45,7 +45,16 @@ class Range:
                 f"{name} is {value}; use [low, high, log], [low, high, linear] or a list of choices."
             )
         if len(written) != 3 or written[2] not in ("linear", "log"):
-            return cls._of_choices(key, list(written))
+            written = list(written)
+            if any(entry in written[:index] for index, entry in enumerate(written)) or len(written) < 2:
+                raise BadSpecification(f"The choices of '{key}' are {written}; expected at least 2 different ones.")
+            if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
+                bounds = f"{written[1]:g}, {written[0]:g}"
+                raise BadSpecification(
+                    f"{name} is reversed: {written}. Use [{bounds}, linear] or [{bounds}, log] for a range, [{bounds}] "
+                    "for two choices."
+                )
+            return cls(choices=tuple(written))
         low, high, scale = written
         for bound in (low, high):
             if not _is_number(bound) or not math.isfinite(bound):
@@ -60,18 +69,6 @@ class Range:
         if whole and math.ceil(low) > math.floor(high):
             raise BadSpecification(f"{name} is {text}, which contains no integer.")
         return cls(float(low), float(high), scale == "log", whole)
-
-    @classmethod
-    def _of_choices(cls, key: str, written: list[Any]) -> Range:
-        if any(entry in written[:index] for index, entry in enumerate(written)) or len(written) < 2:
-            raise BadSpecification(f"The choices of '{key}' are {written}; expected at least 2 different ones.")
-        if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
-            bounds = f"{written[1]:g}, {written[0]:g}"
-            raise BadSpecification(
-                f"The search range of '{key}' is reversed: {written}. Use [{bounds}, linear] or [{bounds}, log] for a "
-                f"range, [{bounds}] for two choices."
-            )
-        return cls(choices=tuple(written))
 
     @property
     def plain(self) -> list[Any]:

@@ -64,7 +64,7 @@ def _first_seed(folder: Path) -> Path | None:
         return None
     from levelfield.studies.runs.folder.store import read_plan
 
-    seeds = [run for run in read_plan(folder.parent) if run.label == folder.name and not run.spec.is_part]
+    seeds = [run for run in read_plan(folder.parent) if run.label == folder.name and not run.spec.part]
     folders = [run.folder(folder.parent) for run in sorted(seeds, key=lambda run: run.spec.seed)]
     return next((folder for folder in folders if folder.is_dir()), None)
 

@@ -18,8 +18,7 @@ from levelfield.files.plain_yaml import read_yaml_file
 
 __all__ = ["FOLDER", "Facts", "content", "copy", "describe", "name_of", "names", "path"]
 
-FOLDER = Path(__file__).parent
-"""Where the study files are."""
+FOLDER = Path(__file__).parent  # where the study files are
 SEE = "levelfield list studies"
 _BASE = "base"
 _EMBEDDED, _EMBEDDED_NETWORK = "emoji", "tf_efficientnet_lite0"
@@ -34,8 +33,7 @@ class Facts:
     what: str
     needs: str
     file: str
-    data: tuple[str, ...] = ()
-    """The datasets that it can use."""
+    data: tuple[str, ...] = ()  # the datasets that it can use
 
 
 def names() -> list[str]:

@@ -67,7 +67,7 @@ def _by_test_set(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[En
         run = own[0].run
         varied = [(key, value) for key, value in run.variation if key.split(".")[0] not in ELSEWHERE]
         method = run.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in varied)
-        sets.setdefault(own[0].test_set, {})[method + (" (separated)" if run.spec.is_part else "")] = own
+        sets.setdefault(own[0].test_set, {})[method + (" (separated)" if run.spec.part else "")] = own
     return sets
 
 

@@ -36,7 +36,7 @@ class Entry:
         return float(np.mean([result.values[metric] for result in self.results]))
 
     def has_queries(self, metric: str) -> bool:
-        return all(result.has_queries(metric) for result in self.results)
+        return all(metric in result.by_class for result in self.results)
 
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each test class, and its number of queries."""

@@ -53,17 +53,15 @@ class Drops:
         return self.clean[metric] - self.corrupted[corruption][metric]
 
     def mean_drop(self, metric: str) -> float:
-        """The mean over the evaluated corruptions."""
         return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
 
 
 class _Description(BaseModel):
-    """The content of `corrupted/NAME.json`."""
+    """The content of `corrupted/NAME.json`, with the checksum of the embeddings."""
 
     corruption: str
     values: dict[str, Annotated[float, Field(strict=True)]]
     checksum: str
-    """Checksum of the embeddings."""
 
 
 def evaluate_corrupted(
@@ -88,10 +86,8 @@ def record(
     metrics: Sequence[str],
     progress: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> dict[Path, str]:
-    """Evaluate finished runs under the corruptions and store missing scores in their folders.
-
-    progress: progress of each run. Returns the failed runs with the reason; they do not stop the others.
-    """
+    """Evaluate finished runs under the corruptions and store missing scores in their folders. Returns the failed runs
+    with the reason; they do not stop the others."""
     failed: dict[Path, str] = {}
     by_images: dict[tuple[Path, ...], list[Path]] = {}
     for folder in folders:

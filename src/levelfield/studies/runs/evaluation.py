@@ -30,9 +30,7 @@ def score_run(
     folder: Path, labels: np.ndarray | None, metrics: tuple[str, ...], progress: Progress, device: str = "cpu"
 ) -> None:
     """Write per_query.npz and metrics.json, which finishes a run, from its stored embeddings. Earlier metrics are kept.
-
-    labels: the class of each test image; None without test images. device: where the rows are searched.
-    """
+    labels: the class of each test image; None without test images."""
     trained, before = read_training(folder), read_result(folder)
     metrics = tuple(dict.fromkeys([*(before.values if before else ()), *metrics]))
     values: dict[str, float] = {}
@@ -74,11 +72,8 @@ def monitor(
     inputs: RunInputs, embedder: Embedder, metric: str, progress: Progress
 ) -> Callable[[], dict[str, Any]] | None:
     """A function that scores the embedder in its current state on training and test classes (seidenschwarz2021,
-    figure 7); None without test classes. The scores are only recorded: neither the loop nor the method sees them.
-
-    Rows come from the embedder alone, in evaluation mode and under the test view. `refine` is not applied, because the
-    method would then see test images during training.
-    """
+    figure 7); None without test classes. The scores are only recorded: neither the loop nor the method sees them, and
+    the method does not refine the rows, since it would then see test images during training."""
     if not len(inputs.fold.test):
         return None
     labels, train = inputs.catalog.labels, inputs.fold.train[sample(inputs.train_labels)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,22 +35,17 @@ def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
 
 def how_refined(folder: Path) -> str:
     """How the run's method refined the embeddings at test time; empty if it did not."""
-    return str(_measured(folder).get("refined", ""))
+    return str(read_training(folder)["measured"].get("refined", ""))
 
 
 def how_many_models(folder: Path) -> int:
     """The number of networks behind the run's embeddings: more than one if it joins others."""
-    return int(_measured(folder).get("members", 1))
+    return int(read_training(folder)["measured"].get("members", 1))
 
 
 def how_many_bits(folder: Path) -> int:
     """Bits per dimension of the run's embeddings: 1 for binary codes."""
-    return int(_measured(folder).get("bits", 32))
-
-
-def _measured(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = read_training(folder)["measured"]
-    return content
+    return int(read_training(folder)["measured"].get("bits", 32))
 
 
 def refiner(folder: Path) -> Method:

@@ -56,7 +56,7 @@ class RunInputs:
     shared: SharedInputs = field(default_factory=SharedInputs, compare=False, repr=False)
 
     def __hash__(self) -> int:
-        """Hash of texts, since conditions contain dictionaries (the steps of a view)."""
+        # of texts, since conditions contain dictionaries (the steps of a view)
         return hash((self.data.model_dump_json(), self.fold_number, self.conditions.model_dump_json(), self.device))
 
     @cached_property
@@ -82,12 +82,10 @@ class RunInputs:
 
     @cached_property
     def train_labels(self) -> np.ndarray:
-        """Training labels, dense from 0."""
         return np.unique(self.catalog.labels[self.fold.train], return_inverse=True)[1].astype(np.int64)
 
     @property
     def num_classes(self) -> int:
-        """Number of training classes."""
         return int(self.train_labels.max()) + 1
 
     @cached_property
@@ -110,17 +108,14 @@ class RunInputs:
 
     @cached_property
     def _opened(self) -> dict[str, Rows]:
-        """Rows that this process has already opened."""
         return {}
 
     @cached_property
     def _on_device(self) -> dict[int, OnDevice]:
-        """Those rows on the device, by their `id`."""
         return {}
 
     @cached_property
     def views(self) -> tuple[View, TestView | StepsView]:
-        """Training view and test view."""
         c, b = self.conditions, self._backbone
         shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
         test = test_view(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
@@ -190,7 +185,6 @@ class RunInputs:
         return len(self.cache.absent(self.key_of(view, number), [self.catalog.digests[i] for i in indices]))
 
     def key_of(self, view: View, number: int) -> str:
-        """The key of the stored features under one view."""
         return f"{self.still_trunk.key} | {view.key} | {f'view {number}' if view.random else 'plain'}"
 
     @cached_property
@@ -202,7 +196,6 @@ class RunInputs:
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
 
     def source(self, seed: int, progress: Progress) -> Source:
-        """The source of training batches."""
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
@@ -282,10 +275,8 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str, shared: SharedInputs | None = None) -> RunInputs:
-    """The inputs of a run, which runs that differ only in method, seed, member or optimiser share.
-
-    shared: by default that of the study which this process carries out.
-    """
+    """The inputs of a run, which runs that differ only in method, seed, member or optimiser share. shared: by default
+    that of the study which this process carries out."""
     shared = shared or shared_inputs()
     conditions = Conditions(**{key: getattr(spec.conditions, key) for key in _OF_THE_INPUTS})
     protocol, data = spec.protocol.model_dump_json(), spec.data.model_dump_json()

@@ -23,7 +23,14 @@ def machine() -> dict[str, Any]:
     """
     import torch  # a leaderboard compares machines without it
 
-    vendor, flags = _cpu()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        vendor = platform.machine()
+    except OSError:  # not Linux
+        lines, vendor = [], platform.processor() or platform.machine()
+    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    vendor = fields.get("vendor_id") or fields.get("CPU implementer") or vendor
+    flags = set((fields.get("flags") or fields.get("Features") or "").split())
     instructions = next((name for name in _FEATURES if name in flags), "unknown")
     facts = {"capability": torch.backends.cpu.get_cpu_capability(), "cpu": vendor, "instructions": instructions}
     settings = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
@@ -70,14 +77,3 @@ def unlike(known: Sequence[Sequence[str]]) -> list[str]:
         for key, text in [*zip("012", each[:3], strict=True), *((text.split()[0], text) for text in sorted(each[3:]))]:
             values.setdefault(key, set()).add(text)
     return [" and ".join(sorted(texts)) for _, texts in sorted(values.items()) if len(texts) > 1]
-
-
-def _cpu() -> tuple[str, set[str]]:
-    """Vendor and features of the CPU."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # not Linux
-        return platform.processor() or platform.machine(), set()
-    fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    flags = set((fields.get("flags") or fields.get("Features") or "").split())
-    return fields.get("vendor_id") or fields.get("CPU implementer") or platform.machine(), flags

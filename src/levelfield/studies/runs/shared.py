@@ -31,11 +31,9 @@ class SharedInputs:
     catalogs: dict[tuple[str, str], Catalog] = field(default_factory=dict)
     folds: dict[tuple[str, str], list[protocols.Fold]] = field(default_factory=dict)
     inputs: dict[tuple[Any, ...], RunInputs] = field(default_factory=dict)
-    methods: dict[str, Method] = field(default_factory=dict)
-    """By the identity of the run that will train them."""
+    methods: dict[str, Method] = field(default_factory=dict)  # by the identity of the run that will train them
 
     def open(self, choice: Data, progress: Progress) -> Catalog:
-        """The checked images of a study."""
         key = choice.model_dump_json()
         catalog = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
         if catalog is None:
@@ -57,7 +55,6 @@ class SharedInputs:
         return self.catalogs[key]
 
     def divided(self, catalog: Catalog, protocol: ProtocolChoice) -> list[protocols.Fold]:
-        """The folds of a protocol."""
         key = (f"{catalog.name} {catalog.digest}", protocol.model_dump_json())
         if key not in self.folds:
             self.folds[key] = protocol.divide(catalog)
@@ -118,10 +115,7 @@ def shipped_data(data_digest: str) -> Shipped | None:
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
-    """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so.
-
-    An image is checked once; `progress` counts the images that are checked now.
-    """
+    """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so."""
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
     catalog = data.create(choice.name, **settings)

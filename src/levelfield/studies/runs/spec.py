@@ -47,23 +47,18 @@ class RunSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     data: Data
     protocol: ProtocolChoice
-    conditions: Conditions
-    """The conditions of this run: the common ones, updated with the method's own."""
+    conditions: Conditions  # the conditions of this run: the common ones, updated with the method's own
     common: dict[str, Any] = Field(default_factory=dict)
     """The common values of the conditions in which the method differs."""
     method: MethodSpec
     seed: int
-    fold: int | None = None
-    """The fold to train, if the protocol has several."""
-    member: int | None = None
-    """The member to train, if the method has several."""
-    joined: bool = False
-    """Whether the run joins the embeddings of the runs it needs, and trains nothing."""
+    fold: int | None = None  # the fold to train, if the protocol has several
+    member: int | None = None  # the member to train, if the method has several
+    joined: bool = False  # whether the run joins the embeddings of the runs it needs, and trains nothing
     needs: tuple[Needed, ...] = ()
     trained_by: Needed | None = None
     """The run that trains this run's network, if the two differ only in what is done at test time (`refine`)."""
-    device: str = "cpu"
-    """The kind of device, since two kinds do not give the same bits."""
+    device: str = "cpu"  # the kind of device, since two kinds do not give the same bits
     data_digest: str = ""
     code_digest: str = ""
 
@@ -112,24 +107,27 @@ class RunSpec(BaseModel):
     def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The method's own conditions and the deviations of its ledger, each against the common value."""
         own, notes = self.conditions, rate_notes(self.method, self.conditions)
+
+        def origin(deviation: Deviation) -> str:
+            """The published rate of a group's learning rate; measured rates are only nearly equal to it."""
+            if not deviation.what.startswith("lr_of_"):
+                return ""
+            near = (text for rate, text in notes.items() if math.isclose(rate, deviation.method, rel_tol=1e-5))
+            return next(near, "")
+
         common = {key: _in_short(value) for key, value in self.common.items()}
         deviations = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
         deviations |= {each.what: replace(each, condition=common.get(each.what, each.condition)) for each in settled}
-        return [replace(each, note=_origin(each, notes)) for each in deviations.values()]
+        return [replace(each, note=origin(each)) for each in deviations.values()]
 
     @property
     def draws(self) -> int:
         """The seed of all random draws of training; members are as independent as seeds."""
-        return int(numpy_stream(self.seed, "part", self.part).integers(2**31)) if self.is_part else self.seed
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the run is a member or a fold that another run joins."""
-        return bool(self.part)
+        return int(numpy_stream(self.seed, "part", self.part).integers(2**31)) if self.part else self.seed
 
     @property
     def part(self) -> str:
-        """The name of the part; empty for a whole run.
+        """The name of a fold or member, which another run joins; empty for a whole run.
 
         >>> RunSpec.model_construct(fold=2, member=None).part
         'fold 2'
@@ -150,8 +148,7 @@ class PlannedRun:
     spec: RunSpec
     label: FolderName
     variation: Variation = ()
-    seeded: bool = True
-    """Whether another seed would give another result."""
+    seeded: bool = True  # whether another seed would give another result
 
     def folder(self, study_folder: Path) -> Path:
         """The folder under its label, or an existing one under another label: relabelling does not retrain."""
@@ -162,12 +159,12 @@ class PlannedRun:
     def row(self) -> str:
         """The leaderboard row of this run. Members share one row, besides that of the run which joins them."""
         plain = self.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in self.variation)
-        return f"{plain} (separated)" if self.spec.is_part else plain
+        return f"{plain} (separated)" if self.spec.part else plain
 
     @property
     def title(self) -> str:
         """The name of this run in messages."""
-        return f"{self.row}, seed {self.spec.seed}" + (f", {self.spec.part}" if self.spec.is_part else "")
+        return f"{self.row}, seed {self.spec.seed}" + (f", {self.spec.part}" if self.spec.part else "")
 
 
 def _in_short(value: Any) -> Any:
@@ -238,10 +235,3 @@ def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str,
         except ValidationError as error:
             raise damaged(described, f"does not describe a run: {explain_first(error)}") from error
         return content
-
-
-def _origin(deviation: Deviation, notes: Mapping[float, str]) -> str:
-    """The published rate that a group's learning rate comes from; measured rates are only nearly equal to it."""
-    if not deviation.what.startswith("lr_of_"):
-        return ""
-    return next((text for rate, text in notes.items() if math.isclose(rate, deviation.method, rel_tol=1e-5)), "")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput, BadSpecification
@@ -32,10 +31,7 @@ _ROWS = 4096  # rows per computation of logits
 
 
 def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progress: Progress) -> bool:
-    """Give the method the outputs of its teacher; returns whether it wants any.
-
-    The outputs are stored in the student's folder, so that a resumed run learns from the same bits.
-    """
+    """Give the method the outputs of its teacher, which are stored in `folder`; returns whether it wants any."""
     if method.wants is None:
         return False
     stored = folder / OUTPUTS
@@ -60,9 +56,8 @@ def outputs_of(
 ) -> np.ndarray:
     """The "rows" or class "logits" of the run in `folder` for the training images of a student on `inputs`.
 
-    Logits (images x classes) are written to the file `scratch`, if given, instead of memory.
-
-    Rows of joined runs are concatenated, as at test time; of folds only the student's own is used.
+    scratch: a file for the logits, instead of memory. Rows of joined runs are concatenated; of folds only the student's
+    own is used.
     """
     needs = _joined_in(folder)
     if needs is None:
@@ -92,7 +87,14 @@ def _of_one(
     folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress: Progress, scratch: Path | None
 ) -> np.ndarray:
     theirs = inputs_for(spec, inputs.cache_folder, inputs.device)
-    _check_same_images(folder, theirs, inputs)
+    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
+    if ours != others:
+        raise BadInput(
+            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}: the images "
+            "and their order must be the same. Use the same data, protocol and validation classes."
+        )
+    if not np.array_equal(theirs.train_labels, inputs.train_labels):
+        raise BadInput(f"The teacher {folder} was trained on the same images with other class labels than the student.")
     method, model = load_method(folder, device=inputs.device), load(folder, device=inputs.device)
     assert isinstance(model, Model)  # not a joined run
     rows = theirs.embed(model.embedder, theirs.fold.train, progress, "teacher", coded=False)
@@ -104,8 +106,14 @@ def _of_one(
         return after_messages(objective, rows, groups, wants, scratch)
     if wants == "rows":
         return rows
+
+    @torch.no_grad()
+    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for positions in np.split(np.arange(len(rows)), range(_ROWS, len(rows), _ROWS)):
+            yield positions, class_logits(objective, torch.from_numpy(rows[positions]).to(inputs.device)).cpu().numpy()
+
     try:
-        return _collected(len(rows), _logits(objective, rows, inputs.device), scratch)
+        return _collected(len(rows), blocks(), scratch)
     except BadSpecification as error:
         raise BadInput(f"The run {folder} cannot be a teacher: {error}") from error
 
@@ -129,12 +137,6 @@ def after_messages(
     return _collected(len(rows), blocks(), scratch if wants == "logits" else None)
 
 
-@torch.no_grad()
-def _logits(objective: nn.Module | None, rows: np.ndarray, device: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for positions in np.split(np.arange(len(rows)), range(_ROWS, len(rows), _ROWS)):
-        yield positions, class_logits(objective, torch.from_numpy(rows[positions]).to(device)).cpu().numpy()
-
-
 def _collected(count: int, blocks: Iterable[tuple[np.ndarray, np.ndarray]], scratch: Path | None) -> np.ndarray:
     """The outputs of `count` images, from positions and outputs of each block, in memory or in the file `scratch`."""
     result: np.ndarray | None = None
@@ -148,14 +150,3 @@ def _collected(count: int, blocks: Iterable[tuple[np.ndarray, np.ndarray]], scra
         result[positions] = outputs
     assert result is not None
     return result
-
-
-def _check_same_images(folder: Path, theirs: RunInputs, inputs: RunInputs) -> None:
-    ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
-    if ours != others:
-        raise BadInput(
-            f"The teacher {folder} was trained on {len(others):,} images and the student on {len(ours):,}: the images "
-            "and their order must be the same. Use the same data, protocol and validation classes."
-        )
-    if not np.array_equal(theirs.train_labels, inputs.train_labels):
-        raise BadInput(f"The teacher {folder} was trained on the same images with other class labels than the student.")

@@ -52,8 +52,7 @@ class Options:
     pace: Pace = field(default_factory=Pace)
     trust: tuple[str, ...] | None = None
     """Files that runs may execute, see `levelfield.trust.trusted`; None: any file they name."""
-    home: Path | None = None
-    """Where the folder of the run will be, if it is made elsewhere (on a node of a cluster)."""
+    home: Path | None = None  # where the folder of the run will be, if it is made elsewhere (on a node of a cluster)
 
 
 @dataclass(frozen=True)
