@@ -1,11 +1,14 @@
 """What each batching does besides the laws of all: coverage, repeats, roles, distributions of draws."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield import batching
+from levelfield.batching._decks import deal_many, draw
 from levelfield.batching.balanced import cover
 from levelfield.batching.episodes import with_replacement
 from levelfield.batching.random import with_pair
@@ -219,3 +222,47 @@ def test_episodes_of_a_batch_may_share_classes_and_repeat_images_with_replacemen
         cards = with_replacement(np.full(20_000, size), support, 2, np.random.default_rng(0))
         for part in (cards[:, :support], cards[:, support:]):
             assert abs(np.bincount(part.ravel()) / part.size - 1 / size).max() < 0.01, "no image is preferred"
+
+
+# decks
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=8),
+    st.integers(1, 5),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=200, deadline=None)
+def test_many_decks_obey_the_laws_of_one(decks, hand, seed):
+    sizes, hands = np.array(decks).T
+    dealt = deal_many(sizes, hands, hand=hand, stream=np.random.default_rng(seed))
+    assert dealt.shape == (hands.sum(), hand)
+    for size, count, rows in zip(sizes, hands, np.split(dealt, np.cumsum(hands)[:-1]), strict=True):
+        assert len(rows) == count
+        if not count:
+            continue
+        assert rows.min() >= 0
+        assert rows.max() < size
+        distinct = [len(set(row)) for row in rows.tolist()]
+        assert distinct == [min(size, hand)] * count
+        per_hand = [np.bincount(row, minlength=size) for row in rows]
+        assert all(uses.max() - uses.min() <= 1 for uses in per_hand)
+        if size >= hand:
+            uses = np.bincount(rows.ravel(), minlength=size)
+            assert uses.max() - uses.min() <= 1
+
+
+@pytest.mark.parametrize(("size", "count"), [(4, 2), (9, 2), (30, 3)], ids=["shuffled", "ranked", "three"])
+def test_every_hand_is_equally_likely(size, count):
+    draws = 40_000
+    hands = draw(np.full(draws, size), count, np.random.default_rng(0))
+    assert hands.min() == 0
+    assert hands.max() == size - 1
+    assert (np.sort(hands, axis=1)[:, 1:] != np.sort(hands, axis=1)[:, :-1]).all()
+    number = hands @ size ** np.arange(count)
+    found = np.bincount(number, minlength=size**count)
+    possible = [sum(c * size**i for i, c in enumerate(hand)) for hand in itertools.permutations(range(size), count)]
+    expected = draws / len(possible)
+    assert found.sum() == found[possible].sum()
+    chi = ((found[possible] - expected) ** 2 / expected).sum()
+    assert abs(chi - (len(possible) - 1)) < 5 * np.sqrt(2 * len(possible))  # 5 standard deviations of chi squared
