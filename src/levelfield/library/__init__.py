@@ -78,34 +78,24 @@ def describe(name: str) -> Facts:
     'levelfield[demo], levelfield[mobilenetv2], levelfield[lite1], levelfield[lite2]'
     """
     own = content(name)
-    base = _extended(name, own)
-    data = [own["data"], *own.get("also", {})]
+    base: dict[str, Any] = {}
+    if "extends" in own:  # a study, or a file beside this one
+        named = own["extends"]
+        base = content(named) if named in _files() else read_yaml_file(path(name).parent / named)
     conditions = {**base.get("conditions", {}), **own.get("conditions", {})}
     varied = own.get("vary", {}).get("conditions.backbone", [])
-    needs = "levelfield[demo]"
+    data, needs = [own["data"], *own.get("also", {})], ["levelfield[demo]"]
     if data != [_EMBEDDED]:
-        small = " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
-        needs = _listed(data) + _weights(conditions, varied) + small
-    needs = ", ".join([needs, *(f"levelfield[{_EXTRAS[name]}]" for name in varied if name in _EXTRAS)])
-    return Facts(own["about"], needs, str(path(name)), tuple(data))
-
-
-def _extended(name: str, own: dict[str, Any]) -> dict[str, Any]:
-    """The plain data of the study or file that a study extends; empty if it extends none."""
-    if "extends" not in own:
-        return {}
-    base = own["extends"]
-    data: dict[str, Any] = content(base) if base in _files() else read_yaml_file(path(name).parent / base)
-    return data
-
-
-def _weights(conditions: dict[str, Any], varied: list[str]) -> str:
-    """Where the weights of the networks come from, as the end of a list."""
-    if conditions.get("weights") == "random":
-        return ""
-    backbones = varied or [conditions["backbone"]]
-    others = " and ".join(name for name in backbones if name not in (_EMBEDDED_NETWORK, *_EXTRAS))
-    return ", levelfield[demo]" * (_EMBEDDED_NETWORK in backbones) + (f", weights of {others}" if others else "")
+        *others, last = data
+        needs = [f"{', '.join(others)} or {last}" if others else last]
+        if conditions.get("weights") != "random":
+            backbones = varied or [conditions["backbone"]]
+            needs += ["levelfield[demo]"] if _EMBEDDED_NETWORK in backbones else []
+            weights = [network for network in backbones if network not in (_EMBEDDED_NETWORK, *_EXTRAS)]
+            needs += [f"weights of {' and '.join(weights)}"] if weights else []
+        needs[-1] += " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
+    needs += [f"levelfield[{_EXTRAS[network]}]" for network in varied if network in _EXTRAS]
+    return Facts(own["about"], ", ".join(needs), str(path(name)), tuple(data))
 
 
 def name_of(file: Path) -> str | None:
@@ -121,19 +111,8 @@ def name_of(file: Path) -> str | None:
 @cache
 def _files() -> dict[str, Path]:
     files = {file.relative_to(FOLDER).with_suffix("").as_posix(): file.resolve() for file in FOLDER.rglob("*.yaml")}
-    return {name: files[name] for name in sorted(files, key=_sort_key)}
 
+    def order(name: str) -> tuple[bool, list[str | int]]:  # studies without a paper first; table10 after table9
+        return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
-def _sort_key(name: str) -> tuple[bool, list[str | int]]:
-    """Sort key: studies without a paper first; table10 after table9."""
-    return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-
-def _listed(data: list[str]) -> str:
-    """Join names for a sentence.
-
-    >>> _listed(["cub", "cars", "sop"])
-    'cub, cars or sop'
-    """
-    *others, last = data
-    return f"{', '.join(others)} or {last}" if others else last
+    return {name: files[name] for name in sorted(files, key=order)}

@@ -114,16 +114,6 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
             f"{folder} was made with another specification (its run.yaml says {recorded}, "
             f"this run is {spec.identity}). Choose another --out, or remove the folder."
         )
-    _discard_damaged(folder)
-    if described.exists():
-        return  # keep the versions that the run began with
-    content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
-    if (location := location_of(spec.data, home or folder)) is not None:
-        content["place"] = location.model_dump()
-    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-
-
-def _discard_damaged(folder: Path) -> None:
     try:
         if os.path.lexists(folder / TRAINED):
             check_made(folder)
@@ -137,6 +127,12 @@ def _discard_damaged(folder: Path) -> None:
     except Damaged:
         for name in (FINISHED, PER_QUERY):
             (folder / name).unlink(missing_ok=True)
+    if described.exists():
+        return  # keep the versions that the run began with
+    content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
+    if (location := location_of(spec.data, home or folder)) is not None:
+        content["place"] = location.model_dump()
+    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def read_spec(folder: Path) -> RunSpec:
