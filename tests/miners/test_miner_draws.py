@@ -71,12 +71,6 @@ def test_random_of_all_never_draws_a_triplet_twice() -> None:
         assert len(miner(points, labels, generator=generator).unique(dim=0)) == 7  # type: ignore[union-attr]
 
 
-def test_random_of_all_takes_all_when_there_are_fewer_than_rows() -> None:
-    labels = torch.tensor([0, 0, 1])
-    triplets = miners.create("random", mode="triplets")(geometry(3), labels, generator=stream(0, "few"))
-    assert sorted(triplets.tolist()) == [[0, 1, 2], [1, 0, 2]]  # type: ignore[union-attr]
-
-
 def test_switch_leaves_the_other_tuples_as_they_were() -> None:
     plain = miners.create("distance_weighted")(geometry(10), LABELS, generator=stream(0, "switch"))
     switched = miners.create("distance_weighted", switch=0.5)(geometry(10), LABELS, generator=stream(0, "switch"))

@@ -116,23 +116,6 @@ def test_a_label_without_class_is_refused_by_all() -> None:
             create(name, num_classes=3, dim=2)(torch.eye(2), torch.tensor([0, label]))
 
 
-def test_active_counts_the_violated_proxies() -> None:
-    loss = create("proxy_triplet", num_classes=3, dim=2, margin=1.0)
-    with torch.no_grad():
-        loss.proxies.copy_(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
-    loss(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
-    assert int(loss.active) == 1  # 0.4 beyond the own proxy; the opposite one is 4 away
-
-
-def test_length_of_rows_and_proxies_is_irrelevant(batch: tuple[Tensor, Tensor]) -> None:
-    rows, labels = batch
-    loss = NormalizedSoftmax(num_classes=10, dim=5).double()
-    before = loss(rows, labels).item()
-    with torch.no_grad():
-        loss.proxies.mul_(torch.linspace(0.1, 9, 10)[:, None])
-    assert loss(rows * 7, labels).item() == pytest.approx(before, rel=1e-12)
-
-
 def test_a_zero_row_gives_log_of_the_classes_and_no_gradient() -> None:
     rows = torch.zeros(1, 4, requires_grad=True)
     value = NormalizedSoftmax(num_classes=6, dim=4)(rows, torch.tensor([2]))
@@ -184,24 +167,6 @@ def test_parallel_centres_have_finite_gradients(dtype: torch.dtype) -> None:
     rows = torch.eye(3, dtype=dtype)[:2].requires_grad_()
     loss(rows, torch.tensor([0, 1])).backward()
     assert loss.centers.grad.isfinite().all()
-
-
-def test_start_depends_on_the_generator_alone() -> None:
-    first, second, other = (
-        ProxyAnchor(num_classes=3, dim=4, generator=stream(seed, "proxies")).proxies for seed in (1, 1, 2)
-    )
-    assert torch.equal(first, second)
-    assert not torch.equal(first, other)
-
-
-def test_start_has_the_spread_of_kaiming_fan_out() -> None:
-    proxies = ProxyAnchor(num_classes=200, dim=500).proxies
-    assert proxies.std().item() == pytest.approx(math.sqrt(2 / 200), rel=0.02)
-
-
-def test_proxies_learn_a_hundred_times_faster_unless_told_otherwise() -> None:
-    assert ProxyAnchor(num_classes=2, dim=2).lr_multipliers() == {"proxies": 100.0}
-    assert ProxyAnchor(num_classes=2, dim=2, proxy_lr_multiplier=1).lr_multipliers() == {"proxies": 1.0}
 
 
 def test_the_second_backward_and_another_upstream_gradient_are_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Requirements of the common node of all closed forms beyond the laws."""
+"""Closed forms beyond the laws: their common node, and scores in chunks of classes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from levelfield import objectives
 from levelfield.errors import BadInput
 from levelfield.objectives import proxy_anchor
+from levelfield.objectives._parts import class_scores
 from levelfield.testing import CLASSES, DIM, ordinary
 
 WITH_PARAMETERS = ["proxy_anchor", "soft_triple"]
@@ -93,3 +94,21 @@ def test_autocast_does_not_reach_the_second_derivatives() -> None:
 def test_a_miner_of_pairs_alone_is_refused_by_name() -> None:
     with pytest.raises(BadInput, match=r"'contrastive' takes triplets .* shape \(11, 2\)"):
         create("contrastive", miner="n_pair")(*ordinary())
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 10])
+@pytest.mark.parametrize("name", WITH_PARAMETERS)
+def test_chunks_of_any_size_give_the_same_loss_and_gradients(
+    name: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loss_and_gradients() -> list[Tensor]:
+        objective = objectives.create(name, num_classes=11, dim=6, generator=generator()).double()
+        rows = torch.randn(9, 6, generator=generator(), dtype=torch.float64, requires_grad=True)
+        labels = torch.tensor([10, 0, 3, 3, 10, 7, 0, 5, 4])  # in no order, and some chunks meet none of them
+        loss = objective(rows, labels)
+        return [loss, *torch.autograd.grad(loss, [rows, *objective.parameters()])]
+
+    whole = loss_and_gradients()
+    monkeypatch.setattr(class_scores, "AT_ONCE", at_once)
+    for one, other in zip(loss_and_gradients(), whole, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

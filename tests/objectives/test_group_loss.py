@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives.group_loss import GroupLoss, draw_anchors, group_loss_terms, positive_correlation, refined
+from levelfield.objectives.group_loss import GroupLoss, draw_anchors, group_loss_terms, positive_correlation
 from levelfield.randomness import stream
 
 
@@ -47,17 +47,6 @@ def test_a_constant_row_resembles_nobody_and_gets_no_gradient(dtype: torch.dtype
     assert rows.grad is not None
     assert rows.grad.isfinite().all()
     assert not rows.grad[2].any()
-
-
-def test_correlation_ignores_shift_and_scale_of_a_row() -> None:
-    rows, _, _ = sample()
-    changed = rows * torch.linspace(0.1, 9, 9, dtype=torch.float64)[:, None] + torch.arange(9)[:, None]
-    torch.testing.assert_close(positive_correlation(changed), positive_correlation(rows))
-
-
-def test_a_row_without_support_keeps_its_prior() -> None:
-    prior = torch.tensor([[0.9, 0.1], [0.0, 1.0]])
-    assert torch.equal(refined(prior, torch.zeros(2, 2), iterations=3), prior)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, 5])

@@ -13,7 +13,7 @@ from torch.nn import functional
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import Hist
-from levelfield.objectives._parts.hypergraph import distances, propagation
+from levelfield.objectives._parts.hypergraph import distances
 from levelfield.randomness import stream
 
 CLASSES, DIM, HIDDEN, LABELS = 5, 4, 3, torch.tensor([3, 0, 3, 1, 0, 3, 4])  # of class 2 there is nobody
@@ -67,13 +67,6 @@ def test_ablations_are_their_equations() -> None:
     logits = graph @ (functional.leaky_relu(hidden, 0.1) @ parts["theta2_weight"].T + parts["theta2_bias"])
     expected = functional.cross_entropy(logits, LABELS)
     torch.testing.assert_close(attention.terms(rows(), LABELS)["classification"], expected)
-
-
-def test_weights_multiply_the_terms() -> None:
-    plain = made().terms(rows(), LABELS)
-    weighted = made(lambda_s=0.3, distribution_weight=2.0).terms(rows(), LABELS)
-    torch.testing.assert_close(weighted["classification"], 0.3 * plain["classification"])
-    torch.testing.assert_close(weighted["distribution"], 2 * plain["distribution"])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -134,29 +127,6 @@ def test_the_batchs_own_statistics_are_used_in_eval_mode_too() -> None:
     trained = hist(embeddings, LABELS)
     assert torch.equal(hist.eval()(embeddings, LABELS), trained)
     assert not list(hist.buffers())
-
-
-def test_with_alpha_0_every_sample_is_in_every_tuple() -> None:
-    found = made(alpha=0.0).steps(rows(), LABELS)
-    assert found.incidence is not None
-    assert found.incidence.eq(1).all()
-    assert found.propagation is not None
-    torch.testing.assert_close(found.propagation, torch.full_like(found.propagation, 1 / len(LABELS)))
-
-
-def test_hyperedges_are_the_classes_of_the_batch() -> None:
-    found = made().steps(rows(), LABELS)
-    assert found.hyperedge_classes is not None
-    assert found.incidence is not None
-    assert found.hyperedge_classes.tolist() == [0, 1, 3, 4]
-    assert found.incidence.shape == (len(LABELS), 4)
-
-
-def test_propagation_has_the_root_of_the_degrees_as_fixed_point() -> None:
-    incidence = torch.rand(6, 3, generator=stream(0, "incidence"), dtype=torch.float64)
-    graph, root = propagation(incidence), incidence.sum(1).sqrt()
-    torch.testing.assert_close(graph @ root, root)
-    torch.testing.assert_close(graph, graph.T)
 
 
 def test_distributions_start_with_the_fan_out_of_the_classes() -> None:

@@ -128,11 +128,6 @@ def test_masked_classes_that_are_absent_get_no_gradient_and_those_that_are_there
         assert weight.grad.abs().sum(1).nonzero().flatten().tolist() == [2, 5]
 
 
-def test_with_all_classes_in_the_batch_masking_changes_nothing() -> None:
-    labels = torch.tensor([0, 1, 2, 3, 1, 0])
-    torch.testing.assert_close(made(masked=True)(rows_of(), labels), made()(rows_of(), labels))
-
-
 def test_dropout_draws_from_the_given_generator_while_training_only() -> None:
     objective, labels = made(dropout=0.4), torch.tensor(LABELS)
     one, same, other = (objective(rows_of(), labels, generator=stream(seed, "d")).item() for seed in (0, 0, 1))
@@ -150,13 +145,6 @@ def test_dropout_keeps_the_mean_and_stands_at_four_places() -> None:
     seen: list[tuple[int, ...]] = []
     made().network(rows_of(), lambda rows: seen.append(tuple(rows.shape)) or rows)
     assert seen == [(2, 6, 6), (6, 6), (6, 24), (6, 6)]  # attention, after it, inside the feed-forward part, after it
-
-
-def test_the_null_logit_lets_a_receiver_take_less_than_one() -> None:
-    rows = rows_of()
-    with_null, without = (made(null_logit=flag).network.steps[0].attention(rows).sum(-1) for flag in (True, False))
-    assert (with_null < 1).all()
-    torch.testing.assert_close(without, torch.ones_like(without))
 
 
 def test_it_starts_as_the_authors_do_and_from_the_generator() -> None:

@@ -25,12 +25,6 @@ def test_given_pairs_count_as_often_as_they_are_listed() -> None:
     assert terms["negative"].item() == pytest.approx((2 + 2 + 3) / 3)
 
 
-def test_active_counts_the_pairs_above_zero() -> None:
-    loss = create("contrastive", normalize=False, neg_margin=2.5, miner="all")
-    loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
-    assert int(loss.active) == 4  # both positive pairs, and 1-3 in both orders; 0-3 is beyond the margin
-
-
 @pytest.mark.parametrize(
     ("name", "settings"), [("contrastive", {}), ("snr", {"form": "contrastive", "reg_over": "anchors"})]
 )
@@ -89,14 +83,6 @@ def test_pairs_of_one_class_are_left_out_or_soft_targets() -> None:
     ):
         loss = create("n_pair", form="pairs", nu=0.0, equal_class=equal_class)
         torch.testing.assert_close(loss(x, labels, tuples=pairs), expected)
-
-
-def test_every_anchor_counts_once_when_mined() -> None:
-    rows, labels = torch.eye(6), torch.tensor([0, 0, 0, 1, 1, 2])
-    loss = create("n_pair", nu=0.0)
-    expected = (3 * torch.tensor(4.0).log() + 2 * torch.tensor(5.0).log()) / 5  # three and four negatives
-    torch.testing.assert_close(loss(rows, labels), expected)
-    assert int(loss.active) == 5
 
 
 def test_numbers_of_any_size_are_finite_and_right() -> None:

@@ -80,13 +80,6 @@ def test_the_classifier_chooses_the_nearest_class_mean_at_any_temperature(start:
     torch.testing.assert_close(logits, start.rows @ plain[0].T + plain[1])
 
 
-def test_without_biases_the_classifier_chooses_the_smallest_angle(start: StartRows) -> None:
-    weight, bias = linear_classifier(start, bias=False)
-    angles = torch.nn.functional.normalize(start.means(), dim=1) @ start.rows.T
-    assert torch.equal((start.rows @ weight.T).argmax(1), angles.argmax(0))
-    assert not bias.any()
-
-
 @pytest.mark.parametrize("name", ["softmax", "group_loss", "message_passing", "hist", "normalized_softmax"])
 def test_the_first_loss_of_a_started_objective_is_below_a_random_one(start: StartRows, name: str) -> None:
     made, random = (objectives.create(name, num_classes=CLASSES, dim=DIM, **_settings(name)) for _ in range(2))

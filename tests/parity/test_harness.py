@@ -39,11 +39,6 @@ def test_a_wrong_number_or_shape_fails(tmp_path: Path, name: str) -> None:
             check(case(tmp_path, TWO | RIGHT | {name: wrong}))
 
 
-def test_other_values_of_a_key_are_honoured(tmp_path: Path) -> None:
-    other = PARAMS | {"margin": 0.7}
-    assert check(case(tmp_path, TWO | RIGHT | {"value": np.array(0.7)}, params=other)) is None
-
-
 @pytest.mark.parametrize("status", ["normative", "variant"])
 def test_unknown_keys_inputs_and_outputs_fail(tmp_path: Path, status: str) -> None:
     with pytest.raises(UnknownKey, match="colour"):
@@ -71,12 +66,3 @@ def test_only_a_variant_may_be_out_of_reach(tmp_path: Path) -> None:
     assert "include_true" in str(check(case(tmp_path, arrays, status="variant", **entry)))
     with pytest.raises(Unexpressed, match="include_true"):
         check(case(tmp_path, arrays, **entry))
-
-
-def test_what_is_not_built_says_so(tmp_path: Path) -> None:
-    assert check(case(tmp_path, TWO | RIGHT, what="quintuplet")) == "there is no loss 'quintuplet' yet"
-
-
-def test_a_folder_without_cases_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no golden case"):
-        read(tmp_path)

@@ -135,10 +135,8 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
     ({'shrinkage': (0.05, 0.9, 'linear')}, {'bins': [11, 33, 65, 129], 'miner.lower': (0.1, 1.0, 'linear')})
     """
     if name in _objectives:
-        facts = objectives.describe(name)
-        ranges = dict(facts.search)
-        usual = facts.miners[0] if "miner" in facts.needs and facts.miners else None
-        chosen = settings.get("miner") or preset_values(name, settings).get("miner") or usual
+        ranges = dict(objectives.describe(name).search)
+        chosen = settings.get("miner") or preset_values(name, settings).get("miner")
         ranges |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
     else:  # a method, or a user's class
         ranges = _declared_ranges(name)

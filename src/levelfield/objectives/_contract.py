@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import reduce, wraps
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor, nn
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision, working
-from levelfield.miners import Miner, MinerChoice, Tuples, resolve
+from levelfield.miners import MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
 from levelfield.miners.switch import Switched, switched_share
 from levelfield.objectives._inputs import LossInputs as LossInputs
@@ -51,8 +51,12 @@ class Facts:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # "roth2020/cars" -> settings
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Objective(nn.Module):
     """`objective(embeddings, labels) -> loss`. A subclass implements `parts`: named terms whose sum is the loss.
+
+    Annotated attributes of a subclass without `__init__` are its settings, checked when it is created; `__post_init__`
+    creates its parameters. A subclass may also have an `__init__` of its own.
 
     Without a `generator` the objective uses its own, created from seed 0 and saved in `state_dict`.
     """
@@ -65,15 +69,24 @@ class Objective(nn.Module):
     class_sample: float = 1.0  # share of the classes that a call compares with, besides those of the batch
     compared: float = 1.0  # that share in the last call
     own: slice = slice(None)  # the classes whose vectors this process has
+    miner: Any  # a `MinerChoice`; once created a `Miner`, or None: all tuples, not listed
+    switch: float = 0.0
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        _write_constructor(cls)
         check_calls(cls)
 
     def __init__(self, *, miner: MinerChoice | None = None, switch: float = 0.0, **hints: Any) -> None:
         super().__init__()
-        resolved = None if miner is None else resolve(miner, switch=switch, **hints)
-        self.miner: Miner | None = None if isinstance(resolved, All) else resolved  # None: all tuples, not listed
+        self.miner, self.switch = miner, switch
+        Objective.__post_init__(self, **hints)
+
+    def __post_init__(self, **hints: Any) -> None:
+        """`hints`: suggestions for the miner, see `miners.resolve`."""
+        choice = getattr(self, "miner", None)
+        miner = None if choice is None else resolve(choice, switch=self.switch, **hints)
+        self.miner = None if isinstance(miner, All) else miner
         self.shown: dict[str, Tensor] = {}
         """The terms of the last call by name, without gradients, for the log; empty if the loss has one term."""
         self._own_generator = stream(0, "objective")
@@ -218,7 +231,7 @@ class Objective(nn.Module):
         """The tuples of the call, else the mined ones; None means the whole batch."""
         if inputs.tuples is not None or self.miner is None:
             return inputs.tuples
-        tuples = self.miner(geometry.detached(), inputs.labels, generator=inputs.generator)
+        tuples: Tuples = self.miner(geometry.detached(), inputs.labels, generator=inputs.generator)
         if isinstance(self.miner, Switched) and isinstance(tuples, Tensor):
             self.switched = switched_share(tuples)
         return tuples
@@ -248,6 +261,28 @@ class Objective(nn.Module):
         return f"Objective '{self.facts.name or type(self).__name__}'"
 
 
+def _write_constructor(kind: type[Objective]) -> None:
+    """Write `__init__` from the annotations of a class; if it or a parent has one of its own, that remains."""
+    constructor = kind.__init__
+    written = constructor is Objective.__init__ or hasattr(constructor, "of_settings")
+    if "__init__" in vars(kind) or not written or "__annotations__" not in vars(kind):
+        return
+    for name in vars(kind)["__annotations__"].keys() - vars(kind).keys():
+        setattr(kind, name, field())  # without a default, even if a parent has an attribute of this name
+    dataclass(kw_only=True, eq=False, repr=False)(kind)
+    store = kind.__init__
+
+    @wraps(store)
+    def create(self: Objective, **settings: Any) -> None:
+        nn.Module.__init__(self)
+        store(self, **settings)
+
+    create.of_settings = True  # type: ignore[attr-defined]
+    kind.__init__ = create  # type: ignore[method-assign]
+    for name in (accepted(kind) or {}).keys() & vars(kind).keys():
+        delattr(kind, name)  # a default in the class would hide a module or parameter of this name
+
+
 class _Definition(nn.Module):
     def __init__(self, objective: Objective) -> None:
         super().__init__()
@@ -270,7 +305,8 @@ def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
     """Decorator: register an objective class under `name` with its facts."""
 
     def enter(entry: _Entry) -> _Entry:
-        takes = accepted(entry) or {}
+        takes, inherited = accepted(entry) or {}, accepted(entry.__mro__[1]) or {}
+        takes = {key: takes[key] for key in sorted(takes, key=inherited.__contains__)}  # its own first
         needs = tuple(key for key in ("num_classes", "dim") if takes.get(key) is Parameter.empty)
         batch = facts.batch or ("any" if facts.least == (1, 1) else "2 per class")
         complete = replace(facts, name=name, needs=needs, batch=batch, defaults=takes)

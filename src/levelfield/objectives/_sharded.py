@@ -88,7 +88,11 @@ class ShardedClasses(Objective):
         self.class_sample = self._draws / num_classes
         self._objective = create(name, num_classes=num_classes, dim=dim, **settings)
         assert isinstance(self._objective, ProxyObjective)
-        _check(self._objective)
+        for setting, value in vars(self._objective).items():
+            if setting in ("label_smoothing", "dropout") and value:  # sums over classes that are not implemented
+                raise BadSpecification(
+                    f"Classes that are divided among processes do not support '{setting}': set it to 0."
+                )
         self._objective.proxies = nn.Parameter(self._objective.proxies.detach()[self.own].clone())
 
     @property
@@ -208,11 +212,3 @@ def _scale(objective: Any) -> tuple[float, bool]:
         return 2 * objective.scale, objective.include_true  # -D = 2 cos - 2, and the constant drops out
     assert isinstance(objective, ArcFace | CosFace)
     return objective.scale, True
-
-
-def _check(objective: nn.Module) -> None:
-    """Refuse settings whose sums over classes are not implemented."""
-    for name in ("smoothing_over_all", "dropout"):
-        if getattr(objective, name, 0.0):
-            option = {"smoothing_over_all": "label_smoothing"}.get(name, name)
-            raise BadSpecification(f"Classes that are divided among processes do not support '{option}': set it to 0.")

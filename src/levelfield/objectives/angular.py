@@ -87,23 +87,20 @@ class Angular(Objective):
     {'n_pair': tensor(1.0986), 'angular': tensor(2.1972)}
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: Annotated[float, Gt(0), Le(89)] = 45.0,
-        form: Form = "sampled",
-        normalize: bool = True,
-        angular_weight: float = 2.0,
-        npair_weight: float = 1.0,
-        nu: float = 0.005,
-        nu_power: Literal[1, 2] = 2,
-        symmetric: bool = False,
-        miner: MinerChoice = "n_pair",
-    ) -> None:
-        super().__init__(miner=miner if form == "sampled" else None)
-        self.alpha, self.form, self.normalize = alpha, form, normalize
-        self.angular_weight, self.npair_weight, self.nu = angular_weight, npair_weight, nu
-        self.nu_power, self.symmetric = nu_power, symmetric
+    alpha: Annotated[float, Gt(0), Le(89)] = 45.0
+    form: Form = "sampled"
+    normalize: bool = True
+    angular_weight: float = 2.0
+    npair_weight: float = 1.0
+    nu: float = 0.005
+    nu_power: Literal[1, 2] = 2
+    symmetric: bool = False
+    miner: MinerChoice | None = "n_pair"
+
+    def __post_init__(self) -> None:
+        if self.form != "sampled":
+            self.miner = None
+        super().__post_init__()
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         raw = Geometry(inputs.embeddings, normalize=False)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
-from levelfield.settings import Count, NotNegative, Positive
+from levelfield.settings import NotNegative, Positive
 
 BeyondPi = Literal["linear", "plain"]
 
@@ -71,20 +71,11 @@ class ArcFace(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        scale: Positive = 16.0,
-        margin: Annotated[float, Ge(0), Le(math.pi)] = 0.5,
-        beyond_pi: BeyondPi = "linear",
-        proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: NotNegative = 50.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale, self.margin, self.beyond_pi = scale, margin, beyond_pi
+    scale: Positive = 16.0
+    margin: Annotated[float, Ge(0), Le(math.pi)] = 0.5
+    beyond_pi: BeyondPi = "linear"
+    proxy_init: ProxyInit = "uniform"
+    proxy_lr_multiplier: NotNegative = 50.0
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         cosine = self.cosine(inputs.embeddings)

@@ -54,20 +54,13 @@ class Contrastive(Objective):
     {'positive': tensor(1.4142), 'negative': tensor(0.)}
     """
 
-    def __init__(
-        self,
-        *,
-        pos_margin: float = 0.0,
-        neg_margin: float = 1.0,
-        squared: bool = False,
-        normalize: bool = True,
-        reduction: Reduction = "mean",
-        miner: MinerChoice = "distance_weighted",
-        switch: Share = 0.0,
-    ) -> None:
-        super().__init__(miner=miner, switch=switch)
-        self.pos_margin, self.neg_margin, self.squared = pos_margin, neg_margin, squared
-        self.normalize, self.reduction = normalize, reduction
+    pos_margin: float = 0.0
+    neg_margin: float = 1.0
+    squared: bool = False
+    normalize: bool = True
+    reduction: Reduction = "mean"
+    miner: MinerChoice = "distance_weighted"
+    switch: Share = 0.0
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)

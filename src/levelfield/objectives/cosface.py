@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, mean_entropy
-from levelfield.settings import Count, NotNegative, Positive
+from levelfield.settings import NotNegative, Positive
 
 
 def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
@@ -49,19 +48,10 @@ class CosFace(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        scale: Positive = 64.0,
-        margin: float = 0.35,
-        proxy_init: ProxyInit = "normal",
-        proxy_lr_multiplier: NotNegative = 100.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale, self.margin = scale, margin
+    scale: Positive = 64.0
+    margin: float = 0.35
+    proxy_init: ProxyInit = "normal"
+    proxy_lr_multiplier: NotNegative = 100.0
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         logits = cosface_logits(self.cosine(inputs.embeddings), inputs.labels, scale=self.scale, margin=self.margin)

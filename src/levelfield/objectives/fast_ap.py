@@ -18,11 +18,9 @@ def average_precision(positive: Tensor, others: Tensor, positives: Tensor) -> Te
     >>> average_precision(torch.tensor([[0.0, 1.0]]), torch.tensor([[1.0, 1.0]]), torch.tensor([1]))
     tensor([0.5000])
     """
-    return (positive * positive.cumsum(1) * _inverse(others.cumsum(1))).sum(1) / positives.clamp_min(1)
-
-
-def _inverse(sums: Tensor) -> Tensor:
-    return sums.masked_fill(sums <= 0, torch.inf).reciprocal()  # 0 for empty sums: such terms are 0
+    sums = others.cumsum(1)
+    inverse = sums.masked_fill(sums <= 0, torch.inf).reciprocal()  # 0 for empty sums: such terms are 0
+    return (positive * positive.cumsum(1) * inverse).sum(1) / positives.clamp_min(1)
 
 
 @register(
@@ -47,29 +45,20 @@ class FastAP(Objective):
     tensor(0.6667)
     """
 
-    def __init__(self, *, bins: Count = 10, normalize: bool = True) -> None:
-        super().__init__()
-        self.bins, self.normalize = bins, normalize
+    bins: Count = 10
+    normalize: bool = True
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         squares = Geometry(inputs.embeddings, normalize=self.normalize).squared_distance
-        position = (squares * self._per_unit).clamp_max(self._nowhere)
+        # in units of nodes; raw rows may be so far apart that they add nothing to any node
+        position = (squares * (self.bins / 4)).clamp_max(self.bins + 1)
         positive, negative = class_masks(inputs.labels)
-        near, others = (self._histograms(position, counted) for counted in (positive, positive | negative))
+        # without the nodes beyond the last
+        near, others = (
+            soft_counts(position, counted, self.bins + 3)[:, :-2] for counted in (positive, positive | negative)
+        )
         positives = positive.sum(1)
         terms = (1 - average_precision(near, others, positives)) * (positives > 0)
         self.active = (terms.detach() > 0).sum()
         anchors = (positives > 0).sum().clamp_min(1)
         return {"fast_ap": inputs.weighted(terms).sum() / anchors}
-
-    @property
-    def _per_unit(self) -> float:
-        return self.bins / 4
-
-    @property
-    def _nowhere(self) -> int:
-        """Position, in units of nodes, from which values add nothing to any node. Raw rows may be that far apart."""
-        return self.bins + 1
-
-    def _histograms(self, position: Tensor, counted: Tensor) -> Tensor:
-        return soft_counts(position, counted, self.bins + 3)[:, :-2]  # without the nodes beyond the last

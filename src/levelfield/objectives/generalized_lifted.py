@@ -54,11 +54,10 @@ class GeneralizedLifted(Objective):
     {'lifted': tensor(0.), 'norm': tensor(0.0167)}
     """
 
-    def __init__(
-        self, *, margin: float = 1.0, nu: float = 0.005, nu_power: Literal[1, 2] = 2, normalize: bool = False
-    ) -> None:
-        super().__init__()
-        self.margin, self.nu, self.nu_power, self.normalize = margin, nu, nu_power, normalize
+    margin: float = 1.0
+    nu: float = 0.005
+    nu_power: Literal[1, 2] = 2
+    normalize: bool = False
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)

@@ -145,28 +145,21 @@ class GroupLoss(Objective):
 
     normalize = False  # rows are used as given
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        temperature: Positive = 24.0,
-        iterations: Natural = 1,
-        anchors_per_class: Natural = 2,
-        zero_diagonal: bool = False,
-        group_weight: NotNegative = 1.0,
-        cross_entropy_weight: NotNegative = 1.0,
-        eps: Positive = 1e-12,
-        weight_lr_multiplier: NotNegative = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.temperature, self.iterations = temperature, iterations
-        self.anchors_per_class, self.zero_diagonal = anchors_per_class, zero_diagonal
-        self.group_weight, self.cross_entropy_weight = group_weight, cross_entropy_weight
-        self.eps, self.weight_lr_multiplier = eps, weight_lr_multiplier
-        self.num_classes, self.dim = num_classes, dim
-        self.weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
+    num_classes: Count
+    dim: Count
+    temperature: Positive = 24.0
+    iterations: Natural = 1
+    anchors_per_class: Natural = 2
+    zero_diagonal: bool = False
+    group_weight: NotNegative = 1.0
+    cross_entropy_weight: NotNegative = 1.0
+    eps: Positive = 1e-12
+    weight_lr_multiplier: NotNegative = 1.0
+    generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.weight = start_proxies(self.num_classes, self.dim, init="uniform", generator=self.generator)
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"weight": self.weight_lr_multiplier}
@@ -177,11 +170,15 @@ class GroupLoss(Objective):
         self.weight.copy_(linear_classifier(start, bias=False)[0])
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
+        if inputs.roles is None:
+            anchors = draw_anchors(inputs.labels, self.anchors_per_class, inputs.generator)
+        else:
+            anchors = to_device(inputs.rows_of_roles(self.who, ("anchors",))["anchors"], inputs.labels.device)
         losses = group_loss_terms(
             inputs.embeddings,
             inputs.embeddings @ self.weight.to(inputs.embeddings.dtype).T,
             inputs.labels,
-            self._anchors(inputs),
+            anchors,
             temperature=self.temperature,
             iterations=self.iterations,
             zero_diagonal=self.zero_diagonal,
@@ -189,8 +186,3 @@ class GroupLoss(Objective):
         )
         group, cross_entropy = (inputs.weighted(terms).sum() / max(1, len(terms)) for terms in losses[2:])
         return {"group": self.group_weight * group, "cross_entropy": self.cross_entropy_weight * cross_entropy}
-
-    def _anchors(self, inputs: LossInputs) -> Tensor:
-        if inputs.roles is None:
-            return draw_anchors(inputs.labels, self.anchors_per_class, inputs.generator)
-        return to_device(inputs.rows_of_roles(self.who, ("anchors",))["anchors"], inputs.labels.device)

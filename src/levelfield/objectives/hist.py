@@ -109,45 +109,35 @@ class Hist(Objective):
     ['classification', 'distribution']
     """
 
-    num_classes: int
-    means: nn.Parameter | None
-    log_vars: nn.Parameter | None
+    num_classes: Count
+    dim: Count
+    tau: Positive = 32.0
+    alpha: NotNegative = 1.1
+    lambda_s: NotNegative = 1.0
+    distribution_weight: NotNegative = 1.0
+    incidence: Incidence = "semantic"
+    variance: Variance = "learned"
+    relations: Relations = "hypergraph"
+    hidden: Count = 512
+    log_var_clamp: Bounds = (0.0, 6.0)
+    layer_norm: bool = True
+    distribution_lr_multiplier: NotNegative = 100.0
+    hgnn_lr_multiplier: NotNegative = 10.0
+    generator: torch.Generator | None = None
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        tau: Positive = 32.0,
-        alpha: NotNegative = 1.1,
-        lambda_s: NotNegative = 1.0,
-        distribution_weight: NotNegative = 1.0,
-        incidence: Incidence = "semantic",
-        variance: Variance = "learned",
-        relations: Relations = "hypergraph",
-        hidden: Count = 512,
-        log_var_clamp: Bounds = (0.0, 6.0),
-        layer_norm: bool = True,
-        distribution_lr_multiplier: NotNegative = 100.0,
-        hgnn_lr_multiplier: NotNegative = 10.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.tau, self.alpha, self.lambda_s = tau, alpha, lambda_s
-        self.distribution_weight, self.hidden = distribution_weight, hidden
-        if not lambda_s and not distribution_weight:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.lambda_s and not self.distribution_weight:
             raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
-        self.incidence, self.variance, self.relations = incidence, variance, relations
-        self.log_var_clamp, self.layer_norm = _bounds(log_var_clamp), layer_norm
-        self.distribution_lr_multiplier, self.hgnn_lr_multiplier = distribution_lr_multiplier, hgnn_lr_multiplier
-        self.num_classes, self.dim = num_classes, dim
-        self._start(generator or stream(0, "hist"))
+        self.log_var_clamp = _bounds(self.log_var_clamp)
+        self._start(self.generator or stream(0, "hist"))
 
     def _start(self, generator: torch.Generator) -> None:
         """Initialise distributions He-normal by fan-out, std sqrt(2 / num_classes), and layers as torch does."""
         classes, dim = self.num_classes, self.dim
-        assert dim is not None
-        used = self.distribution_weight or (self._in_hypergraph and self.incidence == "semantic")
+        used = self.distribution_weight or (
+            self.lambda_s and self.relations == "hypergraph" and self.incidence == "semantic"
+        )
         distribution = [start_proxies(classes, dim, init="kaiming_normal", generator=generator) for _ in range(2)]
         self.means = distribution[0] if used else None
         self.log_vars = distribution[1] if used and self.variance == "learned" else None
@@ -232,10 +222,6 @@ class Hist(Objective):
             incidence = semantic_tuples(incidence.bool(), distance.index_select(1, classes), alpha=self.alpha)
         graph = propagation(incidence)
         return Steps(distance, classes, incidence, graph, network_logits(z, graph, network))
-
-    @property
-    def _in_hypergraph(self) -> bool:
-        return self.lambda_s > 0 and self.relations == "hypergraph"
 
 
 def _bounds(value: object) -> Bounds:

@@ -69,9 +69,8 @@ class Histogram(Objective):
     tensor(1.)
     """
 
-    def __init__(self, *, bins: Annotated[int, Ge(2)] = 65, normalize: bool = True) -> None:
-        super().__init__()
-        self.bins, self.normalize = bins, normalize
+    bins: Annotated[int, Ge(2)] = 65
+    normalize: bool = True
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         similarity = Geometry(inputs.embeddings, normalize=self.normalize).similarity

@@ -48,9 +48,8 @@ class LiftedStructure(Objective):
     tensor(0.0491)
     """
 
-    def __init__(self, *, margin: float = 1.0, normalize: bool = False) -> None:
-        super().__init__()
-        self.margin, self.normalize = margin, normalize
+    margin: float = 1.0
+    normalize: bool = False
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)

@@ -128,7 +128,10 @@ class Margin(Objective):
         pulled = ((pull.detach() > 0) & positive).sum(1)
         pushed = ((push.detach() > 0) & negative).sum(1)
         pull, push = (pull * positive).sum(1), (push * negative).sum(1)
-        active = self._active_of_all(positives, negatives, pulled, pushed)
+        if self.divisor == "active_pairs":
+            active = (pulled * negatives + pushed * positives).sum()
+        else:  # all triplets but those without a term above 0
+            active = (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()
         weights = torch.ones_like(pull) if inputs.weights is None else inputs.weights
         return self._divided(
             (weights * pull * negatives).sum(),
@@ -136,12 +139,6 @@ class Margin(Objective):
             (weights * beta * (positives * negatives)).sum(),
             active,
         )
-
-    def _active_of_all(self, positives: Tensor, negatives: Tensor, pulled: Tensor, pushed: Tensor) -> Tensor:
-        """Number of terms, or triplets, above 0, from the numbers of pairs, and of pairs above 0, of each anchor."""
-        if self.divisor == "active_pairs":
-            return (pulled * negatives + pushed * positives).sum()
-        return (positives * negatives - (positives - pulled) * (negatives - pushed)).sum()
 
     def _beta(self, labels: Tensor) -> Tensor:
         return self.beta.index_select(0, labels) if self.beta_per_class else self.beta

@@ -89,57 +89,49 @@ class MessagePassing(Objective):
     """
 
     normalize = False  # the classifier uses raw rows; messages start from unit rows
-    network: Network | None
-    head_scale: Tensor | None
-    head_weight: Tensor | None
-    aux_weight: Tensor | None
-    aux_bias: Tensor | None
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        heads: Count = 2,
-        steps: Count = 1,
-        concat_steps: bool = False,
-        temperature: Positive = 0.2,
-        label_smoothing: Share = 0.1,
-        dropout: Annotated[float, Ge(0), Le(0.99)] = 0.1,
-        ff_factor: Natural = 4,
-        skip: bool = True,
-        output_projection: bool = True,
-        input_projection: bool = False,
-        null_logit: bool = False,
-        message_weight: NotNegative = 1.0,
-        auxiliary_weight: NotNegative = 1.0,
-        masked: bool = False,
-        network_lr_multiplier: NotNegative = 1.0,
-        head_lr_multiplier: NotNegative = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        generator = generator or stream(0, "message_passing")
-        self.num_classes, self.dim = num_classes, dim
-        self.temperature, self.label_smoothing, self.dropout = temperature, label_smoothing, dropout
-        self.message_weight, self.auxiliary_weight = message_weight, auxiliary_weight
-        self.masked, self.concat_steps = masked, concat_steps
-        self.network_lr_multiplier, self.head_lr_multiplier = network_lr_multiplier, head_lr_multiplier
-        choices = Choices(heads, null_logit, skip, output_projection, ff_factor)
-        if dim % heads:
-            raise BadSpecification(f"'heads' is {heads}, which does not divide the {dim} dimensions of an embedding.")
+    num_classes: Count
+    dim: Count
+    heads: Count = 2
+    steps: Count = 1
+    concat_steps: bool = False
+    temperature: Positive = 0.2
+    label_smoothing: Share = 0.1
+    dropout: Annotated[float, Ge(0), Le(0.99)] = 0.1
+    ff_factor: Natural = 4
+    skip: bool = True
+    output_projection: bool = True
+    input_projection: bool = False
+    null_logit: bool = False
+    message_weight: NotNegative = 1.0
+    auxiliary_weight: NotNegative = 1.0
+    masked: bool = False
+    network_lr_multiplier: NotNegative = 1.0
+    head_lr_multiplier: NotNegative = 1.0
+    generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        generator = self.generator or stream(0, "message_passing")
+        choices = Choices(self.heads, self.null_logit, self.skip, self.output_projection, self.ff_factor)
+        if self.dim % self.heads:
+            raise BadSpecification(
+                f"'heads' is {self.heads}, which does not divide the {self.dim} dimensions of an embedding."
+            )
         if not (self.message_weight or self.auxiliary_weight):
             raise BadSpecification("'message_weight' and 'auxiliary_weight' are both 0: the loss has no term left.")
         # create no weights for an unused loss: they would count as parameters but never train
         self.network = self.head_scale = self.head_weight = self.aux_weight = self.aux_bias = None
         if self.message_weight:
-            self.network = Network(dim, choices, steps=steps, input_projection=input_projection, generator=generator)
-            width = dim * steps if concat_steps else dim
+            self.network = Network(
+                self.dim, choices, steps=self.steps, input_projection=self.input_projection, generator=generator
+            )
+            width = self.dim * self.steps if self.concat_steps else self.dim
             self.head_scale = nn.Parameter(torch.ones(width))
             self.head_weight = nn.Parameter(torch.randn(self.num_classes, width, generator=generator) * 0.001)
         if self.auxiliary_weight:
-            self.aux_weight = start_proxies(num_classes, dim, init="uniform", generator=generator)
-            self.aux_bias = nn.Parameter((2 * torch.rand(num_classes, generator=generator) - 1) / dim**0.5)
+            self.aux_weight = start_proxies(self.num_classes, self.dim, init="uniform", generator=generator)
+            self.aux_bias = nn.Parameter((2 * torch.rand(self.num_classes, generator=generator) - 1) / self.dim**0.5)
 
     def lr_multipliers(self) -> dict[str, float]:
         network, head = self.network_lr_multiplier, self.head_lr_multiplier

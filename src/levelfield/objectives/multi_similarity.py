@@ -64,19 +64,12 @@ class MultiSimilarity(Objective):
     tensor(0.6566)
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: Positive = 2.0,
-        beta: Positive = 40.0,
-        base: float = 0.5,
-        epsilon: float | None = 0.1,
-        normalize: bool = True,
-        reduction: Literal["batch", "valid"] = "batch",
-    ) -> None:
-        super().__init__()
-        self.alpha, self.beta, self.base, self.epsilon = alpha, beta, base, epsilon
-        self.normalize, self.reduction = normalize, reduction
+    alpha: Positive = 2.0
+    beta: Positive = 40.0
+    base: float = 0.5
+    epsilon: float | None = 0.1
+    normalize: bool = True
+    reduction: Literal["batch", "valid"] = "batch"
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)

@@ -78,20 +78,18 @@ class NPair(Objective):
     tensor(1.0986)
     """
 
-    def __init__(
-        self,
-        *,
-        form: Form = "sampled",
-        nu: float = 0.005,
-        nu_power: Literal[1, 2] = 2,
-        symmetric: bool = False,
-        normalize: bool = False,
-        equal_class: Literal["left_out", "soft_target"] = "left_out",
-        miner: MinerChoice = "n_pair",
-    ) -> None:
-        super().__init__(miner=miner if form == "sampled" else None)
-        self.form, self.nu, self.nu_power, self.symmetric = form, nu, nu_power, symmetric
-        self.normalize, self.equal_class = normalize, equal_class
+    form: Form = "sampled"
+    nu: float = 0.005
+    nu_power: Literal[1, 2] = 2
+    symmetric: bool = False
+    normalize: bool = False
+    equal_class: Literal["left_out", "soft_target"] = "left_out"
+    miner: MinerChoice | None = "n_pair"
+
+    def __post_init__(self) -> None:
+        if self.form != "sampled":
+            self.miner = None
+        super().__post_init__()
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)

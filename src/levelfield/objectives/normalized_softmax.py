@@ -17,7 +17,7 @@ from levelfield.objectives._parts.proxies import (
     mean_entropy,
     smoothing_over_all,
 )
-from levelfield.settings import Count, NotNegative, Positive, Share
+from levelfield.settings import NotNegative, Positive, Share
 
 
 @register(
@@ -56,38 +56,28 @@ class NormalizedSoftmax(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        temperature: Positive = 0.05,
-        label_smoothing: Share = 0.0,
-        smoothing: Smoothing = "others",
-        dropout: Annotated[float, Ge(0), Le(0.99)] = 0.0,
-        proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: NotNegative = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.temperature, self.dropout = temperature, dropout
-        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
+    temperature: Positive = 0.05
+    label_smoothing: Share = 0.0
+    smoothing: Smoothing = "others"
+    dropout: Annotated[float, Ge(0), Le(0.99)] = 0.0
+    proxy_init: ProxyInit = "uniform"
+    proxy_lr_multiplier: NotNegative = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.smoothing_over_all = smoothing_over_all(self.label_smoothing, self.smoothing, self.num_classes)
 
     @property
     def separable(self) -> bool:
         return not self.dropout  # the dropout mask depends on the batch
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        rows = self._dropped(inputs) if self._drops else inputs.embeddings
+        rows = self._dropped(inputs) if self.training and self.dropout else inputs.embeddings
         entropy = mean_entropy(self.logits(rows), inputs.labels, inputs.weights, self.smoothing_over_all)
         return {"classification": entropy}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.cosine(embeddings) / self.temperature
-
-    @property
-    def _drops(self) -> bool:
-        return self.training and self.dropout > 0
 
     def _dropped(self, inputs: LossInputs) -> Tensor:
         """Set some coordinates of the rows to 0 (no rescaling: rows are normalised later)."""

@@ -10,17 +10,6 @@ from levelfield.objectives.n_pair import n_pair_terms
 from levelfield.settings import Positive
 
 
-def nt_xent_terms(similarity: Tensor, negative: Tensor, *, temperature: float) -> Tensor:
-    """log(1 + sum_{n in N(a)} e^((s_an - s_ap) / temperature)) for every positive p of a: (n, n).
-
-    >>> from levelfield.labels import class_masks
-    >>> import torch
-    >>> nt_xent_terms(torch.eye(3), class_masks(torch.tensor([0, 0, 1]))[1], temperature=0.07)[0, 1]
-    tensor(0.6931)
-    """
-    return n_pair_terms(similarity / temperature, negative)
-
-
 @register(
     "nt_xent",
     Facts(
@@ -43,14 +32,13 @@ class NTXent(Objective):
     tensor(1.0986)
     """
 
-    def __init__(self, *, temperature: Positive = 0.07, normalize: bool = True) -> None:
-        super().__init__()
-        self.temperature, self.normalize = temperature, normalize
+    temperature: Positive = 0.07
+    normalize: bool = True
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)
         positive, negative = inputs.class_masks()
-        terms = nt_xent_terms(geometry.similarity, negative, temperature=self.temperature)
+        terms = n_pair_terms(geometry.similarity / self.temperature, negative)
         self.active = ((terms.detach() > 0) & positive).sum()
         weights = None if inputs.weights is None else inputs.weights[:, None]
         return {"nt_xent": mean(terms, positive, "mean", weights)}

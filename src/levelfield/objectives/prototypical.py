@@ -107,9 +107,8 @@ class Prototypical(Objective):
     tensor(0.)
     """
 
-    def __init__(self, *, squared: bool = True, normalize: bool = False) -> None:
-        super().__init__()
-        self.squared, self.normalize = squared, normalize
+    squared: bool = True
+    normalize: bool = False
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         rows = unit(inputs.embeddings) if self.normalize else inputs.embeddings

@@ -14,7 +14,7 @@ from levelfield.objectives._parts.class_scores import ClassScores, Gradients, di
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
 from levelfield.objectives._parts.sums import log_one_plus_sum_exp
-from levelfield.settings import Count, NotNegative, Positive
+from levelfield.settings import NotNegative, Positive
 
 MANY = 700  # proxies from which the closed form is faster
 
@@ -61,19 +61,10 @@ class ProxyAnchor(ProxyObjective):
     ['negative', 'positive']
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        alpha: Positive = 32.0,
-        delta: float = 0.1,
-        proxy_init: ProxyInit = "kaiming_normal",
-        proxy_lr_multiplier: NotNegative = 100.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.alpha, self.delta = alpha, delta
+    alpha: Positive = 32.0
+    delta: float = 0.1
+    proxy_init: ProxyInit = "kaiming_normal"
+    proxy_lr_multiplier: NotNegative = 100.0
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         classes = len(self.proxies)

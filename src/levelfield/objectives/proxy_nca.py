@@ -14,7 +14,7 @@ from levelfield.objectives._parts.proxies import (
     mean_entropy,
     smoothing_over_all,
 )
-from levelfield.settings import Count, NotNegative, Positive, Share
+from levelfield.settings import NotNegative, Positive, Share
 
 
 def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -> Tensor:
@@ -61,23 +61,17 @@ class ProxyNCA(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        scale: Positive = 9.0,
-        include_true: bool = False,
-        label_smoothing: Share = 0.0,
-        smoothing: Smoothing = "others",
-        proxy_init: ProxyInit = "small_normal",
-        proxy_lr_multiplier: NotNegative = 50.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.scale, self.include_true = scale, include_true
-        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
-        if not self.include_true and num_classes < 2:
+    scale: Positive = 9.0
+    include_true: bool = False
+    label_smoothing: Share = 0.0
+    smoothing: Smoothing = "others"
+    proxy_init: ProxyInit = "small_normal"
+    proxy_lr_multiplier: NotNegative = 50.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.smoothing_over_all = smoothing_over_all(self.label_smoothing, self.smoothing, self.num_classes)
+        if not self.include_true and self.num_classes < 2:
             raise BadSpecification(
                 "'proxy_nca' compares with other classes and needs 'num_classes' of at least 2, not 1."
             )
@@ -93,15 +87,6 @@ class ProxyNCA(ProxyObjective):
             return {"classification": mean_entropy(logits, inputs.labels, inputs.weights, self.smoothing_over_all)}
         terms = proxy_nca_terms(distance, inputs.labels, scale=self.scale)
         return {"classification": inputs.weighted(terms).sum() / max(1, len(terms))}
-
-
-def proxy_nca_pp_logits(cosine: Tensor, *, temperature: float) -> Tensor:
-    """-D / temperature with D = |u(x) - u(p)|^2; cosine: (b, C).
-
-    >>> proxy_nca_pp_logits(torch.tensor([[1.0, 0.0]]), temperature=0.5)
-    tensor([[ 0., -4.]])
-    """
-    return (2 * cosine - 2) / temperature
 
 
 @register(
@@ -135,19 +120,10 @@ class ProxyNCAPlusPlus(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        temperature: Positive = 1 / 9,
-        proxy_init: ProxyInit = "small_normal",
-        proxy_lr_multiplier: NotNegative = 100.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.temperature = temperature
+    temperature: Positive = 1 / 9
+    proxy_init: ProxyInit = "small_normal"
+    proxy_lr_multiplier: NotNegative = 100.0
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        logits = proxy_nca_pp_logits(self.cosine(inputs.embeddings), temperature=self.temperature)
+        logits = (2 * self.cosine(inputs.embeddings) - 2) / self.temperature  # -D / temperature
         return {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
-from levelfield.settings import Count, NotNegative, Positive
+from levelfield.settings import NotNegative, Positive
 
 ProxyReduction = Literal["sum", "mean", "active"]
 
@@ -61,21 +60,12 @@ class ProxyTriplet(ProxyObjective):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        margin: float = 1.0,
-        scale: Positive = 1.0,
-        squared: bool = True,
-        reduction: ProxyReduction = "sum",
-        proxy_init: ProxyInit = "tiny_normal",
-        proxy_lr_multiplier: NotNegative = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__(num_classes, dim, proxy_init, proxy_lr_multiplier, generator)
-        self.margin, self.scale, self.squared, self.reduction = margin, scale, squared, reduction
+    margin: float = 1.0
+    scale: Positive = 1.0
+    squared: bool = True
+    reduction: ProxyReduction = "sum"
+    proxy_init: ProxyInit = "tiny_normal"
+    proxy_lr_multiplier: NotNegative = 1.0
 
     @property
     def separable(self) -> bool:

@@ -92,19 +92,15 @@ class Quadruplet(Objective):
     tensor(0.7500)
     """
 
-    def __init__(
-        self,
-        *,
-        margin1: float = 1.0,
-        margin2: float = 0.5,
-        squared: bool = False,
-        normalize: bool = True,
-        miner: MinerChoice = "distance_weighted",
-        switch: Share = 0.0,
-    ) -> None:
-        super().__init__(miner=miner, switch=switch, margin=margin1)
-        self.margin1, self.margin2, self.squared = margin1, margin2, squared
-        self.normalize = normalize
+    margin1: float = 1.0
+    margin2: float = 0.5
+    squared: bool = False
+    normalize: bool = True
+    miner: MinerChoice = "distance_weighted"
+    switch: Share = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__(margin=self.margin1)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)

@@ -65,46 +65,30 @@ class RankedList(Objective):
     {'positive': tensor(0.6142), 'negative': tensor(0.)}
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.2,
-        margin: float = 0.4,
-        temperature: NotNegative = 10.0,
-        temperature_pos: NotNegative = 0.0,
-        lam: NotNegative = 1.0,
-        combine: Literal["sum", "convex"] = "sum",
-        weight_grad: bool = False,
-        normalize: bool = True,
-        reduction: Reduction = "mean",
-    ) -> None:
-        super().__init__()
-        self.alpha, self.margin, self.temperature = alpha, margin, temperature
-        self.temperature_pos, self.combine = temperature_pos, combine
-        self.lam = number("lam", lam, least=0, most=1) if combine == "convex" else lam
-        self.weight_grad, self.normalize, self.reduction = weight_grad, normalize, reduction
+    alpha: float = 1.2
+    margin: float = 0.4
+    temperature: NotNegative = 10.0
+    temperature_pos: NotNegative = 0.0
+    lam: NotNegative = 1.0
+    combine: Literal["sum", "convex"] = "sum"
+    weight_grad: bool = False
+    normalize: bool = True
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.combine == "convex":
+            number("lam", self.lam, least=0, most=1)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         distance = inputs.geometry(normalize=self.normalize).distance
         positive, negative = inputs.class_masks()
         grad = self.weight_grad
-        pull = ranked_terms(distance - self._inner, positive, temperature=self.temperature_pos, weight_grad=grad)
+        inner = self.alpha - self.margin  # the boundary of the positives
+        pull = ranked_terms(distance - inner, positive, temperature=self.temperature_pos, weight_grad=grad)
         push = ranked_terms(self.alpha - distance, negative, temperature=self.temperature, weight_grad=grad)
-        pull, push = pull * self._pull_weight, push * self.lam
-        divisor = self._divisor(pull.detach(), push.detach())
+        pull, push = pull * (1 - self.lam if self.combine == "convex" else 1.0), push * self.lam
+        self.active = (pull.detach() + push.detach() > 0).sum()
+        nonzero = self.reduction == "mean_nonzero"
+        divisor = self.active.clamp_min(1).to(pull.dtype) if nonzero else max(1, len(pull))
         return {"positive": inputs.weighted(pull).sum() / divisor, "negative": inputs.weighted(push).sum() / divisor}
-
-    @property
-    def _inner(self) -> float:
-        """The positives' boundary."""
-        return self.alpha - self.margin
-
-    @property
-    def _pull_weight(self) -> float:
-        return 1 - self.lam if self.combine == "convex" else 1.0
-
-    def _divisor(self, pull: Tensor, push: Tensor) -> Tensor:
-        """In the rows' dtype: integer divisors would give float32."""
-        self.active = (pull + push > 0).sum()
-        divisor = self.active.clamp_min(1).to(pull.dtype)
-        return divisor if self.reduction == "mean_nonzero" else torch.full_like(divisor, max(1, len(pull)))

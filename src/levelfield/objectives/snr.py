@@ -93,25 +93,20 @@ class SNR(Objective):
     tensor(0.2000)
     """
 
-    def __init__(
-        self,
-        *,
-        form: Literal["triplet", "contrastive"] = "triplet",
-        margin: float = 0.2,
-        pos_margin: float = 0.0,
-        neg_margin: float = 1.0,
-        centered: bool = True,
-        lam: NotNegative = 0.005,
-        reg_over: Literal["batch", "anchors"] = "batch",
-        normalize: bool = True,
-        reduction: Reduction = "mean_nonzero",
-        miner: MinerChoice = "distance_weighted",
-        switch: Share = 0.0,
-    ) -> None:
-        super().__init__(miner=miner, switch=switch, margin=margin)
-        self.form, self.margin, self.pos_margin = form, margin, pos_margin
-        self.neg_margin, self.centered, self.lam = neg_margin, centered, lam
-        self.reg_over, self.normalize, self.reduction = reg_over, normalize, reduction
+    form: Literal["triplet", "contrastive"] = "triplet"
+    margin: float = 0.2
+    pos_margin: float = 0.0
+    neg_margin: float = 1.0
+    centered: bool = True
+    lam: NotNegative = 0.005
+    reg_over: Literal["batch", "anchors"] = "batch"
+    normalize: bool = True
+    reduction: Reduction = "mean_nonzero"
+    miner: MinerChoice = "distance_weighted"
+    switch: Share = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__(margin=self.margin)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = inputs.geometry(normalize=self.normalize)

@@ -82,30 +82,23 @@ class SoftTriple(Objective):
     ['classification', 'regularizer']
     """
 
-    num_classes: int
-    centers: nn.Parameter
+    num_classes: Count
+    dim: Count
+    la: Positive = 20.0
+    gamma: Positive = 0.1
+    tau: NotNegative = 0.2
+    delta: float = 0.01
+    centers_per_class: Count = 10
+    reg_eps: Positive = 1e-5
+    proxy_init: ProxyInit = "kaiming_uniform"
+    proxy_lr_multiplier: NotNegative = 100.0
+    generator: torch.Generator | None = None
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        la: Positive = 20.0,
-        gamma: Positive = 0.1,
-        tau: NotNegative = 0.2,
-        delta: float = 0.01,
-        centers_per_class: Count = 10,
-        reg_eps: Positive = 1e-5,
-        proxy_init: ProxyInit = "kaiming_uniform",
-        proxy_lr_multiplier: NotNegative = 100.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.la, self.gamma, self.tau, self.delta = la, gamma, tau, delta
-        self.centers_per_class, self.reg_eps = centers_per_class, reg_eps
-        self.proxy_lr_multiplier = proxy_lr_multiplier
-        self.num_classes, self.dim = num_classes, dim
-        self.centers = start_proxies(num_classes * self.centers_per_class, dim, init=proxy_init, generator=generator)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.centers = start_proxies(
+            self.num_classes * self.centers_per_class, self.dim, init=self.proxy_init, generator=self.generator
+        )
 
     def lr_multipliers(self) -> dict[str, float]:
         return {"centers": self.proxy_lr_multiplier}

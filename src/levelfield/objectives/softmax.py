@@ -63,28 +63,21 @@ class Softmax(Objective):
     """
 
     normalize = False  # rows are used as given
-    weight: Tensor
-    bias: Tensor | None
+    num_classes: Count
+    dim: Count
+    temperature: Positive = 1.0
+    label_smoothing: Share = 0.0
+    smoothing: Smoothing = "all"
+    use_bias: bool = True
+    proxy_init: ProxyInit = "uniform"
+    proxy_lr_multiplier: NotNegative = 1.0
+    generator: torch.Generator | None = None
 
-    def __init__(
-        self,
-        *,
-        num_classes: Count,
-        dim: Count,
-        temperature: Positive = 1.0,
-        label_smoothing: Share = 0.0,
-        smoothing: Smoothing = "all",
-        use_bias: bool = True,
-        proxy_init: ProxyInit = "uniform",
-        proxy_lr_multiplier: NotNegative = 1.0,
-        generator: torch.Generator | None = None,
-    ) -> None:
-        super().__init__()
-        self.temperature, self.proxy_lr_multiplier = temperature, proxy_lr_multiplier
-        self.num_classes, self.dim = num_classes, dim
-        self.weight = start_proxies(num_classes, dim, init=proxy_init, generator=generator)
-        self.register_parameter("bias", nn.Parameter(torch.zeros(num_classes)) if use_bias else None)
-        self.smoothing_over_all = smoothing_over_all(label_smoothing, smoothing, num_classes)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.weight = start_proxies(self.num_classes, self.dim, init=self.proxy_init, generator=self.generator)
+        self.bias = nn.Parameter(torch.zeros(self.num_classes)) if self.use_bias else None
+        self.smoothing_over_all = smoothing_over_all(self.label_smoothing, self.smoothing, self.num_classes)
 
     def lr_multipliers(self) -> dict[str, float]:
         return {name: self.proxy_lr_multiplier for name, _ in self.named_parameters()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
@@ -58,15 +59,6 @@ def choose_medoids(
     return Choice(chosen, violating, own, delta)
 
 
-def structured_clustering_gap(to_violating: Tensor, to_true: Tensor, *, delta: float, gamma: float) -> Tensor:
-    """F(S) + gamma Delta - F(classes) (fehervari2019 eq. 10), from each sample's distance (b,) to its medoid in both.
-
-    >>> structured_clustering_gap(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 3.0]), delta=0.5, gamma=1.0)
-    tensor(2.5000)
-    """
-    return (to_true - to_violating).sum() + gamma * delta
-
-
 @register(
     "structured_clustering",
     Facts(
@@ -99,20 +91,12 @@ class StructuredClustering(Objective):
     tensor(3.8284)
     """
 
-    medoids: Tensor | None = None
-
-    def __init__(
-        self,
-        *,
-        gamma: NotNegative = 1.0,
-        inference: Inference = "greedy_pam",
-        pam_iterations: Natural = 5,
-        nmi: Normalisation = "geometric",
-        normalize: bool = True,
-    ) -> None:
-        super().__init__()
-        self.gamma, self.inference, self.pam_iterations = gamma, inference, pam_iterations
-        self.nmi, self.normalize = nmi, normalize
+    gamma: NotNegative = 1.0
+    inference: Inference = "greedy_pam"
+    pam_iterations: Natural = 5
+    nmi: Normalisation = "geometric"
+    normalize: bool = True
+    medoids: Tensor | None = field(init=False, default=None)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         exact = Geometry(inputs.embeddings.detach().cpu().double(), normalize=self.normalize)
@@ -128,6 +112,6 @@ class StructuredClustering(Objective):
         samples = torch.arange(len(choice.true), device=choice.true.device)
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)
         to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
-        gap = structured_clustering_gap(to_violating, to_true, delta=choice.delta, gamma=self.gamma)
+        gap = (to_true - to_violating).sum() + self.gamma * choice.delta
         self.active = (gap.detach() > 0).long()
         return {"clustering": gap.relu()}

@@ -60,21 +60,17 @@ class Triplet(Objective):
     tensor(0.2000)
     """
 
-    def __init__(
-        self,
-        *,
-        margin: float = 0.2,
-        squared: bool = False,
-        smooth: bool = False,
-        swap: bool = False,
-        normalize: bool = True,
-        reduction: Reduction = "mean",
-        miner: MinerChoice = "semihard",
-        switch: Share = 0.0,
-    ) -> None:
-        super().__init__(miner=miner, switch=switch, margin=margin)
-        self.margin, self.squared, self.smooth, self.swap = margin, squared, smooth, swap
-        self.normalize, self.reduction = normalize, reduction
+    margin: float = 0.2
+    squared: bool = False
+    smooth: bool = False
+    swap: bool = False
+    normalize: bool = True
+    reduction: Reduction = "mean"
+    miner: MinerChoice = "semihard"
+    switch: Share = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__(margin=self.margin)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         if self.swap and inputs.columns is not None:

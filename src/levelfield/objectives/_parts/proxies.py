@@ -1,9 +1,10 @@
-"""Proxies, one vector per class: initialisation, and the cross-entropy over them."""
+"""Proxies, one vector per class: initialisation, and the cross-entropy over them.
 
-from __future__ import annotations
+Without postponed annotations: subclasses inherit the types of settings, whatever their module imports.
+"""
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,9 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Objective
 from levelfield.randomness import stream
-from levelfield.settings import Share
+from levelfield.settings import Count, NotNegative, Share
 
 ProxyInit = Literal["uniform", "normal", "small_normal", "tiny_normal", "kaiming_normal", "kaiming_uniform"]
-PROXY_INITS = get_args(ProxyInit)
 Smoothing = Literal["others", "all"]
 
 
@@ -45,15 +45,15 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
 class ProxyObjective(Objective):
     """An objective with one vector per class, `proxies` (num_classes, dim), with their own learning rate."""
 
-    proxies: nn.Parameter
+    num_classes: Count
+    dim: Count
+    proxy_init: ProxyInit = "uniform"
+    proxy_lr_multiplier: NotNegative = 1.0
+    generator: torch.Generator | None = None
 
-    def __init__(
-        self, num_classes: int, dim: int, init: ProxyInit, lr_multiplier: float, generator: torch.Generator | None
-    ) -> None:
-        super().__init__()
-        self.num_classes, self.dim = num_classes, dim
-        self.proxy_lr_multiplier = lr_multiplier
-        self.proxies = start_proxies(num_classes, dim, init=init, generator=generator)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.proxies = start_proxies(self.num_classes, self.dim, init=self.proxy_init, generator=self.generator)
 
     def cosine(self, embeddings: Tensor) -> Tensor:
         """Cosines (b, num_classes) of raw rows and proxies."""
