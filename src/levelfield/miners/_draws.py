@@ -71,11 +71,6 @@ def negative_at(table: ClassTable, uniform: Tensor) -> Tensor:
     return table.order.index_select(0, position.clamp_max_(len(table.order) - 1))
 
 
-def draw_negative(table: ClassTable, generator: torch.Generator) -> Tensor:
-    """For each row a uniformly drawn row of another class; meaningless where there is none."""
-    return negative_at(table, uniforms(len(table.others), table.others, generator))
-
-
 def all_known(known: Tensor) -> bool:
     """Whether no row needs a fallback. Checked only on the CPU: elsewhere it would synchronise with the device."""
     return known.device.type == "cpu" and bool(known.all())

@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, on_host, to_device
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_negative, draw_positive, kth, no_triplets, one_each
+from levelfield.miners._draws import draw_positive, kth, negative_at, no_triplets, one_each, uniforms
 
 
 @register(
@@ -47,7 +47,8 @@ class Random(BaseMiner):
         if self.mode == "triplets":
             return _some_of_all(*class_masks(labels, anchors), generator)
         table = class_table(labels, anchors)
-        return one_each(table, draw_positive(table, generator), draw_negative(table, generator))
+        chosen_p = draw_positive(table, generator)
+        return one_each(table, chosen_p, negative_at(table, uniforms(len(table.others), table.others, generator)))
 
 
 def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator) -> Tensor:

@@ -35,15 +35,6 @@ def switch_triplets(
     return torch.where((uniform < switch)[:, None], changed, triplets)
 
 
-def switched_share(triplets: Tensor) -> Tensor:
-    """Share of switched triplets: those whose positive is the anchor itself. No plain miner returns these.
-
-    >>> switched_share(torch.tensor([[0, 1, 2], [1, 1, 0]]))
-    tensor(0.5000)
-    """
-    return (triplets[:, 0] == triplets[:, 1]).sum() / max(1, len(triplets))
-
-
 @dataclass(frozen=True)
 class Switched(BaseMiner):
     """With probability `switch` a tuple (a, p, n) of `miner` becomes (a, a, another sample of a's class).

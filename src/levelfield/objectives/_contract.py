@@ -15,7 +15,7 @@ from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision, working
 from levelfield.miners import MinerChoice, Tuples, resolve
 from levelfield.miners.all import All
-from levelfield.miners.switch import Switched, switched_share
+from levelfield.miners.switch import Switched
 from levelfield.objectives._inputs import LossInputs as LossInputs
 from levelfield.objectives._inputs import checked
 from levelfield.objectives._parts.start import StartRows
@@ -233,7 +233,8 @@ class Objective(nn.Module):
             return inputs.tuples
         tuples: Tuples = self.miner(geometry.detached(), inputs.labels, generator=inputs.generator)
         if isinstance(self.miner, Switched) and isinstance(tuples, Tensor):
-            self.switched = switched_share(tuples)
+            # no plain miner returns the anchor as its own positive
+            self.switched = (tuples[:, 0] == tuples[:, 1]).sum() / max(1, len(tuples))
         return tuples
 
     def triplets_of(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:

@@ -19,7 +19,6 @@ from levelfield.objectives._parts.hypergraph import (
     distances,
     network_logits,
     propagation,
-    semantic_tuples,
 )
 from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier, log_variances
@@ -219,7 +218,8 @@ class Hist(Objective):
         classes = to_device(on_host(labels).unique(), labels.device)
         incidence = (labels[:, None] == classes).to(z.dtype)
         if self.incidence == "semantic" and distance is not None:
-            incidence = semantic_tuples(incidence.bool(), distance.index_select(1, classes), alpha=self.alpha)
+            others = (-self.alpha * distance.index_select(1, classes)).exp()
+            incidence = torch.where(incidence.bool(), 1.0, others)
         graph = propagation(incidence)
         return Steps(distance, classes, incidence, graph, network_logits(z, graph, network))
 

@@ -183,7 +183,11 @@ def pairs_of(objective: Objective, geometry: Geometry, inputs: LossInputs, form:
             raise BadInput(f"{objective.who} with form 'all' uses every pair and takes no tuples.")
         return None
     if inputs.tuples is None and inputs.roles is not None:
-        return _pairs_of_roles(inputs, objective.who)
+        rows = inputs.rows_of_roles(objective.who, ("anchor", "positive"))
+        anchors, positives = rows["anchor"], rows["positive"]
+        if anchors.shape != positives.shape or anchors.dim() != 1:
+            raise BadInput(f"{objective.who} got {len(anchors)} anchors but {len(positives)} positives.")
+        return to_device(torch.stack((anchors, positives), 1), inputs.labels.device)  # matched by position
     if inputs.tuples is None and form == "pairs":
         return first_pairs(inputs.labels)
     tuples = objective.tuples_of(geometry, inputs)
@@ -196,15 +200,6 @@ def pairs_of(objective: Objective, geometry: Geometry, inputs: LossInputs, form:
         shape = tuple(pairs.shape)
         raise BadInput(f"{objective.who} needs pairs, a tensor of shape (N, 2), but got shape {shape}.")
     return pairs[:, :2]  # for triplets: anchor and positive
-
-
-def _pairs_of_roles(inputs: LossInputs, who: str) -> Tensor:
-    """Anchors and positives, matched by position."""
-    rows = inputs.rows_of_roles(who, ("anchor", "positive"))
-    anchors, positives = rows["anchor"], rows["positive"]
-    if anchors.shape != positives.shape or anchors.dim() != 1:
-        raise BadInput(f"{who} got {len(anchors)} anchors but {len(positives)} positives.")
-    return to_device(torch.stack((anchors, positives), 1), inputs.labels.device)
 
 
 def first_pairs(labels: Tensor) -> Tensor:

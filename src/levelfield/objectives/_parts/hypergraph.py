@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -30,18 +29,6 @@ def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_c
     x, m = unit(rows), unit(means.to(rows.dtype))
     precision = functional.hardtanh(log_vars.to(x.dtype), *log_var_clamp).neg().exp()
     return x.square() @ precision.T - 2 * x @ (m * precision).T + (m.square() * precision).sum(1)
-
-
-def semantic_tuples(own: Tensor, distance: Tensor, *, alpha: float) -> Tensor:
-    """Incidence H_ie (b, E): 1 for the class's own samples, exp(-alpha D_ie) for all others.
-
-    own: (b, E), whether the sample is of the hyperedge's class. distance: (b, E), to the class's distribution.
-
-    >>> semantic_tuples(torch.eye(2).bool(), torch.tensor([[0.1, 1.0], [2.0, 0.3]]), alpha=1.0)
-    tensor([[1.0000, 0.3679],
-            [0.1353, 1.0000]])
-    """
-    return torch.where(own, 1.0, (-alpha * distance).exp())
 
 
 def propagation(incidence: Tensor) -> Tensor:
@@ -90,18 +77,10 @@ def network_logits(
     G A first, which is equivalent and avoids the product of G with all classes.
     """
     theta1, b1, scale, shift, theta2, b2 = network
-    hidden = batch_normalized(graph @ functional.linear(rows, theta1, b1), scale, shift, eps=bn_eps)
+    hidden = graph @ functional.linear(rows, theta1, b1)
+    if len(rows) < 2:  # torch refuses a single row, which has no variance: it becomes the bias
+        hidden = (hidden - hidden) * scale + shift
+    else:
+        hidden = functional.batch_norm(hidden, None, None, scale, shift, training=True, eps=bn_eps)
     hidden = functional.leaky_relu(hidden, negative_slope)
     return (theta2 @ (graph @ hidden).T).T + graph.sum(1, keepdim=True) * b2  # faster class by class
-
-
-def batch_normalized(rows: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
-    """Columns with mean 0 and (biased) variance 1, times weight, plus bias. A single row becomes the bias.
-
-    >>> batch_normalized(torch.tensor([[1.0], [3.0]]), torch.ones(1), torch.zeros(1), eps=1e-12)
-    tensor([[-1.],
-            [ 1.]])
-    """
-    if len(rows) < 2:  # torch refuses a single row, which has no variance
-        return (rows - rows) * weight + bias
-    return functional.batch_norm(rows, None, None, weight, bias, training=True, eps=eps)
