@@ -23,7 +23,7 @@ from levelfield.reports.page.content import Page
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.write import page_html, policy
 from levelfield.reports.view.server import Server
-from levelfield.reports.view.site import Searched, Site, TestImages, read_site
+from levelfield.reports.view.site import Searched, Site, read_site
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
 from levelfield.studies.runs.folder.items import Items
@@ -79,7 +79,7 @@ def served(page: Page, folder: Path) -> Iterator[str]:
 
     def site(token: str) -> Site:
         live = replace(page, live={"token": token, "runs": [0, 1]})
-        return Site(page_html(live).encode(), policy(live=True), [TestImages(images, methods)])
+        return Site(page_html(live).encode(), policy(live=True), [(images, methods)])
 
     with serving(site) as address:
         yield address

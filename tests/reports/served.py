@@ -17,7 +17,7 @@ from PIL import Image
 
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.view.server import Server
-from levelfield.reports.view.site import Searched, Site, TestImages
+from levelfield.reports.view.site import Searched, Site
 from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
 from levelfield.studies.runs.folder.items import Items
 
@@ -44,7 +44,7 @@ def made_site(folder: Path, *, distance: str = "cosine", asked: np.ndarray | Non
     run = made_run(folder)
     codes = np.arange(len(ROWS)) // 2
     images = ImageSet([run / f"{number}.png" for number in range(len(ROWS))], list("abcdef"), codes, asked)
-    return Site(b"<!doctype html>page", POLICY, [TestImages(images, [Searched(run, distance, 0.5)])])
+    return Site(b"<!doctype html>page", POLICY, [(images, [Searched(run, distance, 0.5)])])
 
 
 @dataclass(frozen=True)

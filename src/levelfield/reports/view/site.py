@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.finish import gathered, tuning_of
+from levelfield.reports.finish import Report, gathered, tuning_of
 from levelfield.reports.page.collect import collect, made_of
-from levelfield.reports.page.image_set import ImageSet, Stored, image_set, stored_sets
+from levelfield.reports.page.image_set import ImageSet, image_set, stored_sets
 from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
-from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness
 from levelfield.reports.split_leaks import crossings, with_leaks
 from levelfield.studies.runs.finished import how_refined, stored_test
@@ -43,7 +42,6 @@ _PIXELS = 50_000_000  # of an uploaded image: decoding takes about 12 bytes for 
 _MODELS, _TABLES = 3, 30  # kept in memory; the rows of a table stay on disk
 
 Item = TypeVar("Item")
-Found: TypeAlias = tuple[list[int], list[float]]
 
 
 class Refused(LevelfieldError):
@@ -81,37 +79,7 @@ class Searched:
     threshold: float | None = None
 
 
-@dataclass(frozen=True)
-class TestImages:
-    """A test set of the page, and the runs that embedded it."""
-
-    __test__ = False  # not a test case
-
-    images: ImageSet
-    methods: Sequence[Searched]
-
-
-class Finder:
-    """Exact search among the stored embeddings of runs. Models and rows are read when they are first needed."""
-
-    def __init__(self) -> None:
-        self._rows = lru_cache(_TABLES)(lambda run: stored_test(run)[0])
-        self._models = lru_cache(_MODELS)(_model)
-        self._turn = threading.Lock()  # one picture at a time is embedded
-
-    def of_image(self, images: ImageSet, method: Searched, number: int, k: int) -> Found:
-        """The k nearest images to a test image, itself excluded."""
-        return _nearest(images, images.inputs(self._rows(method.run), np.array([number])), method.distance, k)
-
-    def of_picture(self, images: ImageSet, method: Searched, picture: Image.Image, k: int) -> Found:
-        """The k nearest images to any picture, embedded by the run's model."""
-        with self._turn:
-            row = self._models(method.run).embed(picture, normalize=False, exact=False)
-        rows, codes = self._rows(method.run)[images.gallery], images.codes[images.gallery]
-        return _nearest(images, check_inputs(row, [0], gallery=rows, gallery_labels=codes), method.distance, k)
-
-
-def _nearest(images: ImageSet, inputs: Inputs, distance: str, k: int) -> Found:
+def _nearest(images: ImageSet, inputs: Inputs, distance: str, k: int) -> tuple[list[int], list[float]]:
     most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
     near = neighbours(inputs, min(k, most), distance=distance)
     return images.gallery[near.positions[0]].tolist(), near.similarities[0].tolist()
@@ -128,32 +96,49 @@ def _model(run: Path) -> Model | Ensemble:
     return load(run, device=requested())
 
 
-@dataclass(frozen=True)
 class Site:
-    """Answers requests about one study. `policy`: the Content-Security-Policy of its page."""
+    """Answers requests about one study, by exact search among the stored embeddings of its runs.
 
-    page: bytes
-    policy: str
-    tests: Sequence[TestImages]
-    finder: Finder = field(default_factory=Finder)
+    policy: the Content-Security-Policy of the page. tests: for each test set its images, and the runs that embedded it.
+    Models and rows are read when they are first needed.
+    """
+
+    def __init__(self, page: bytes, policy: str, tests: Sequence[tuple[ImageSet, Sequence[Searched]]]) -> None:
+        self.page, self.policy, self.tests = page, policy, tests
+        self._rows = lru_cache(_TABLES)(lambda run: stored_test(run)[0])
+        self._models = lru_cache(_MODELS)(_model)
+        self._turn = threading.Lock()  # one picture at a time is embedded
 
     def answer(self, asked: Asked, body: bytes) -> Answer:
         """The answer to a request. body: the uploaded bytes."""
         if asked.what == "page":
             return Answer("text/html; charset=utf-8", self.page, self.policy)
-        test = _at(self.tests, asked.numbers[0], "test set")
+        images, methods = _at(self.tests, asked.numbers[0], "test set")
         if asked.what == "image":
-            return _image(_at(test.images.paths, asked.numbers[1], "image"), asked.option or _SIDES)
-        method = _at(test.methods, asked.numbers[1], "method")
+            return _image(_at(images.paths, asked.numbers[1], "image"), asked.option or _SIDES)
+        method = _at(methods, asked.numbers[1], "method")
         k = min(asked.option or _NEIGHBOURS, _MOST_NEIGHBOURS)
         if asked.what == "neighbours":
-            _at(test.images.paths, asked.numbers[2], "image")
-            positions, similarity = self.finder.of_image(test.images, method, asked.numbers[2], k)
+            _at(images.paths, asked.numbers[2], "image")
+            positions, similarity = self.of_image(images, method, asked.numbers[2], k)
             return _as_json(neighbours=positions, similarity=similarity)
         picture = decode_image(body, name="the uploaded image", most_pixels=_PIXELS)
-        positions, similarity = self.finder.of_picture(test.images, method, picture, k)
+        positions, similarity = self.of_picture(images, method, picture, k)
         same = None if method.threshold is None else [value >= method.threshold for value in similarity]
         return _as_json(neighbours=positions, similarity=similarity, same=same, threshold=method.threshold)
+
+    def of_image(self, images: ImageSet, method: Searched, number: int, k: int) -> tuple[list[int], list[float]]:
+        """The k nearest images to a test image, itself excluded, and their similarities."""
+        return _nearest(images, images.inputs(self._rows(method.run), np.array([number])), method.distance, k)
+
+    def of_picture(
+        self, images: ImageSet, method: Searched, picture: Image.Image, k: int
+    ) -> tuple[list[int], list[float]]:
+        """The k nearest images to any picture, embedded by the run's model, and their similarities."""
+        with self._turn:
+            row = self._models(method.run).embed(picture, normalize=False, exact=False)
+        rows, codes = self._rows(method.run)[images.gallery], images.codes[images.gallery]
+        return _nearest(images, check_inputs(row, [0], gallery=rows, gallery_labels=codes), method.distance, k)
 
 
 def _image(path: Path, side: int) -> Answer:
@@ -197,20 +182,17 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
         data = plain(collect(report, study, runs, folder, crossings=crossing, progress=progress))
     labels = [row["label"] for row in data["rows"]]
     folders = {label: run for stored in sets for label, run in stored.folders.items()}
-    able = [number for number, label in enumerate(labels) if label in folders and _can_embed(folders[label])]
-    tests = [_test_images(test, stored, labels) for test, stored in zip(data["tests"], sets, strict=True)]
-    live = json.dumps({**data, "live": {"token": token, "runs": able}}, separators=(",", ":"))
+    runs_that_embed = [
+        number
+        for number, label in enumerate(labels)
+        if label in folders and (folders[label] / DESCRIPTION).is_file() and not how_refined(folders[label])
+    ]
+    tests = []
+    for test, stored in zip(data["tests"], sets, strict=True):
+        methods = []
+        for method in test["methods"]:
+            threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
+            methods.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
+        tests.append((image_set(stored), methods))
+    live = json.dumps({**data, "live": {"token": token, "runs": runs_that_embed}}, separators=(",", ":"))
     return Site(data_html(live, study.name, live=True).encode(), policy(live=True), tests)
-
-
-def _can_embed(run: Path) -> bool:
-    """Whether the run's model can embed a new image."""
-    return (run / DESCRIPTION).is_file() and not how_refined(run)
-
-
-def _test_images(test: Mapping[str, Any], stored: Stored, labels: Sequence[str]) -> TestImages:
-    methods = []
-    for method in test["methods"]:
-        threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
-        methods.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
-    return TestImages(image_set(stored), methods)
