@@ -192,14 +192,8 @@ def test_the_page_has_one_table_for_each_size(wide: CompactTable, tmp_path: Path
     large, small = (tables[f"Compact embeddings, {dim} dimensions"].as_data() for dim in compact_tables(wide))
     assert [row[0] for row in large["rows"]] == ["normalized_softmax", "margin"]
     assert large["columns"][:3] == ["method", "float32 (4 bytes)", "float16 (8 bytes)"]
-    assert small["rows"] == [
-        ["a|b", *(f"{c.mean:.3f}" + " (0.500-0.950)" * (c.low is not None) for c in cells_of(wide))]
-    ]
+    assert small["rows"][0][:3] == ["a|b", "0.700", "0.699 (0.500-0.950)"]
     assert "Left out: lda: no reason." in small["note"]
     one = tables_of(Report(board, None, [], compact=replace(wide, rows=wide.rows[:2])), study, runs)
     assert [table.title for table in one if "Compact" in table.title] == ["Compact embeddings"]
     assert not [table for table in tables_of(Report(board, None, []), study, runs) if "Compact" in table.title]
-
-
-def cells_of(table: CompactTable) -> list[CompactCell]:
-    return list(table.rows[-1].cells.values())

@@ -11,8 +11,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports import embedding_map
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.tsne import _Grid, _weights, affinities, nearest
-from levelfield.reports.tsne_kernels import attract, repel
+from levelfield.reports.tsne import _Grid, _weights, affinities, attract, nearest, repel
 
 
 def blobs(count: int = 240, classes: int = 8, dim: int = 16, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanati
 from levelfield.reports.split_leaks import Crossing, crossings, leak_lines, with_leaks
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.machine import bits, machine
-from levelfield.studies.runs.run import machine_of, versions
+from levelfield.studies.runs.run import machine_of
 
 LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
 SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
@@ -104,13 +104,6 @@ def test_other_machines_or_libraries_are_named(tmp_path: Path, second: list[str]
     assert board.facts.get("machines", []) == ([difference] if difference else [])
     note = f"Not all runs were computed alike ({difference}), so they can differ in the last bits."
     assert [line for line in explanation(board) if "last bits" in line] == ([note] if difference else [])
-
-
-def test_this_machine_is_described() -> None:
-    described = {"versions": versions(), "machine": machine()}
-    assert {"torch", "torchvision", "timm", "numpy", "pillow", "levelfield", "python"} == set(versions())
-    assert len(bits(described)) == 3 + len(versions()) - 2
-    assert bits({**described, "versions": {**versions(), "levelfield": "9"}}) == bits(described)
 
 
 def test_a_gpu_without_deterministic_kernels_is_said_in_run_yaml_and_leaderboard(

@@ -38,7 +38,6 @@ HOSTILE = [
     "y" * 120 + "2",
 ]
 CASES = {
-    "close": [f"method number {k}" for k in range(10)],
     "hostile": HOSTILE,
     "many": [f"margin with another beta, number {k}" for k in range(40)],
 }
@@ -128,12 +127,6 @@ def test_every_method_is_named_as_it_is_written(tmp_path: Path, painted: Figures
         assert not any(text.get_parse_math() for text in texts(figure))
 
 
-def test_curves_with_any_label_are_drawn(tmp_path: Path, shown: Figures) -> None:
-    made = study([*HOSTILE[:4], HOSTILE[-1], HOSTILE[-2]], tmp_path)
-    draw_figures(["curves"], *made)
-    check(shown[0])
-
-
 def test_rows_of_one_method_are_numbered_in_the_figure_of_cost(tmp_path: Path, shown: Figures) -> None:
     board, runs, folder = study(["first", "second"], tmp_path, vary={"conditions.dim": [8, 16, 24, 32, 64]})
     draw_figures(["cost"], board, runs, folder)
@@ -145,10 +138,12 @@ def test_rows_of_one_method_are_numbered_in_the_figure_of_cost(tmp_path: Path, s
     check(shown[0])
 
 
-def test_a_sweep_with_any_value_is_drawn(tmp_path: Path, shown: Figures) -> None:
+def test_curves_with_any_label_and_a_sweep_with_any_value_are_drawn(tmp_path: Path, shown: Figures) -> None:
+    draw_figures(["curves"], *study([*HOSTILE[:4], HOSTILE[-1], HOSTILE[-2]], tmp_path / "curves"))
     vary = {"methods.$a$.beta": [k / 10 for k in range(14)]}
-    draw_figures(["sweep"], *study(["$a$", "x" * 90], tmp_path, vary=vary))
-    check(shown[0])
+    draw_figures(["sweep"], *study(["$a$", "x" * 90], tmp_path / "sweep", vary=vary))
+    for figure in shown:
+        check(figure)
 
 
 def test_names_of_a_rank_diagram_and_of_maps_do_not_overlap(tmp_path: Path, shown: Figures) -> None:
@@ -158,11 +153,3 @@ def test_names_of_a_rank_diagram_and_of_maps_do_not_overlap(tmp_path: Path, show
     draw_activation_maps([np.zeros((8, 8, 3), np.uint8)], maps, tmp_path / "maps.png")
     for figure in shown:
         check(figure)
-
-
-def test_short_names_stay_different() -> None:
-    long = [f"{'a' * 60}{k}{'b' * 60}" for k in range(12)]
-    found = shortened(long)
-    assert len(set(found)) == 12
-    assert max(map(len, found)) <= 40
-    assert shortened(["margin", "margin"]) == ["margin", "margin"]

@@ -93,7 +93,7 @@ def test_other_methods_are_refused(client: Client) -> None:
 
 def test_an_image_is_sent_as_jpeg_at_most_as_large_as_asked_and_a_lost_one_is_named(tmp_path: Path) -> None:
     site = made_site(tmp_path / "run")
-    site.tests[0].images.paths[3].unlink()
+    site.tests[0][0].paths[3].unlink()
     with serving(site) as client:
         got = client.ask("/image/0/5")
         assert got.headers["content-type"] == "image/jpeg"
@@ -140,19 +140,16 @@ def test_neighbours_follow_the_distance_and_the_gallery(tmp_path: Path, distance
     np.testing.assert_allclose(found["similarity"], sorted(near[gallery], reverse=True), rtol=1e-12)
 
 
-def test_a_damaged_run_is_one_sentence(tmp_path: Path) -> None:
+def test_a_damaged_run_or_a_bug_is_one_sentence_and_the_server_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = made_site(tmp_path / "run")
     (tmp_path / "run" / "embeddings.npy").write_bytes(b"nothing")
     with serving(site) as client:
         got = client.ask("/neighbours/0/0/0")
         assert got.status == 422
         assert "checksum differs" in got.error
-
-
-def test_a_bug_is_one_sentence_and_the_server_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = made_site(tmp_path / "run")
-    monkeypatch.setattr(site.finder, "of_image", lambda *given: 1 / 0)
-    with serving(site) as client:
+        monkeypatch.setattr(site, "of_image", lambda *given: 1 / 0)
         got = client.ask("/neighbours/0/0/0")
         assert (got.status, got.error) == (500, "Internal error in levelfield (ZeroDivisionError).")
         assert client.ask("/").status == 200
@@ -221,7 +218,7 @@ def test_an_upload_that_stops_is_ended(tmp_path: Path) -> None:
 
 def test_an_upload_is_searched_and_compared_with_the_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = made_site(tmp_path / "run")
-    monkeypatch.setattr(site.finder, "of_picture", lambda *given: ([1, 2], [0.75, 0.25]))
+    monkeypatch.setattr(site, "of_picture", lambda *given: ([1, 2], [0.75, 0.25]))
     written = io.BytesIO()
     Image.new("RGB", (4, 4)).save(written, "PNG")
     with serving(site) as client:
@@ -232,7 +229,7 @@ def test_an_upload_is_searched_and_compared_with_the_threshold(tmp_path: Path, m
 def test_requests_trust_what_the_command_trusts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = made_site(tmp_path / "run")
     seen: list[object] = []
-    monkeypatch.setattr(site.finder, "of_image", lambda *given: (seen.append(trusted()), ([], []))[1])
+    monkeypatch.setattr(site, "of_image", lambda *given: (seen.append(trusted()), ([], []))[1])
     with trusting(tmp_path / "mine.py"), serving(site) as client:
         assert client.ask("/neighbours/0/0/0").status == 200
     assert seen == [(str(tmp_path / "mine.py"),)]

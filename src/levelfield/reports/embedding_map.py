@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -17,6 +18,9 @@ from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
 from levelfield.reports.tsne import WHOLE, Near, Phase, affinities, layout, nearest
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
 NEAREST = 5  # landmarks that decide the place of a further image
@@ -28,15 +32,12 @@ START = 1e-4  # spread of the first map's start; scikit-learn, openTSNE
 # own principal components, and points move about half as far between methods.
 LATER_START, LATER = 1.0, (Phase(12.0, 50), Phase(1.0, 200))
 
-Drawing = Callable[[Array, Sequence[Phase]], Array]  # a map of some rows as a function of its start and phases
-
 
 def embedding_maps(
     rows_of: Mapping[str, Array],
     *,
     near_of: Mapping[str, Near] | None = None,
     normalize: bool = True,
-    seed: int = 0,
     threads: int = 1,
     stage: Stage = SILENT_STAGE,
 ) -> dict[str, Array]:
@@ -60,8 +61,11 @@ def embedding_maps(
     rows_of = {label: _checked(rows, label) for label, rows in rows_of.items()}
     if not rows_of:
         return {}
-    landmarks = _landmarks(_count(rows_of), seed)
-    known = near_of if near_of and FEW <= len(landmarks) == _count(rows_of) else {}
+    count = _count(rows_of)
+    landmarks = np.arange(count)
+    if count > LANDMARKS:
+        landmarks = np.sort(numpy_stream(0, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
+    known = near_of if near_of and FEW <= len(landmarks) == count else {}
     maps: dict[str, Array] = {}
     first_map: Future[Array] = Future()
 
@@ -70,10 +74,10 @@ def embedding_maps(
         try:
             near = known.get(label)
             if near is not None and not leads:
-                maps[label] = _later(_tsne(near), landmarks, first_map, seed)
+                maps[label] = _later(affinities(near), landmarks, first_map)
             else:
-                reduced = _reduced(rows_of[label], landmarks, normalize=normalize, seed=seed)
-                maps[label] = _map(reduced, near, landmarks, None if leads else first_map, seed)
+                reduced = _reduced(rows_of[label], landmarks, normalize=normalize)
+                maps[label] = _map(reduced, near, landmarks, None if leads else first_map)
         except BaseException as error:
             if leads:
                 first_map.set_exception(error)  # the others wait for it
@@ -84,7 +88,9 @@ def embedding_maps(
     with one_thread(), threadpool_limits(1, user_api="blas"):
         for _ in share(rows_of, draw, min(threads, len(rows_of))):
             stage.advance()
-    return _in_one_box({label: maps[label] for label in rows_of})
+    centred = {label: maps[label] - maps[label].mean(axis=0) for label in rows_of}
+    reach = max(float(np.abs(points).max()) for points in centred.values())
+    return {label: np.clip(0.5 + points / max(2 * reach, TINY), 0, 1) for label, points in centred.items()}
 
 
 def landmark_note(count: int) -> str | None:
@@ -117,13 +123,7 @@ def _count(rows_of: Mapping[str, Array]) -> int:
     return len(rows)
 
 
-def _landmarks(count: int, seed: int) -> Array:
-    if count <= LANDMARKS:
-        return np.arange(count)
-    return np.sort(numpy_stream(seed, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
-
-
-def _reduced(rows: Array, landmarks: Array, *, normalize: bool, seed: int) -> Array:
+def _reduced(rows: Array, landmarks: Array, *, normalize: bool) -> Array:
     """Principal components of the rows (at least 2, at most 50), fitted to the landmarks; a few rows at a time."""
 
     def part(chosen: Array) -> Array:
@@ -132,18 +132,18 @@ def _reduced(rows: Array, landmarks: Array, *, normalize: bool, seed: int) -> Ar
 
     sample = part(landmarks)
     mean = sample.mean(axis=0)
-    components = _components(sample - mean, seed)
+    components = _components(sample - mean)
     blocks = np.array_split(np.arange(len(rows)), -(-len(rows) // LANDMARKS))
     reduced = np.concatenate([(part(block) - mean) @ components for block in blocks])
     return np.pad(reduced, ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
 
 
-def _components(centred: Array, seed: int) -> Array:
+def _components(centred: Array) -> Array:
     """The first principal components (dim, at most 50); of long rows, by power iterations from a named stream."""
     dim = centred.shape[1]
     basis = np.eye(dim, dtype=np.float32)
     if dim > LONG:
-        random = numpy_stream(seed, "embedding map", "components")
+        random = numpy_stream(0, "embedding map", "components")
         basis = random.normal(size=(dim, DIMENSIONS + 10)).astype(np.float32)
         for _ in range(3):
             basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
@@ -152,36 +152,31 @@ def _components(centred: Array, seed: int) -> Array:
     return components
 
 
-def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Array] | None, seed: int) -> Array:
+def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Array] | None) -> Array:
     """The map of all images; near: their neighbours, if known; first: the map to start from and to be turned to."""
     if len(landmarks) < FEW:
         points = reduced[:, :2].astype(np.float64)
         return points if first is None else _turned(points, first.result())
     chosen = reduced[landmarks]
-    draw = _tsne(nearest(chosen) if near is None else near)
+    graph = affinities(nearest(chosen) if near is None else near)  # before the first map is waited for
     if first is None:
-        start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen), seed))
-        points = draw(start, WHOLE)
+        start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen)))
+        points = layout(graph, start, WHOLE).astype(np.float64)
     else:
-        points = _later(draw, landmarks, first, seed)
+        points = _later(graph, landmarks, first)
     return _with_others(points, reduced, landmarks)
 
 
-def _later(draw: Drawing, landmarks: Array, first: Future[Array], seed: int) -> Array:
+def _later(graph: csr_matrix, landmarks: Array, first: Future[Array]) -> Array:
     """A map of the landmarks that starts from the first one and is turned to it."""
     goal = first.result()[landmarks]
-    start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal), seed))
-    return _turned(draw(start, LATER), goal)
+    start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal)))
+    return _turned(layout(graph, start, LATER).astype(np.float64), goal)
 
 
-def _noise(count: int, seed: int) -> Array:
+def _noise(count: int) -> Array:
     """Separates equal rows."""
-    return numpy_stream(seed, "embedding map", "start").normal(size=(count, 2))
-
-
-def _tsne(near: Near) -> Drawing:
-    graph = affinities(near)  # before the first map is waited for
-    return lambda start, phases: layout(graph, start, phases).astype(np.float64)
+    return numpy_stream(0, "embedding map", "start").normal(size=(count, 2))
 
 
 def _turned(points: Array, goal: Array) -> Array:
@@ -208,10 +203,3 @@ def _with_others(points: Array, reduced: Array, landmarks: Array) -> Array:
     all_points[landmarks] = points
     all_points[others] = (weights[:, :, None] * points[near.positions]).sum(axis=1)
     return all_points
-
-
-def _in_one_box(maps: dict[str, Array]) -> dict[str, Array]:
-    """All maps, each about its mean, scaled by one factor into 0..1."""
-    centred = {label: points - points.mean(axis=0) for label, points in maps.items()}
-    reach = max(float(np.abs(points).max()) for points in centred.values())
-    return {label: np.clip(0.5 + points / max(2 * reach, TINY), 0, 1) for label, points in centred.items()}

@@ -106,8 +106,10 @@ def join_runs(
         raise BadInput(
             f"{members[0].folder} was trained on every class: no test classes are left to evaluate the ensemble on."
         )
-    names = _shared_metrics(members)
-    if metrics is not None:
+    if metrics is None:
+        names = tuple(members[0].result.values)
+        names = tuple(name for name in names if all(name in member.result.values for member in members))
+    else:
         names = tuple(metric.name for metric in parse_all(metrics, k=(1, 2, 4, 8)))
     if not names:
         raise BadInput("These runs have no metric in common: choose metrics, e.g. --metrics recall@1,map@r.")
@@ -119,11 +121,6 @@ def join_runs(
     ensemble = EnsembleScores(out, members, scores, together.summary["seconds"])
     write_json(out / "summary.json", ensemble.as_data())
     return ensemble
-
-
-def _shared_metrics(members: Sequence[Member]) -> tuple[str, ...]:
-    first = members[0].result.values
-    return tuple(name for name in first if all(name in member.result.values for member in members))
 
 
 def _cell(figure: Figure) -> str:

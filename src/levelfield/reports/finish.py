@@ -78,12 +78,12 @@ def finish(
     return _with_page(report, study, runs, folder, out, crossings=crossing, again=again, progress=progress)
 
 
-def _with_page(report: Report, *where: Any, again: bool, **settings: Any) -> Report:
+def _with_page(report: Report, *where: Any, **settings: Any) -> Report:
     """The report with its page, if that can be made. where, settings: of `make_page`."""
     from levelfield.reports.page import collect  # thumbnails and maps need packages that tables do not
 
     with _optional(PAGE, report.not_drawn):
-        written = collect.make_page(report, *where, again=again, **settings)
+        written = collect.make_page(report, *where, **settings)
         return replace(report, paths=[*report.paths, *written], page=written[0])
     return report
 

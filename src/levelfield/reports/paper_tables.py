@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -88,7 +87,9 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
 def as_csv(lines: Sequence[Line]) -> str:
     """One line per number."""
     columns = [one.name for one in fields(Line)]
-    return Table(columns, [[_as_cell(getattr(line, column)) for column in columns] for line in lines]).csv(digits=None)
+    values = [[getattr(line, column) for column in columns] for line in lines]
+    rows = [[json.dumps(value) if isinstance(value, dict) else value for value in row] for row in values]
+    return Table(columns, rows).csv(digits=None)
 
 
 def _of_dataset(lines: list[Line]) -> Table:
@@ -121,7 +122,3 @@ def _cell(line: Line, decimals: int) -> str:
         return "-"
     spread = f" ±{line.spread:.{decimals}f}" if line.spread is not None else ""
     return f"{line.value:.{decimals}f}{spread}" + ("?" if line.suspect else "")
-
-
-def _as_cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict) else value

@@ -113,14 +113,9 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
         if lost:
             missing.append(f"{row.label}: {lost} of {lost + len(kept)} runs were not evaluated on corrupted images")
         if kept:
-            rows.append(_row(row.label, study.corruptions, np.array(clean), np.array(kept)))
+            drops = np.array(clean)[:, None] - np.array(kept)  # (runs, corruptions)
+            means = dict(zip(study.corruptions, drops.mean(axis=0).tolist(), strict=True))
+            each = drops.mean(axis=1)
+            spread = float(each.std(ddof=1)) if len(each) > 1 else None
+            rows.append(RobustRow(row.label, float(np.mean(clean)), means, float(each.mean()), spread, len(each)))
     return Robustness(metric, list(study.corruptions), rows, missing)
-
-
-def _row(label: str, names: Sequence[str], clean: np.ndarray, kept: np.ndarray) -> RobustRow:
-    """clean: (runs,); kept: (runs, corruptions)."""
-    drops = clean[:, None] - kept
-    each = drops.mean(axis=1)
-    spread = float(each.std(ddof=1)) if len(each) > 1 else None
-    means = dict(zip(names, drops.mean(axis=0).tolist(), strict=True))
-    return RobustRow(label, float(clean.mean()), means, float(each.mean()), spread, len(each))

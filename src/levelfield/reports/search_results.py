@@ -12,8 +12,7 @@ from rich.console import Console
 from levelfield.evaluation.statistics.trials import BestOf, best_of, importances, winning
 from levelfield.files.writing import write_text
 from levelfield.ranges import Range
-from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, legend_beside, panels, plainly, save, shortened
+from levelfield.reports.figures._drawing import GRID, legend_beside, limits, panels, plainly, save, shortened
 from levelfield.reports.figures._rows import COLOURS, LINES
 from levelfield.studies.specification.choices import TunedMethod, TuningRecord
 from levelfield.table import Column, Table, numbers
@@ -74,19 +73,18 @@ def tuning_table(record: TuningRecord) -> TuningTable:
     """The table of a search."""
     counts = [len(search.complete) for search in record.methods.values() if search.ranges]
     budgets = [n for n in BUDGETS if n < min(counts, default=0)]  # the best of all trials is known
-    rows = [_row(label, search, budgets) for label, search in record.methods.items()]
+    rows = []
+    for label, search in record.methods.items():
+        complete = search.complete
+        if search.ranges:
+            default = search.values[0] if search.values and 0 not in search.pruned else None
+            expected = {n: best_of(complete, n) for n in budgets}
+            rows.append(TuningRow(label, search, default, max(complete, default=None), expected))
+        else:  # the same settings with several seeds: the score is their mean
+            mean = sum(complete) / len(complete) if complete else None
+            rows.append(TuningRow(label, search, mean, mean, {}))
     rows.sort(key=lambda row: -(row.best if row.best is not None else -1.0))
     return TuningTable(record, rows, budgets)
-
-
-def _row(label: str, search: TunedMethod, budgets: list[int]) -> TuningRow:
-    complete = search.complete
-    if not search.ranges:  # the same settings with several seeds: the score is their mean
-        mean = sum(complete) / len(complete) if complete else None
-        return TuningRow(label, search, mean, mean, {})
-    default = search.values[0] if search.values and 0 not in search.pruned else None
-    expected = {n: best_of(complete, n) for n in budgets}
-    return TuningRow(label, search, default, max(complete, default=None), expected)
 
 
 @plainly

@@ -109,10 +109,10 @@ def leak_lines(board: Leaderboard) -> list[str]:
 
 def leak_links(board: Leaderboard) -> list[str]:
     """Markdown lines that link to the sheets."""
-    pictures = [one["picture"] for one in board.facts.get("leaks", []) if one.get("picture")]
     return [
-        f"[Pairs of images on both sides of the split]({picture}): training image left, test image right."
-        for picture in pictures
+        f"[Pairs of images on both sides of the split]({one['picture']}): training image left, test image right."
+        for one in board.facts.get("leaks", [])
+        if one.get("picture")
     ]
 
 

@@ -127,14 +127,6 @@ def test_a_full_disk_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_page_knows_what_it_was_made_of(tmp_path: Path) -> None:
-    place = tmp_path / "report.html"
-    assert not write.is_made_of(place, "one")
-    write.write_page(page(), place, made_of="one")
-    assert write.is_made_of(place, "one")
-    assert not write.is_made_of(place, "another")
-
-
 def _outside_the_data(path: Path) -> str:
     return re.sub(r'id="page-data">.*?</script>', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
 

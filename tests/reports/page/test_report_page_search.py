@@ -157,6 +157,9 @@ def test_the_curves_are_the_rates_of_the_library_at_the_same_thresholds() -> Non
 def test_both_error_rates_are_equal_at_the_threshold_and_pairs_are_on_their_side_of_it() -> None:
     rows, own = embeddings(MANY, noise=0.9), images(MANY)
     made = made_of(rows, own)
+    for labels in (np.zeros(5, int), np.arange(5)):  # pairs of one kind only
+        alike = embeddings(labels), images(labels)
+        assert threshold_of(searched(*alike), *alike, None) is None
     accept, reject = made["false_accept"], made["false_reject"]
     at = [np.interp(made["value"], made["grid"], rates) for rates in (accept, reject)]
     assert at[0] == pytest.approx(at[1], abs=0.01)
@@ -169,12 +172,6 @@ def test_both_error_rates_are_equal_at_the_threshold_and_pairs_are_on_their_side
             assert i != j
             assert similarity == pytest.approx(float(unit[i] @ unit[j]), abs=1e-4)
             assert (similarity >= made["value"] - 1e-4) if above else (similarity <= made["value"] + 1e-4)
-
-
-@pytest.mark.parametrize("labels", [np.zeros(5, int), np.arange(5)], ids=["one class", "one image each"])
-def test_without_pairs_of_both_kinds_there_is_no_threshold(labels: np.ndarray) -> None:
-    rows, own = embeddings(labels), images(labels)
-    assert threshold_of(searched(rows, own), rows, own, None) is None
 
 
 def test_recall_and_confusions_by_class() -> None:

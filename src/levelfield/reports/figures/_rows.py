@@ -151,11 +151,14 @@ def styles(runs: Sequence[PlannedRun]) -> dict[str, Style]:
             by_label[label] = Style(GREY, marker, (level, level))
             continue
         hollow = is_regularised(method.settings)
-        family = _family(method)
+        family = json.dumps([method.name, without_regulariser(method.settings), method.conditions], sort_keys=True)
         if (family, hollow) in drawn:
             family = json.dumps(label)  # differs in more than the regulariser: gets its own colour
         drawn.add((family, hollow))
-        by_label[label] = _coloured(families.setdefault(family, len(families)), hollow=hollow)
+        # each combination of colour and marker is unique among the first 56 methods
+        again, index = divmod(families.setdefault(family, len(families)), len(COLOURS))
+        marker = list(MARKERS)[(again + index) % len(MARKERS)]
+        by_label[label] = Style(COLOURS[index], marker, LINES[again % len(LINES)], hollow)
     return by_label
 
 
@@ -176,14 +179,3 @@ def without_regulariser(settings: dict[str, Any]) -> dict[str, Any]:
 def _plain_preset(settings: dict[str, Any]) -> str | None:
     preset = settings.get("preset")
     return None if preset is None else presets.without_regulariser(str(preset))
-
-
-def _family(method: MethodSpec) -> str:
-    return json.dumps([method.name, without_regulariser(method.settings), method.conditions], sort_keys=True)
-
-
-def _coloured(number: int, *, hollow: bool) -> Style:
-    """Colours and markers of trained rows; each combination is unique among the first 56 methods."""
-    again, index = divmod(number, len(COLOURS))
-    marker = list(MARKERS)[(again + index) % len(MARKERS)]
-    return Style(COLOURS[index], marker, LINES[again % len(LINES)], hollow)

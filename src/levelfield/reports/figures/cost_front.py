@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._axes import limits, span_costs
-from levelfield.reports.figures._drawing import GRID, legend_beside, panels, save, shortened
+from levelfield.reports.figures._drawing import GRID, legend_beside, limits, panels, save, shortened, span_costs
 from levelfield.reports.figures._placing import Points, number_points
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
@@ -39,36 +39,35 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
         raise BadInput("The figure 'cost' needs a row that was trained; this study has none.")
     figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
     handles: dict[str, Any] = {}
-    drawn: list[tuple[Any, list[Drawn], str]] = []
+    drawn: list[Points] = []
     for line, (test_set, own) in zip(axes, sets.items(), strict=True):
         for axis, cost in zip(line, costs, strict=True):
-            known = [row for row in own if _paid(row, cost) is not None]
+            known = [(row, value) for row in own if (value := _paid(row, cost)) is not None]
+            for row, value in known:
+                cell, name = row.cell(metric), _name(row)
+                bars = {"yerr": errors(cell), "capsize": 2, "elinewidth": 0.8, "ecolor": (row.style.colour, 0.45)}
+                point = axis.errorbar(value, cell.mean, **bars, **row.style.points, linestyle="none", label=name)
+                handles.setdefault(name, point)
             if known:
-                handles = _draw_panel(axis, known, cost, metric) | _draw_front(axis, own, cost, metric) | handles
-                drawn.append((axis, known, cost))
+                span_costs(axis, [value for _, value in known])
+                handles = _draw_front(axis, own, cost, metric) | handles
+                at = [(value, row.cell(metric).mean) for row, value in known]
+                names, colours = [_name(row) for row, _ in known], [row.style.colour for row, _ in known]
+                drawn.append(Points(axis, at, names, colours))
             axis.set(xlabel=AXES[cost][0], ylim=limits(value for row in own for value in ends(row.cell(metric))))
             axis.grid(axis="y", color=GRID)
         line[0].set_ylabel(metric)
         line[0].set_title(test_set if len(sets) > 1 else "", loc="left")
-    numbers = _numbers(rows)
-    names = [name for name in dict.fromkeys([*map(_name, rows), *handles]) if name in handles]  # in leaderboard order
+    by_name = {_name(row): row for row in rows}  # in leaderboard order
+    looks = Counter(row.style for row in by_name.values() if row.row.trained)
+    shared = max(looks.values(), default=0) > 1
+    numbers = {name: str(number) for number, name in enumerate(by_name, 1)} if shared else {}
+    names = [name for name in dict.fromkeys([*by_name, *handles]) if name in handles]
     texts = [f"{numbers.get(name, '')}  {text}".strip() for name, text in zip(names, shortened(names), strict=True)]
     legend_beside(figure, [handles[name] for name in names], texts)
     if numbers:
-        number_points([_points(axis, own, cost, metric, numbers) for axis, own, cost in drawn])
+        number_points([replace(part, names=[numbers[name] for name in part.names]) for part in drawn])
     return save(figure, path)
-
-
-def _draw_panel(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
-    """Draw points with intervals; returns the legend entries by name."""
-    handles = {}
-    for row in rows:
-        cell, name = row.cell(metric), _name(row)
-        bars = {"yerr": errors(cell), "capsize": 2, "elinewidth": 0.8, "ecolor": (row.style.colour, 0.45)}
-        look = {**bars, **row.style.points, "linestyle": "none", "label": name}
-        handles[name] = axis.errorbar(_paid(row, cost), cell.mean, **look)
-    span_costs(axis, [_paid(row, cost) or 0.0 for row in rows])
-    return handles
 
 
 def _draw_front(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[str, Any]:
@@ -88,18 +87,6 @@ def _draw_front(axis: Any, rows: list[Drawn], cost: str, metric: str) -> dict[st
         look = {"color": "#555555", "linewidth": 1, "zorder": 0, "label": "front"}
         (handles["front"],) = axis.step(across, heights, where="post", **look)
     return handles
-
-
-def _numbers(rows: list[Drawn]) -> dict[str, int]:
-    """Row numbers by name, in leaderboard order, if some rows share a style."""
-    names = list(dict.fromkeys(map(_name, rows)))
-    looks = Counter(row.style for row in {_name(row): row for row in rows if row.row.trained}.values())
-    return {name: number for number, name in enumerate(names, 1)} if max(looks.values(), default=0) > 1 else {}
-
-
-def _points(axis: Any, rows: list[Drawn], cost: str, metric: str, numbers: dict[str, int]) -> Points:
-    at = [(_paid(row, cost) or 0.0, row.cell(metric).mean) for row in rows]
-    return Points(axis, at, [str(numbers[_name(row)]) for row in rows], [row.style.colour for row in rows])
 
 
 def _name(row: Drawn) -> str:

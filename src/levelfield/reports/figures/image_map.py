@@ -36,9 +36,6 @@ class Region(NamedTuple):
     side: float
     text: str
 
-    def overlaps(self, left: np.ndarray, low: np.ndarray) -> np.ndarray:
-        return np.asarray((np.abs(left - self.left) < self.side) & (np.abs(low - self.low) < self.side))
-
     def holds(self, points: np.ndarray) -> np.ndarray:
         inside = (points >= (self.left, self.low)) & (points <= (self.left + self.side, self.low + self.side))
         return np.asarray(inside.all(axis=1))
@@ -60,32 +57,31 @@ def maps_of(shown: Pictured) -> dict[str, np.ndarray]:
 
 def draw(shown: Pictured, maps: dict[str, np.ndarray], path: Path) -> Path:
     """Draw a line of panels per method: its map, the densest region, and the region with the most mistakes."""
+    from matplotlib.patches import Rectangle
+
     figure, axes = panels(len(maps), 3, width=13.6, height=4.9 * len(maps), ratios=(1.14, 1, 1), dpi=PRINT)
-    colours = np.array([class_colour(code) for code in range(len(shown.images.classes))])[shown.images.codes]
+    codes, asked = shown.images.codes, shown.answerable()
+    colours = np.array([class_colour(code) for code in range(len(shown.images.classes))])[codes]
     picture = cache(lambda image, side: square(shown.images.paths[image], side))
     for line, (label, points), name in zip(axes, maps.items(), shortened(list(maps), 40), strict=True):
-        wrong = _mistakes(shown, label)
+        wrong = np.zeros(len(codes), bool)  # a nearest image of another class; not a query: none
+        if len(asked):
+            wrong[asked] = codes[shown.nearest(label, asked, 1)[:, 0]] != codes[asked]
         regions = _regions(points, wrong)
         whole = Region(-EDGE, -EDGE, 1 + 2 * EDGE, name)
         for axis, region, across in zip(line, (whole, *regions), (ACROSS, MAGNIFIED, MAGNIFIED), strict=False):
             _panel(axis, region, across, points, colours, picture)
         for axis in line[1 + len(regions) :]:
             axis.axis("off")
-        _outline(line, regions)
+        for axis, region, style in zip(line[1:], regions, ("-", "--"), strict=False):
+            look: dict[str, Any] = {"linewidth": 1.4, "linestyle": style}
+            box = Rectangle((region.left, region.low), REGION, REGION, fill=False, edgecolor="black", **look)
+            line[0].add_patch(box).set_zorder(4)
+            axis.spines[:].set(color="black", **look)
     note = landmark_note(len(shown.images))
     if note is not None:
         figure.supxlabel(note, fontsize=7)
     return save(figure, path, of_images=True)
-
-
-def _mistakes(shown: Pictured, label: str) -> np.ndarray:
-    """Which images have a nearest image of another class; images that are not queries have none."""
-    wrong = np.zeros(len(shown.images), bool)
-    asked = shown.answerable()
-    if len(asked):
-        codes = shown.images.codes
-        wrong[asked] = codes[shown.nearest(label, asked, 1)[:, 0]] != codes[asked]
-    return wrong
 
 
 def _regions(points: np.ndarray, wrong: np.ndarray) -> list[Region]:
@@ -97,7 +93,7 @@ def _regions(points: np.ndarray, wrong: np.ndarray) -> list[Region]:
     for chosen, text in ((np.ones(len(points), bool), "most images"), (wrong, "most mistakes")):
         counts = (inside[0] * chosen) @ inside[1].T
         for region in regions:
-            counts[region.overlaps(left, low)] = -1
+            counts[(np.abs(left - region.left) < REGION) & (np.abs(low - region.low) < REGION)] = -1
         best = np.unravel_index(int(counts.argmax()), counts.shape)
         many = int(counts[best])
         if many > 0:
@@ -154,17 +150,6 @@ def placed(points: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
             kept.append(image)
             centres = np.concatenate((centres, tried[free.argmax()][None]))
     return np.array(kept, np.int64), centres
-
-
-def _outline(line: Any, regions: list[Region]) -> None:
-    """Mark the magnified regions in the map."""
-    from matplotlib.patches import Rectangle
-
-    for axis, region, style in zip(line[1:], regions, ("-", "--"), strict=False):
-        look: dict[str, Any] = {"linewidth": 1.4, "linestyle": style}
-        box = Rectangle((region.left, region.low), region.side, region.side, fill=False, edgecolor="black", **look)
-        line[0].add_patch(box).set_zorder(4)
-        axis.spines[:].set(color="black", **look)
 
 
 def class_colour(code: int) -> tuple[float, float, float]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, panels, save, shortened
+from levelfield.reports.figures._drawing import GRID, limits, panels, save, shortened
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
 
@@ -26,7 +26,9 @@ def draw_leaderboard(rows: list[Drawn], metric: str, path: Path) -> Path:
     figure, axes = panels(len(sets), 1, width=width, height=0.4 + sum(heights), heights=heights)
     for axis, (test_set, part) in zip(axes[:, 0], sets.items(), strict=True):
         draw_rows(axis, part, [names[row.row.label] for row in part], metric)
-        _shade_ties(axis, part)
+        for line, row in enumerate(part):
+            if row.row.tied_with_best and len(part) > 1:
+                axis.axhspan(line - 0.5, line + 0.5, color=TIED, linewidth=0, zorder=0)
         axis.set_title(test_set if len(sets) > 1 else "", loc="left")
     axes[-1, 0].set_xlabel(metric)
     _explain(figure, rows, metric)
@@ -44,16 +46,13 @@ def draw_rows(axis: Any, rows: list[Drawn], names: list[str], metric: str) -> No
     axis.grid(axis="x", color=GRID)
 
 
-def _shade_ties(axis: Any, rows: list[Drawn]) -> None:
-    for line, row in enumerate(rows):
-        if row.row.tied_with_best and len(rows) > 1:
-            axis.axhspan(line - 0.5, line + 0.5, color=TIED, linewidth=0, zorder=0)
-
-
 def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
     """The legend. Without a test it does not mention ties."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
+
+    def sample(rows: Iterable[Drawn]) -> Any:
+        return Line2D([], [], linestyle="none", **next(iter(rows)).style.points)
 
     handles: dict[str, Any] = {}
     tied, sets = sum(bool(row.row.tied_with_best) for row in rows), {row.row.test_set for row in rows}
@@ -63,14 +62,8 @@ def _explain(figure: Any, rows: list[Drawn], metric: str) -> None:
     if any(errors(row.cell(metric)) for row in rows):
         handles["95 % interval"] = Line2D([], [], color="#555555", marker="|", markersize=6)
     if any(not row.row.trained for row in rows):
-        handles["trains nothing"] = next(_sample(row) for row in rows if not row.row.trained)
+        handles["trains nothing"] = sample(row for row in rows if not row.row.trained)
     if any(row.style.hollow for row in rows):
-        handles["hollow: with a regulariser"] = next(_sample(row) for row in rows if row.style.hollow)
+        handles["hollow: with a regulariser"] = sample(row for row in rows if row.style.hollow)
     if handles:
         figure.legend(handles.values(), handles, loc="outside lower center", ncols=2, fontsize=7, frameon=False)
-
-
-def _sample(row: Drawn) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], linestyle="none", **row.style.points)

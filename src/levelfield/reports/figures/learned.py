@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.methods import learns_distributions
 from levelfield.randomness import numpy_stream
-from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import panels, plainly, save, shortened
+from levelfield.reports.figures._drawing import limits, panels, plainly, save, shortened
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import COLOURS, Drawn
 
@@ -51,8 +50,20 @@ def draw_attention(rows: list[Drawn], metric: str, path: Path) -> Path:
     for line, (scores, classes), name in zip(axes, attention.values(), shortened(list(attention), 36), strict=True):
         for axis in line[len(scores) :]:
             axis.set_visible(False)
+        names = np.array(classes)
+        same = names[:, None] == names
+        starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
+        middles = (starts + np.r_[starts[1:], len(names)] - 1) / 2
         for number, (axis, table) in enumerate(zip(line, scores, strict=False), 1):
-            _draw_scores(axis, table, np.array(classes), f"{name}, step {number}" if len(scores) > 1 else name)
+            image = axis.imshow(table, cmap="viridis", vmin=0.0)
+            figure.colorbar(image, ax=axis, shrink=0.8, label="attention, mean over heads")
+            for start in starts[1:]:
+                axis.axhline(start - 0.5, color="white", linewidth=0.5)
+                axis.axvline(start - 0.5, color="white", linewidth=0.5)
+            axis.set_yticks(middles, shortened(names[starts].tolist(), 24), fontsize=7 if len(starts) < 15 else 4)
+            axis.set(xticks=[], xlabel="sender", ylabel="receiver")
+            title, own = f"{name}, step {number}" if len(scores) > 1 else name, table[same].sum() / table.sum()
+            axis.set_title(f"{title}: {own:.0%} from the own class, {same.mean():.0%} if equal")
     return save(figure, path)
 
 
@@ -83,20 +94,6 @@ def chosen_batch(classes: np.ndarray, count: int, each: int) -> np.ndarray:
     stream = numpy_stream(0, "attention", "batch")
     names = stream.permutation(np.unique(classes))[:count]
     return np.concatenate([np.sort(stream.permutation(np.flatnonzero(classes == name))[:each]) for name in names])
-
-
-def _draw_scores(axis: Any, table: np.ndarray, names: np.ndarray, title: str) -> None:
-    image = axis.imshow(table, cmap="viridis", vmin=0.0)
-    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="attention, mean over heads")
-    starts = np.flatnonzero(np.r_[True, names[1:] != names[:-1]])
-    for start in starts[1:]:
-        axis.axhline(start - 0.5, color="white", linewidth=0.5)
-        axis.axvline(start - 0.5, color="white", linewidth=0.5)
-    middles = (starts + np.r_[starts[1:], len(names)] - 1) / 2
-    axis.set_yticks(middles, shortened(names[starts].tolist(), 24), fontsize=7 if len(starts) < 15 else 4)
-    axis.set(xticks=[], xlabel="sender", ylabel="receiver")
-    same = names[:, None] == names
-    axis.set_title(f"{title}: {table[same].sum() / table.sum():.0%} from the own class, {same.mean():.0%} if equal")
 
 
 def _no_hist(study: Study) -> str | None:
@@ -130,28 +127,22 @@ def draw(distributions: dict[str, Distributions], path: Path, colours: dict[str,
     """Draw learned means and covariances against the classes' own, one row of panels per entry."""
     figure, axes = panels(len(distributions), 2, width=9.2, height=3.9 * len(distributions), ratios=(1.15, 1))
     for line, (label, one), name in zip(axes, distributions.items(), shortened(list(distributions), 28), strict=True):
-        _draw_means(line[0], one, name)
-        _draw_spreads(line[1], one, (colours or {}).get(label, COLOURS[0]))
+        count = len(one.learned_means)
+        chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
+        table = one.learned_means[chosen] @ one.found_means[chosen].T
+        image = line[0].imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
+        figure.colorbar(image, ax=line[0], shrink=0.8, label="cosine")
+        part = "" if len(chosen) == count else f" ({len(chosen)} of {count} classes)"
+        line[0].set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
+        own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
+        others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count)
+        line[0].set_title(f"{name}: own class {own:z.2f}, others {others / max(1, count**2 - count):z.2f}")
+        colour = (colours or {}).get(label, COLOURS[0])
+        line[1].plot(one.found_spreads, one.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
+        line[1].set(xlim=limits(one.found_spreads), ylim=limits(one.learned_spreads))
+        line[1].set_xlabel("mean squared distance to the class's mean")
+        line[1].set_ylabel("Frobenius norm of the learned covariance")
+        if count > 2 and one.found_spreads.std() and one.learned_spreads.std():
+            correlation = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
+            line[1].set_title(f"correlation over {count} classes: {correlation:z.2f}")
     return save(figure, path)
-
-
-def _draw_means(axis: Any, one: Distributions, label: str) -> None:
-    count = len(one.learned_means)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
-    table = one.learned_means[chosen] @ one.found_means[chosen].T
-    image = axis.imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
-    axis.figure.colorbar(image, ax=axis, shrink=0.8, label="cosine")
-    part = "" if len(chosen) == count else f" ({len(chosen)} of {count} classes)"
-    axis.set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
-    own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
-    others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count) / max(1, count**2 - count)
-    axis.set_title(f"{label}: own class {own:z.2f}, others {others:z.2f}")
-
-
-def _draw_spreads(axis: Any, one: Distributions, colour: str) -> None:
-    axis.plot(one.found_spreads, one.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
-    axis.set(xlim=limits(one.found_spreads), ylim=limits(one.learned_spreads))
-    axis.set(xlabel="mean squared distance to the class's mean", ylabel="Frobenius norm of the learned covariance")
-    if len(one.found_spreads) > 2 and one.found_spreads.std() and one.learned_spreads.std():
-        correlation = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
-        axis.set_title(f"correlation over {len(one.found_spreads)} classes: {correlation:z.2f}")

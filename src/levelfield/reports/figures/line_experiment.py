@@ -24,21 +24,26 @@ def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Pa
     columns = max(len(results) for results in outcomes.values()) + 2
     figure, axes = panels(len(outcomes), columns, width=2.6 * columns, height=2.9 * len(outcomes))
     for row, (form, results) in zip(axes, outcomes.items(), strict=True):
-        _data(row[0], form, results[0][1])
+        data = results[0][1]
+        for label in range(4):
+            train, test = data.train[data.train_labels == label], data.test[data.test_labels == label]
+            row[0].plot(*train.T, "o", color=CLASSES[label], markersize=3)
+            row[0].plot(*test.T, "x", color=CLASSES[label + 4], markersize=4)
+        row[0].set(aspect="equal", xlim=(0, 1.1), ylim=(0, 1.1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+        row[0].set_title(f"{form}: data\n(o train, x test)")
         for axis, (setting, outcome) in zip(row[1:], results, strict=False):
             _circle(axis, setting.label, outcome)
-        _spectra(row[-1], results)
+        width = 0.8 / len(results)
+        for number, (setting, outcome) in enumerate(results):
+            values = spectrum(outcome.train_rows)
+            positions = np.arange(2) + (number - (len(results) - 1) / 2) * width
+            colour = COLOURS[number % len(COLOURS)]
+            row[-1].bar(positions, values / values.sum(), width, color=colour, label=setting.label)
+        row[-1].axhline(0.5, color="#888888", linewidth=0.8, linestyle=":")
+        row[-1].set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1))
+        row[-1].set_title("singular values\n(share, training rows)")
+        row[-1].legend(fontsize=6, frameon=False)
     return save(figure, path)
-
-
-def _data(axis: Any, form: str, outcome: Outcome) -> None:
-    for label in range(4):
-        own = outcome.train_labels == label
-        axis.plot(*outcome.train[own].T, "o", color=CLASSES[label], markersize=3)
-        own = outcome.test_labels == label
-        axis.plot(*outcome.test[own].T, "x", color=CLASSES[label + 4], markersize=4)
-    axis.set(aspect="equal", xlim=(0, 1.1), ylim=(0, 1.1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
-    axis.set_title(f"{form}: data\n(o train, x test)")
 
 
 def _circle(axis: Any, title: str, outcome: Outcome) -> None:
@@ -52,15 +57,3 @@ def _circle(axis: Any, title: str, outcome: Outcome) -> None:
     axis.set(aspect="equal", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[], yticks=[])
     axis.spines[:].set_visible(False)
     axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"))
-
-
-def _spectra(axis: Any, results: Sequence[tuple[Setting, Outcome]]) -> None:
-    width = 0.8 / len(results)
-    for number, (setting, outcome) in enumerate(results):
-        values = spectrum(outcome.train_rows)
-        positions = np.arange(2) + (number - (len(results) - 1) / 2) * width
-        axis.bar(positions, values / values.sum(), width, color=COLOURS[number % len(COLOURS)], label=setting.label)
-    axis.axhline(0.5, color="#888888", linewidth=0.8, linestyle=":")
-    axis.set(xticks=[0, 1], xticklabels=["first", "second"], ylim=(0, 1))
-    axis.set_title("singular values\n(share, training rows)")
-    axis.legend(fontsize=6, frameon=False)

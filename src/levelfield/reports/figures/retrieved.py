@@ -33,7 +33,7 @@ def draw_gallery(rows: list[Drawn], metric: str, path: Path) -> Path:
     return draw(shown, queries, {label: shown.nearest(label, queries, NEAREST) for label in shown.embeddings}, path)
 
 
-def chosen_queries(shown: Pictured, count: int = QUERIES) -> np.ndarray:
+def chosen_queries(shown: Pictured) -> np.ndarray:
     """Half of the queries are those on which the rows disagree most, half are random; one per class if possible.
 
     Rows disagree on a query if some of them find an image of its class first and others do not, and then by how
@@ -47,10 +47,10 @@ def chosen_queries(shown: Pictured, count: int = QUERIES) -> np.ndarray:
     codes = shown.images.codes
     right = np.array([codes[shown.nearest(label, asked, NEAREST)] == codes[asked, None] for label in shown.embeddings])
     disagreement = right[:, :, 0].std(axis=0) + 0.1 * right.mean(axis=2).std(axis=0)
-    half = -(-count // 2) if disagreement.any() else 0
+    half = QUERIES // 2 if disagreement.any() else 0
     most = _one_per_class(asked[np.argsort(-disagreement, kind="stable")], codes, half)
-    rest = _one_per_class(asked[~np.isin(codes[asked], codes[most])], codes, count - half)
-    more = asked[~np.isin(asked, [*most, *rest])][: count - len(most) - len(rest)]
+    rest = _one_per_class(asked[~np.isin(codes[asked], codes[most])], codes, QUERIES - half)
+    more = asked[~np.isin(asked, [*most, *rest])][: QUERIES - len(most) - len(rest)]
     return np.array([*most, *rest, *more], np.int64)
 
 

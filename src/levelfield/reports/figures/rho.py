@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._axes import limits, write_plainly
-from levelfield.reports.figures._drawing import legend_beside, panels, save, shortened, write_values
+from levelfield.reports.figures._drawing import (
+    legend_beside,
+    limits,
+    panels,
+    save,
+    shortened,
+    write_plainly,
+    write_values,
+)
 from levelfield.reports.figures._placing import Points, name_points, number_points
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn, by_test_set, ends, errors
@@ -37,7 +44,11 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
         at = [(row.rho or 0.0, row.cell(metric).mean) for row in own]
         labels, colours = [row.row.label for row in own], [row.style.colour for row in own]
         points.append(Points(axis, at, shortened(labels), colours))
-        axis.set_title("; ".join(filter(None, [test_set if len(sets) > 1 else "", _title(own, metric)])))
+        related = correlation(own, metric)
+        title = [test_set] if len(sets) > 1 else []
+        title += ["hollow: with a regulariser"] if any(row.style.hollow for row in own) else []
+        title += [] if related is None else [f"correlation over {len(own)} rows: {related:z.2f}"]
+        axis.set_title("; ".join(title))
     if not name_points(points):  # numbers, and the names in a legend
         legend_beside(
             figure, list(lines.values()), [f"{k}  {name}" for k, name in enumerate(shortened(list(lines)), 1)]
@@ -77,13 +88,6 @@ def correlation(shown: list[Drawn], metric: str) -> float | None:
     return float(np.corrcoef(rho, value)[0, 1]) if len(rho) > 2 and rho.std() and value.std() else None
 
 
-def _title(shown: list[Drawn], metric: str) -> str:
-    related = correlation(shown, metric)
-    parts = ["hollow: with a regulariser"] if any(row.style.hollow for row in shown) else []
-    parts += [] if related is None else [f"correlation over {len(shown)} rows: {related:z.2f}"]
-    return "; ".join(parts)
-
-
 FEWEST = 3  # rows
 RHO = "rho (training)"
 
@@ -96,7 +100,13 @@ RHO = "rho (training)"
 def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a matrix for each test set. A metric that is equal in all rows has no correlation: its fields are empty."""
     trained = by_test_set([row for row in rows if row.rho is not None])
-    tables = {name: table for name, own in trained.items() if len(table := _table(own)) >= FEWEST}
+    tables = {}
+    for name, own in trained.items():
+        values = [[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in own]
+        table = np.array(values, dtype=float)
+        table = table[np.isfinite(table).all(axis=1)]
+        if len(table) >= FEWEST:
+            tables[name] = table
     if not tables:
         raise BadInput(f"The figure 'correlations' needs {FEWEST} trained rows on the same test set.")
     side = 1.6 + 0.5 * max(table.shape[1] for table in tables.values())
@@ -111,13 +121,6 @@ def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
         axis.set_yticks(range(len(names)), names)
         axis.set_title(f"{name}: correlation over {len(table)} rows")
     return save(figure, path)
-
-
-def _table(rows: list[Drawn]) -> np.ndarray:
-    """The metrics of every row, mean over seeds, and rho last; without rows that have an infinite one."""
-    values = np.array([[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in rows], dtype=float)
-    finite: np.ndarray = values[np.isfinite(values).all(axis=1)]
-    return finite
 
 
 _TITLES = {"spectrum": "singular values, all training rows", "class_spectrum": "the same, mean over classes"}
@@ -140,13 +143,14 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
         for row in shown:
             values = row.spectrum(kind)
             values = values[values > 0]
+            alike = [other for other in shown if other.style == row.style]  # variations of a method: later ones paler
             axis.plot(
                 np.arange(1, len(values) + 1),
                 values / values.sum(),
                 color=row.style.colour,
                 linestyle=row.style.line,
                 linewidth=1.4,
-                alpha=_strength(row, shown),
+                alpha=1.0 - 0.65 * alike.index(row) / max(1, len(alike) - 1),
                 label=f"{row.row.label} (rho {row.rho:.3f})",
             )
         axis.set(yscale="log", xlabel="place", ylabel="share of the sum")
@@ -156,9 +160,3 @@ def draw_spectra(rows: list[Drawn], metric: str, path: Path) -> Path:
     labels = [f"{name} (rho {row.rho:.3f})" for name, row in zip(names, shown, strict=True)]
     legend_beside(figure, axes[0, 1].get_lines(), labels)
     return save(figure, path)
-
-
-def _strength(row: Drawn, shown: list[Drawn]) -> float:
-    """Opacity of a row: variations of one method share its colour, later ones paler."""
-    alike = [other for other in shown if other.style == row.style]
-    return 1.0 - 0.65 * alike.index(row) / max(1, len(alike) - 1)

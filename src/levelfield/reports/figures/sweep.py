@@ -12,8 +12,19 @@ from typing import Any
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._axes import is_number, limits, ordered, spacing
-from levelfield.reports.figures._drawing import GRID, legend_beside, panel_grid, panels, save, shortened, write_values
+from levelfield.reports.figures._drawing import (
+    GRID,
+    is_number,
+    legend_beside,
+    limits,
+    ordered,
+    panel_grid,
+    panels,
+    save,
+    shortened,
+    spacing,
+    write_values,
+)
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
 from levelfield.studies.leaderboard.across import ELSEWHERE
@@ -28,23 +39,14 @@ _OF_A_BATCH = ("classes in a batch", "images of a class")
 BESIDE, WIDEST = 4.0, 20.0  # points between the intervals of two methods, and of all methods
 
 
-def varied_keys(study: Study) -> int:
-    """The number of varied keys that apply to the same method, at most.
-
-    >>> vary = {"methods.margin.beta": [0.6, 1.0], "methods.triplet.margin": [0.1, 0.2]}
-    >>> varied_keys(Study.model_validate({"data": "emoji", "methods": ["margin", "triplet"], "vary": vary}))
-    1
-    """
+def _nothing_varies(study: Study) -> str | None:
+    """A sweep needs one or two varied keys that apply to the same method."""
     labels = [method.label for method in study.methods]
     owners = [owner(key, labels) for key in study.vary]
-    return max(
+    count = max(
         sum(one in (None, *concerned) for one in owners)
         for concerned in (needed_labels(study.methods, label, run_code=False) for label in labels)
     )
-
-
-def _nothing_varies(study: Study) -> str | None:
-    count = varied_keys(study)
     if count == 0:
         return "nothing varies: give `vary` one key, or two for a heat map, e.g. vary: {conditions.dim: [64, 128]}"
     return f"{count} keys vary: a sweep can show one key, or two as a heat map" if count > 2 else None
@@ -168,7 +170,10 @@ def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
     """One panel for each method that both keys apply to; all panels share one colour scale."""
     varied = [row for row in rows if len(row.row.variation) == 2]
     methods = {label: [row for row in varied if row.label == label] for label in dict.fromkeys(r.label for r in varied)}
-    ticks = {label: _two_axes(own) for label, own in methods.items()}
+    ticks = {
+        label: [ordered([row.row.variation[key] for row in own]) for key in own[0].row.variation]
+        for label, own in methods.items()
+    }
     width = max(3.4, 0.5 * max(len(across) for _, across in ticks.values()) + 1.2)
     height = max(2.6, 0.24 * max(len(down) for down, _ in ticks.values()) + 1.2)
     figure, axes = panel_grid(len(methods), across=ACROSS, width=width, height=height, beside=0.8)
@@ -178,30 +183,15 @@ def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
         keys, (down, across) = list(own[0].row.variation), ticks[label]
         values = np.full((len(down), len(across)), np.nan)  # nan where a run is missing
         for row in own:
-            values[down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])] = row.cell(
-                metric
-            ).mean
+            place = down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])
+            values[place] = row.cell(metric).mean
         image = axis.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
         write_values(axis, values, ".3f", dark=values <= (low + high) / 2)
         axis.set_xticks(range(len(across)), shortened([str(value) for value in across], 16))
         axis.set_yticks(range(len(down)), shortened([str(value) for value in down], 16))
-        axis.set(xlabel=_short(keys[1], label), ylabel=_short(keys[0], label), title=name)
+        below, beside = (key.removeprefix(f"methods.{label}.") for key in reversed(keys))
+        axis.set(xlabel=below, ylabel=beside, title=name)
         if max(len(str(value)) for value in across) > 6:
             axis.tick_params(axis="x", rotation=35)
     figure.colorbar(image, ax=axes, shrink=0.8, label=metric)
     return save(figure, path)
-
-
-def _two_axes(rows: list[Drawn]) -> tuple[list[Any], list[Any]]:
-    """The values of the two keys that vary for a method."""
-    first, second = (ordered([row.row.variation[key] for row in rows]) for key in rows[0].row.variation)
-    return first, second
-
-
-def _short(key: str, label: str) -> str:
-    """The axis label of a key in the panel of its method.
-
-    >>> _short("methods.margin.beta", "margin"), _short("conditions.dim", "margin")
-    ('beta', 'conditions.dim')
-    """
-    return key.removeprefix(f"methods.{label}.")

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from levelfield.errors import BadInput
-from levelfield.reports.figures._axes import limits
-from levelfield.reports.figures._drawing import GRID, panel_grid, save, shortened
+from levelfield.reports.figures._drawing import GRID, limits, panel_grid, save, shortened
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import Drawn
 from levelfield.studies.runs.folder.store import Result, read_spec
@@ -64,11 +63,23 @@ def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
         different = ", ".join(sorted(mixed | set(metrics.values())))
         raise BadInput(f"These runs recorded different metrics during training: {different}.")
     figure, axes = panel_grid(len(shown), across=ACROSS, width=3.4, height=2.7, beside=0.6, below=0.6, share=True)
-    names = shortened([row.row.label for row, _ in shown], 36)
-    for axis, (row, curves), name in zip(axes, shown, names, strict=True):
+    titles = shortened([row.row.label for row, _ in shown], 36)
+    for axis, (row, curves), title in zip(axes, shown, titles, strict=True):
         for part in metrics:
-            _draw_part(axis, [curve for curve in curves if curve.part == part], row.style.colour)
-        axis.set_title(name)
+            name, line = PARTS[part]
+            look: dict[str, Any] = {"color": row.style.colour, "linestyle": line}
+            reached: dict[int, list[float]] = {}
+            for curve in (curve for curve in curves if curve.part == part):
+                axis.plot(curve.steps, curve.values, **look, linewidth=0.7, alpha=0.5)
+                if curve.chosen in curve.steps:
+                    value = curve.values[curve.steps.index(curve.chosen)]
+                    axis.plot(curve.chosen, value, "o", color=row.style.colour, markersize=4)
+                for step, value in zip(curve.steps, curve.values, strict=True):
+                    reached.setdefault(step, []).append(value)
+            if reached:  # runs may stop early: the mean is over runs that reached the step
+                means = [np.mean(reached[step]) for step in sorted(reached)]
+                axis.plot(sorted(reached), means, **look, linewidth=1.8, label=name)
+        axis.set_title(title)
         axis.grid(axis="y", color=GRID)
         axis.set_xlabel("steps")
         axis.set_ylabel(", ".join(dict.fromkeys(metrics.values())))
@@ -90,20 +101,6 @@ def _curves(result: Result) -> list[Curve]:
         steps, values = [int(one["step"]) for one in history], [one["value"] for one in history]
         curves.append(Curve("validation", metric, steps, values, result.summary.get("best_step")))
     return curves
-
-
-def _draw_part(axis: Any, curves: list[Curve], colour: str) -> None:
-    reached: dict[int, list[float]] = {}
-    for curve in curves:
-        name, line = PARTS[curve.part]
-        axis.plot(curve.steps, curve.values, color=colour, linestyle=line, linewidth=0.7, alpha=0.5)
-        if curve.chosen in curve.steps:
-            axis.plot(curve.chosen, curve.values[curve.steps.index(curve.chosen)], "o", color=colour, markersize=4)
-        for step, value in zip(curve.steps, curve.values, strict=True):
-            reached.setdefault(step, []).append(value)
-    if curves:  # runs may stop early: the mean is over runs that reached the step
-        means = [np.mean(reached[step]) for step in sorted(reached)]
-        axis.plot(sorted(reached), means, color=colour, linestyle=line, linewidth=1.8, label=name)
 
 
 def _explain(figure: Any, metrics: dict[str, str]) -> None:

@@ -21,7 +21,6 @@ from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, wr
 from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -81,14 +80,18 @@ def collect(
 
     board = report.leaderboard
     sets, notes = stored_sets(board.rows)
-    test_of = {row.label: _test_index(row, sets) for row in board.rows}
+    test_of = {}
+    for row in board.rows:  # a row without embeddings belongs to the test set of others with the same data
+        own = [number for number, stored in enumerate(sets) if row.label in stored.folders]
+        alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
+        test_of[row.label] = [*own, *alike, 0][0]
     rows = standings.rows_of(board, runs, folder, test_of)
     leaks = {one.test_set: one.leaks for one in crossings}
     tests = [
         look(
             stored.test_set,
             image_set(stored),
-            _methods(stored, rows, board),
+            _methods(stored, rows, board.signatures[stored.test_set][board.metrics[0]]["distance"]),
             leaks=leaks.get(stored.test_set),
             notes=notes,
             progress=progress,
@@ -98,36 +101,46 @@ def collect(
     if not tests:  # the runs keep no test embeddings
         tests = [TestSet(next(iter(board.signatures)), 0, [], np.zeros(0, np.uint16), [], notes=notes)]
     positions = {method.row: number for test in tests for number, method in enumerate(test.methods)}
+    lost = [
+        f"{plural(len(test.lost), 'test image is', 'test images are')} missing or unreadable now, such as "
+        f"{test.files[test.lost[0]]}; the scores are from when they were there."
+        for test in tests
+        if test.lost
+    ]
+    titles = sorted((run.title for run in runs), key=len, reverse=True)
+    missing = []
+    for text in board.missing:
+        title = next((title for title in titles if text.startswith(title)), text)
+        missing.append({"row": title, "reason": text[len(title) :].lstrip(": ") or "not finished"})
+    best = board.answer
+    cost = "trains nothing"
+    if best.trained:
+        costs = [f"{best.seconds:,.1f} seconds of training per run"]
+        costs += [f"{best.images:,.0f} images seen"] if best.images is not None else []
+        costs += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
+        cost = f"costs {', '.join(costs)}"
     return Page(
         levelfield=levelfield.__version__,
         study=study.name,
         about=study.about,
-        answer=[*answer(board), standings.cost_of(board)],
-        cautions=[*standings.cautions_of(board), *_lost(tests)],
-        best=[row.label for row in board.rows].index(board.answer.label),
+        answer=[*answer(board), f"{best.label} {cost}."],
+        cautions=[*standings.cautions_of(board), *lost],
+        best=[row.label for row in board.rows].index(best.label),
         metrics=standings.metrics_of(board.metrics),
         rows=[replace(row, embedded=positions.get(number)) for number, row in enumerate(rows)],
         comparisons=standings.comparisons_of(board),
         comparison_note=standings.comparison_note(board),
         tables=tables_of(report, study, runs),
         curves=curves_of(board, runs, folder),
-        missing=standings.missing_of(board, runs),
+        missing=missing,
         tests=tests,
     )
 
 
-def _test_index(row: BoardRow, sets: Sequence[Stored]) -> int:
-    """The test set of a row; of a row without embeddings, that of other rows with the same data."""
-    own = [number for number, stored in enumerate(sets) if row.label in stored.folders]
-    alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
-    return [*own, *alike, 0][0]
-
-
-def _methods(stored: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Method]:
+def _methods(stored: Stored, rows: Sequence[Row], distance: str) -> list[Method]:
     from levelfield.reports.page.neighbour_lists import Method
     from levelfield.reports.page.same_or_not import validation_threshold
 
-    distance = board.signatures[stored.test_set][board.metrics[0]]["distance"]
     methods = []
     for number, row in enumerate(rows):
         if row.label in stored.folders:
@@ -135,13 +148,3 @@ def _methods(stored: Stored, rows: Sequence[Row], board: Leaderboard) -> list[Me
             threshold = validation_threshold(folder) if distance == "cosine" else None
             methods.append(Method(number, row.label, stored.rows[row.label], row.trained, folder, distance, threshold))
     return methods
-
-
-def _lost(tests: Sequence[TestSet]) -> list[str]:
-    """How many images of a test set could not be read, with an example."""
-    return [
-        f"{plural(len(test.lost), 'test image is', 'test images are')} missing or unreadable now, such as "
-        f"{test.files[test.lost[0]]}; the scores are from when they were there."
-        for test in tests
-        if test.lost
-    ]

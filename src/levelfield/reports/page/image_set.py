@@ -32,10 +32,6 @@ class Stored:
     folders: dict[str, Path]
     rows: dict[str, Array]
 
-    def holds(self, row: Row, items: Items) -> bool:
-        same = self.items.paths == items.paths and np.array_equal(self.items.classes, items.classes)
-        return row.test_set == self.test_set and same and np.array_equal(self.items.queries, items.queries)
-
 
 def stored_sets(rows: Sequence[Row]) -> tuple[list[Stored], list[str]]:
     """Leaderboard rows by the test images of their first run, and notes on rows without test embeddings."""
@@ -48,8 +44,11 @@ def stored_sets(rows: Sequence[Row]) -> tuple[list[Stored], list[str]]:
         except LevelfieldError as error:
             notes.append(f"{row.label} is not shown here: {error}")
             continue
-        stored = next((stored for stored in sets if stored.holds(row, items)), None)
-        if stored is None:
+        for stored in sets:
+            same = stored.items.paths == items.paths and np.array_equal(stored.items.classes, items.classes)
+            if same and row.test_set == stored.test_set and np.array_equal(stored.items.queries, items.queries):
+                break
+        else:
             stored = Stored(row.test_set, items, {}, {})
             sets.append(stored)
         stored.folders[row.label], stored.rows[row.label] = folder, embeddings
@@ -99,7 +98,8 @@ class ImageSet:
     def names(self) -> list[str]:
         """Names of the files, below the folder that holds all of them."""
         home = os.path.commonpath([path.parent for path in self.paths]) if self.paths else ""
-        return [_short(os.path.relpath(path, home) if home else path.name) for path in self.paths]
+        names = [os.path.relpath(path, home) if home else path.name for path in self.paths]
+        return [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
 
 
 @trusting()
@@ -127,7 +127,3 @@ def image_set(stored: Stored) -> ImageSet:
         return replace(images, paths=paths)
     _, first, group_of = np.unique(catalog.groups[catalog.labels[test]], return_index=True, return_inverse=True)
     return replace(images, paths=paths, groups=[f"group of {names[codes[k]]}" for k in first], group_of=group_of)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -28,15 +28,7 @@ NOT_A_QUERY, NOT_SEARCHED = 2, 3
 _ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
 _FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
 _MANY = 6_000  # images of a test set with a list for every query
-
-
-@dataclass(frozen=True, eq=False)
-class _Searched:
-    """A method, its search result, and the error rates of its thresholds."""
-
-    method: Method
-    result: SearchResult
-    threshold: Data | None
+Searched: TypeAlias = tuple[Method, SearchResult, Data | None]  # with the error rates of its thresholds
 
 
 @all_cores()
@@ -51,7 +43,7 @@ def look(
 ) -> TestSet:
     """Everything that the page shows about one test set."""
     searched, left_out = _search_all(methods, images, progress)
-    results = [one.result for one in searched]
+    results = [result for _, result, _ in searched]
     lists = _chosen_queries(results, images)
     wrong_labels, leaked = label_errors(results, images), leaks_of(leaks, images)
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
@@ -71,15 +63,15 @@ def look(
         lost=seen.lost,
         thumbnails=seen.thumbnails,
         notes=[*notes, *left_out, *_notes(images, lists, pictures, len(results))],
-        methods=[_embedded(one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
+        methods=[_embedded(*one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
         mistakes={"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
         why=regions,
     )
 
 
-def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[_Searched], list[str]]:
+def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[Searched], list[str]]:
     """The methods that can be searched, in their order, and notes on the others."""
-    searched: dict[int, _Searched] = {}
+    searched: dict[int, Searched] = {}
     reasons: dict[int, str] = {}
 
     def search_one(index: int) -> None:
@@ -90,8 +82,7 @@ def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress)
             reasons[index] = f"{method.label} is not shown here: {error}"
             return
         if result is not None:
-            threshold = threshold_of(result, method.rows, images, method.threshold)
-            searched[index] = _Searched(method, result, threshold)
+            searched[index] = method, result, threshold_of(result, method.rows, images, method.threshold)
 
     stage = progress.stage("searching", len(methods))
     # a thread for each core, with a method each, scales better than torch's own threads within one product
@@ -101,15 +92,15 @@ def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress)
 
 
 def _maps_and_regions(
-    searched: Sequence[_Searched], images: ImageSet, lost: Sequence[int], progress: Progress
+    searched: Sequence[Searched], images: ImageSet, lost: Sequence[int], progress: Progress
 ) -> tuple[list[Array], Data | None]:
     """The map of each method as 16-bit numbers, and beside them the explained queries: models take long to load, with
     one thread."""
     threads = torch.get_num_threads()
-    rows = {str(number): one.method.rows for number, one in enumerate(searched)}
-    near = {str(number): one.result.mapped for number, one in enumerate(searched) if one.result.mapped is not None}
-    cosine = all(one.method.distance == "cosine" for one in searched)
-    found = [(one.method, one.result) for one in searched]
+    found = [(method, result) for method, result, _ in searched]
+    rows = {str(number): method.rows for number, (method, _) in enumerate(found)}
+    near = {str(number): result.mapped for number, (_, result) in enumerate(found) if result.mapped is not None}
+    cosine = all(method.distance == "cosine" for method, _ in found)
     with one_thread(), ThreadPoolExecutor(1) as beside:
         regions = beside.submit(copy_context().run, why, found, images, lost)
         if threads == 1:
@@ -119,8 +110,9 @@ def _maps_and_regions(
         return [np.rint(points * 65535).astype(np.uint16) for points in maps.values()], regions.result()
 
 
-def _embedded(searched: _Searched, images: ImageSet, lists: Array | None, points: Array) -> Embedded:
-    method, result = searched.method, searched.result
+def _embedded(
+    method: Method, result: SearchResult, threshold: Data | None, images: ImageSet, lists: Array | None, points: Array
+) -> Embedded:
     first_right = np.zeros(len(images), np.int64)
     first_right[result.queries] = result.first_right
     right = np.full(len(images), NOT_A_QUERY, np.uint8)
@@ -141,7 +133,7 @@ def _embedded(searched: _Searched, images: ImageSet, lists: Array | None, points
         map=points,
         found_by=smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
         classes=by_class(result, images),
-        threshold=searched.threshold,
+        threshold=threshold,
         distance=method.distance,
     )
 
@@ -161,11 +153,8 @@ def _notes(images: ImageSet, lists: Array | None, pictures: Array | None, method
 
 
 def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array | None:
-    """The queries whose neighbours the page lists, ascending; None: all of them.
-
-    Of a large set, or with many methods: queries that no method gets right first, then those where methods disagree,
-    then others at random.
-    """
+    """The queries whose neighbours the page lists, ascending: of a large set, or with many methods, those that no
+    method gets right, then those where methods disagree, then others at random; None: all."""
     if not results or (len(images) <= _MANY and len(results[0].queries) * len(results) <= _ALL_LISTS):
         return None
     queries, most = results[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(results)))
@@ -178,10 +167,7 @@ def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array 
 def _chosen_thumbnails(
     results: Sequence[SearchResult], lists: Array | None, images: ImageSet, wanted: Sequence[int], most: int
 ) -> Array | None:
-    """The images that get a thumbnail: those `wanted`, the queries with lists, then their neighbours, nearest first.
-
-    None: all images.
-    """
+    """Images with a thumbnail: `wanted`, queries with lists, then their neighbours, nearest first; None: all."""
     if len(images) <= most:
         return None
     queries = images.queries if lists is None else lists

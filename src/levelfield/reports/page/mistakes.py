@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from levelfield.data.checks.leaks import BITS, RADIUS, Leaks
-from levelfield.reports.page.content import Array, Data
+from levelfield.reports.page.content import Data
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.neighbour_lists import SearchResult
 from levelfield.reports.page.thumbnails import Seen
@@ -36,33 +36,28 @@ def by_class(result: SearchResult, images: ImageSet) -> Data:
 
 
 def label_errors(results: Sequence[SearchResult], images: ImageSet) -> list[Data]:
-    """Images whose nearest images are of one other class, according to at least half of two or more methods."""
+    """Images whose nearest images are of one other class, according to at least half of two or more methods.
+
+    A method votes for a class with `_NEEDED` of the `_VOTERS` nearest images if none of them is of the query's own.
+    """
     if len(results) < 2:
         return []
     votes: Counter[tuple[int, int]] = Counter()
-    for one in results:
-        queries, classes = outvoted(one, images)
-        votes.update(zip(queries.tolist(), classes.tolist(), strict=True))
+    step = _NEEDED - 1  # in a sorted row, `_NEEDED` equal numbers are adjacent
+    for result in results:
+        near = np.sort(images.codes[result.neighbours[:, :_VOTERS]], axis=1)
+        if near.shape[1] < _NEEDED:
+            continue
+        runs = near[:, step:] == near[:, : near.shape[1] - step]
+        winner = near[np.arange(len(near)), runs.argmax(axis=1)]
+        kept = runs.any(axis=1) & ~(near == images.codes[result.queries, None]).any(axis=1)
+        votes.update(zip(result.queries[kept].tolist(), winner[kept].tolist(), strict=True))
     needed = max(2, -(-len(results) // 2))
     return [
         {"image": image, "says": says, "votes": count, "of": len(results)}
         for (image, says), count in votes.most_common(MOST)
         if count >= needed
     ]
-
-
-def outvoted(result: SearchResult, images: ImageSet) -> tuple[Array, Array]:
-    """Queries with `_NEEDED` of their `_VOTERS` nearest images in one other class and none in their own, and it."""
-    near = np.sort(images.codes[result.neighbours[:, :_VOTERS]], axis=1)
-    own = images.codes[result.queries]
-    if near.shape[1] < _NEEDED:
-        return own[:0], own[:0]
-    step = _NEEDED - 1  # in a sorted row, `_NEEDED` equal numbers are adjacent
-    runs = near[:, step:] == near[:, : near.shape[1] - step]
-    start = runs.argmax(axis=1)
-    winner = near[np.arange(len(near)), start]
-    kept = runs.any(axis=1) & ~(near == own[:, None]).any(axis=1)
-    return result.queries[kept], winner[kept]
 
 
 def duplicates(seen: Seen, images: ImageSet) -> list[Data]:

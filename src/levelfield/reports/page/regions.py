@@ -78,6 +78,8 @@ def _explained(folder: Path, images: ImageSet, pairs: list[tuple[int, int]]) -> 
     loader = Loader([images.paths[image] for image in numbers], model.view, device=model.device)
     seen = torch.cat([part for (part,) in loader])
     maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
+    strongest = [top_maps(last.numpy(), channels=min(_CHANNELS, len(last))).maps for last in maps[-1]]
+    activations = [one.mean(axis=0).astype(np.float32) for one in strongest]
     refined = how_refined(folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
     text = f"An approximation: {'; '.join(caveats)}." if caveats else EXACT
@@ -95,8 +97,8 @@ def _explained(folder: Path, images: ImageSet, pairs: list[tuple[int, int]]) -> 
             "text": text,
             "query_map": there.astype(np.float32),
             "neighbour_map": back.astype(np.float32),
-            "activation": _activation(maps[-1][first]),
-            "neighbour_activation": _activation(maps[-1][second]),
+            "activation": activations[first],
+            "neighbour_activation": activations[second],
         }
         explained.append(shown)
     return explained
@@ -114,12 +116,6 @@ def _linear(model: object) -> Linear:
     if not isinstance(embedder.head, Head | nn.Identity):
         raise LevelfieldError(f"its head ({type(embedder.head).__name__}) is not linear.")
     return Linear(trunk.pooling, trunk.normalize_taps, copy.deepcopy(embedder.head).cpu().double())
-
-
-def _activation(last: Tensor) -> Array:
-    """The mean of the strongest channels, each scaled to 0..1."""
-    strongest = top_maps(last.numpy(), channels=min(_CHANNELS, len(last)))
-    return np.asarray(strongest.maps.mean(axis=0), np.float32)
 
 
 LINEAR = ("average", "grid")  # poolings that are linear in the map

@@ -11,7 +11,7 @@ import numpy as np
 from levelfield import embedder as networks
 from levelfield.embedder.devices import requested, usable
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation import Interval, same_or_not
+from levelfield.evaluation import same_or_not
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.statistics import PairRate
 from levelfield.progress import SILENT
@@ -53,7 +53,9 @@ def threshold_of(
     if images.asked is None:  # a search of all images counts each pair twice
         of_accept = [PairRate(wrong, other, 2).interval(_LEVEL) for wrong in result.other.T]
         of_reject = [PairRate((same - right) / 2, same / 2, 1).interval(_LEVEL) for right in result.same.T]
-        intervals = {"false_accept": _ends(of_accept), "false_reject": _ends(of_reject)}
+        if None not in of_accept and None not in of_reject:  # too few classes have pairs
+            ends = [[_short([one.low, one.high]) for one in rates if one] for rates in (of_accept, of_reject)]
+            intervals = dict(zip(("false_accept", "false_reject"), ends, strict=True))
     above, below = _near(value, rows, images)
     return {
         "value": value,
@@ -61,7 +63,7 @@ def threshold_of(
         "grid": _short(result.edges),
         "false_accept": _short(accept),
         "false_reject": _short(reject),
-        "intervals": intervals if intervals and all(intervals.values()) else None,
+        "intervals": intervals,
         "above": above,
         "below": below,
     }
@@ -81,11 +83,6 @@ def _crossing(edges: Array, accept: Array, reject: Array) -> float:
     return float(edges[past - 1] + share * (edges[past] - edges[past - 1]))
 
 
-def _ends(intervals: list[Interval | None]) -> list[list[float]]:
-    """The ends of intervals; none if too few classes have pairs for one of them."""
-    return [] if None in intervals else [_short([one.low, one.high]) for one in intervals if one is not None]
-
-
 def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list[Pair]]:
     """The pairs nearest above and below the threshold, half of them of one class, in order of similarity."""
     queries, gallery = (_some(of, most) for of, most in zip((images.queries, images.gallery), _SAMPLE, strict=True))
@@ -94,15 +91,16 @@ def _near(value: float, rows: Array, images: ImageSet) -> tuple[list[Pair], list
     others = queries[:, None] != gallery
     sides: list[list[Pair]] = []
     for side in (cosines >= value, cosines < value):
-        pairs = []
+        pairs: list[Pair] = []
         for kind in (one_class, ~one_class):
             far = np.where(others & side & kind, np.abs(cosines - value), np.inf).ravel()
             nearest = np.argpartition(far, min(_NEEDED, far.size - 1))[:_NEEDED]
             lines, columns = np.divmod(nearest[np.isfinite(far[nearest])], len(gallery))
-            known = zip(
-                queries[lines].tolist(), gallery[columns].tolist(), _short(cosines[lines, columns]), strict=True
-            )
-            pairs += _first(list(known), value)
+            images_of = queries[lines].tolist(), gallery[columns].tolist()
+            once = {}  # each pair, whichever of its images was the query
+            for first, second, cosine in zip(*images_of, _short(cosines[lines, columns]), strict=True):
+                once[min(first, second), max(first, second)] = first, second, cosine
+            pairs += sorted(once.values(), key=lambda pair: (abs(pair[2] - value), pair))[:_SHOWN]
         sides.append(sorted(pairs, key=lambda pair: (-pair[2], pair)))
     return sides[0], sides[1]
 
@@ -112,12 +110,6 @@ def _some(numbers: Array, most: int) -> Array:
     if len(numbers) <= most:
         return numbers
     return np.sort(numpy_stream(0, "page", "pairs", most).choice(numbers, most, replace=False))
-
-
-def _first(pairs: list[Pair], value: float) -> list[Pair]:
-    """The pairs nearest to the value, each once, whichever of its images was the query."""
-    once = {(min(pair[:2]), max(pair[:2])): pair for pair in pairs}
-    return sorted(once.values(), key=lambda pair: (abs(pair[2] - value), pair))[:_SHOWN]
 
 
 def _short(values: Iterable[float]) -> list[float]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from levelfield.evaluation import describe, parse
-from levelfield.evaluation.statistics import Comparison
 from levelfield.reports.figures._rows import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
 from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
 from levelfield.reports.page.content import Data, Row, score
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.rows import Row as BoardRow
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.wording import first_few, plural
@@ -34,6 +31,11 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     first_runs = {run.row: run for run in reversed(runs)}
     signs = letters(text for row in board.rows for text in row.deviations)
     groups = _groups(board)
+    dims = {}
+    for row in board.rows:
+        result = read_result(Path(row.first_run))
+        shown = {} if result is None else result.signatures[board.metrics[0]]["representation"]
+        dims[row.label] = int(shown.get("dim", 0))
     return [
         Row(
             label=row.label,
@@ -41,7 +43,7 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
             method=first_runs[row.label].spec.method.name,
             trained=row.trained,
             seeds=len(row.seeds),
-            dim=_dim(row, board.metrics[0]),
+            dim=dims[row.label],
             cells={name: score(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
             seconds=row.seconds if row.trained else None,
             images_seen=row.images if row.trained else None,
@@ -56,23 +58,14 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     ]
 
 
-def cost_of(board: Leaderboard) -> str:
-    """What the recommended row costs, in one sentence."""
-    best = board.answer
-    if not best.trained:
-        return f"{best.label} trains nothing."
-    costs = [f"{best.seconds:,.1f} seconds of training per run"]
-    costs += [f"{best.images:,.0f} images seen"] if best.images is not None else []
-    costs += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
-    return f"{best.label} costs {', '.join(costs)}."
-
-
 def comparisons_of(board: Leaderboard) -> list[Data]:
     """The tests between rows, given by their index, in the order of the leaderboard; at most MOST_PAIRS."""
     numbers = {row.label: number for number, row in enumerate(board.rows)}
     compared = []
     for one in board.comparisons:
         seen = one if numbers[one.first] < numbers[one.second] else one.seen_from(one.second)
+        within = f" (95 % {seen.low:+.3f} to {seen.high:+.3f})" if seen.low is not None else ""
+        verdict = "not tested" if seen.adjusted is None else "better" if seen.better() else "tie"
         pair = {
             "first": numbers[seen.first],
             "second": numbers[seen.second],
@@ -81,7 +74,7 @@ def comparisons_of(board: Leaderboard) -> list[Data]:
             "high": seen.high,
             "p": seen.adjusted,
             "better": None if seen.winner is None else "first" if seen.winner == seen.first else "second",
-            "text": _in_words(seen),
+            "text": f"{difference_text(seen)}{within}: {verdict}.",
         }
         compared.append(pair)
     compared.sort(key=lambda pair: (pair["first"], pair["second"]))
@@ -94,16 +87,6 @@ def comparison_note(board: Leaderboard) -> str:
         return "Nothing to compare: one row, or no metric with a value per query."
     left = len(board.comparisons) - MOST_PAIRS
     return how_compared(board) + (f" {left:,} more pairs are in leaderboard.json." if left > 0 else "")
-
-
-def missing_of(board: Leaderboard, runs: Sequence[PlannedRun]) -> list[Data]:
-    """The runs that are not on the leaderboard, with the reason where it is known."""
-    titles = sorted((run.title for run in runs), key=len, reverse=True)
-    missing = []
-    for text in board.missing:
-        title = next((title for title in titles if text.startswith(title)), text)
-        missing.append({"row": title, "reason": text[len(title) :].lstrip(": ") or "not finished"})
-    return missing
 
 
 def cautions_of(board: Leaderboard) -> list[str]:
@@ -139,18 +122,6 @@ def _groups(board: Leaderboard) -> dict[str, str]:
         if own:
             groups |= letter_groups(rows, [(one.first, one.second) for one in own if one.better()])
     return groups
-
-
-def _in_words(one: Comparison) -> str:
-    within = f" (95 % {one.low:+.3f} to {one.high:+.3f})" if one.low is not None and one.high is not None else ""
-    verdict = "not tested" if one.adjusted is None else "better" if one.better() else "tie"
-    return f"{difference_text(one)}{within}: {verdict}."
-
-
-def _dim(row: BoardRow, metric: str) -> int:
-    result = read_result(Path(row.first_run))
-    shown: dict[str, Any] = {} if result is None else result.signatures[metric]["representation"]
-    return int(shown.get("dim", 0))
 
 
 _MOST_SETS = 200  # sets of rows; beyond that the letters would explain nothing

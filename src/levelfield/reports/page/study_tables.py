@@ -17,7 +17,6 @@ from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
 from levelfield.reports.report import Report
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.compact import CompactTable
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -36,14 +35,25 @@ Point = tuple[float, float]
 def tables_of(report: Report, study: Study, runs: Sequence[PlannedRun]) -> list[Table]:
     """All tables that have a row."""
     board = report.leaderboard
+    deviations = [[row.label, text] for row in board.rows for text in row.deviations]
+    checked = "Every point in which a method departs from the conditions, checked against what happened."
+    costs = [[row.label, *cells.costs(row), f"{row.planning:.1f}"] for row in board.rows if row.trained]
+    of_costs = ["row", *cells.COST_HEADINGS, "of it planning batches, s"]
+    compact = []
+    if report.compact:  # one table for each size of embedding
+        sizes = compact_tables(report.compact)
+        notes = [f"{report.compact.metric}, with its interval.", *compact_notes(report.compact)]
+        for dim, table in sizes.items():
+            title = "Compact embeddings" + (f", {dim} dimensions" if len(sizes) > 1 else "")
+            compact.append(replace(table, title=title, notes=notes))
     tables = [
         _conditions(study),
         _methods(runs),
-        _ledger(board),
-        _costs(board),
+        Table(["row", "deviation (the common value in brackets)"], deviations, "Ledger", [checked]),
+        Table(of_costs, costs, "Cost", ["Per run, mean over seeds.", *cells.front_lines(board)]),
         _signatures(board),
         *([report.robustness.table()] if report.robustness else []),
-        *(_compact(report.compact) if report.compact else []),
+        *compact,
         _claims(board),
         published_table(board),
         *([report.tuning.table()] if report.tuning else []),
@@ -74,18 +84,6 @@ def _methods(runs: Sequence[PlannedRun]) -> Table:
     return Table(["row", "method", "settings"], rows, "Methods", ["The settings that the study gives."])
 
 
-def _ledger(board: Leaderboard) -> Table:
-    rows = [[row.label, text] for row in board.rows for text in row.deviations]
-    note = "Every point in which a method departs from the conditions, checked against what happened."
-    return Table(["row", "deviation (the common value in brackets)"], rows, "Ledger", [note])
-
-
-def _costs(board: Leaderboard) -> Table:
-    rows = [[row.label, *cells.costs(row), f"{row.planning:.1f}"] for row in board.rows if row.trained]
-    columns = ["row", *cells.COST_HEADINGS, "of it planning batches, s"]
-    return Table(columns, rows, "Cost", ["Per run, mean over seeds.", *cells.front_lines(board)])
-
-
 def _signatures(board: Leaderboard) -> Table:
     rows = [
         [test_set, metric, "|".join(f"{key}:{value}" for key, value in definition.items() if key != "metric")]
@@ -94,13 +92,6 @@ def _signatures(board: Leaderboard) -> Table:
     ]
     note = "How each score was computed. Scores with different definitions never share a column."
     return Table(["test set", "metric", "definition"], rows, "Signatures", [note])
-
-
-def _compact(scores: CompactTable) -> list[Table]:
-    """One table for each size of embedding."""
-    tables, notes = compact_tables(scores), [f"{scores.metric}, with its interval.", *compact_notes(scores)]
-    dims = {dim: f", {dim} dimensions" if len(tables) > 1 else "" for dim in tables}
-    return [replace(table, title=f"Compact embeddings{dims[dim]}", notes=notes) for dim, table in tables.items()]
 
 
 def _claims(board: Leaderboard) -> Table:

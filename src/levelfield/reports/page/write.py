@@ -19,7 +19,7 @@ import numpy as np
 
 from levelfield.files.reading import damaged
 from levelfield.files.writing import write_text
-from levelfield.reports.page.content import Array, Page
+from levelfield.reports.page.content import Page
 from levelfield.table import Table
 
 ASSETS = ("page.html", "page.css", "page.js")
@@ -89,10 +89,7 @@ def data_html(data: str, study: str, *, live: bool) -> str:
 
 
 def policy(*, live: bool = False) -> str:
-    """The Content-Security-Policy: only the page's own script and style, images only from within the page.
-
-    live: the page may also ask the server that it came from.
-    """
+    """The Content-Security-Policy: the page's own script, style and images only. live: and its own server."""
     _, style, script = (_asset(name) for name in ASSETS)
     own = "'self' " if live else ""
     rules = [
@@ -135,7 +132,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, np.ndarray):
-        return _packed(value)
+        kind = f"{value.dtype.kind}{value.dtype.itemsize}"
+        if kind not in _KINDS:
+            raise TypeError(f"The page cannot hold an array of {value.dtype}; it can hold {', '.join(sorted(_KINDS))}.")
+        content = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+        return {"dtype": kind, "shape": list(value.shape), "base64": base64.b64encode(content).decode("ascii")}
     if isinstance(value, Table):
         return value.as_data()
     if is_dataclass(value):
@@ -147,11 +148,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return plain(value.item())
     raise TypeError(f"The page cannot hold a {type(value).__name__}.")
-
-
-def _packed(array: Array) -> dict[str, Any]:
-    kind = f"{array.dtype.kind}{array.dtype.itemsize}"
-    if kind not in _KINDS:
-        raise TypeError(f"The page cannot hold an array of {array.dtype}; it can hold {', '.join(sorted(_KINDS))}.")
-    content = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-    return {"dtype": kind, "shape": list(array.shape), "base64": base64.b64encode(content).decode("ascii")}

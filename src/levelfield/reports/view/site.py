@@ -20,10 +20,11 @@ from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.progress import SILENT, Progress
-from levelfield.reports.finish import Report, gathered, tuning_of
+from levelfield.reports.finish import gathered, tuning_of
 from levelfield.reports.page.collect import collect, made_of
 from levelfield.reports.page.image_set import ImageSet, image_set, stored_sets
 from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
+from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness
 from levelfield.reports.split_leaks import crossings, with_leaks
 from levelfield.studies.runs.finished import how_refined, stored_test
