@@ -1,4 +1,4 @@
-"""Methods that break the rules of a comparison. Named in tests as `deep_cheats.py:Name`."""
+"""Methods that break the rules of a comparison. What each tries is in `test_cheats.py`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ class Plain(Method):
 
 
 class CarriedOnDisk(Plain):
-    """Begins with a head that an earlier run left on the disk."""
-
     def head(self, features: Any, setting: Setting) -> nn.Module:
         head = Head(features.width, setting.dim)
         if (HERE / "kept.pt").exists():
@@ -42,8 +40,6 @@ class CarriedOnDisk(Plain):
 
 
 class OwnedNetwork(Plain):
-    """A frozen network in the step: it runs, and the ledger says so."""
-
     def __init__(self) -> None:
         super().__init__()
         self.teacher = nn.Linear(8, 4096).requires_grad_(False)
@@ -54,16 +50,12 @@ class OwnedNetwork(Plain):
 
 
 class FrozenStatistics(Plain):
-    """Changes the statistics of the frozen trunk, which stored features do not show."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         if batch.step == 3:  # the last one
             next(m for m in embedder.trunk.modules() if isinstance(m, nn.BatchNorm2d)).running_mean.data += 1
 
 
 class AveragedWhenSaved(Plain):
-    """Saves other weights than it trained."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         def doubled(module: nn.Module, state: dict[str, Tensor], prefix: str, local: Any) -> None:
             state[f"{prefix}head.linear.weight"] = 2 * state[f"{prefix}head.linear.weight"]
@@ -73,29 +65,21 @@ class AveragedWhenSaved(Plain):
 
 
 class InjectedGradient(Plain):
-    """Leaves a gradient that the loop's own is added to."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         weight = embedder.head.linear.weight
         weight.grad = weight.detach().clone()
 
 
 class MoreThreads(Plain):
-    """Computes with more threads than everybody else."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         torch.set_num_threads(torch.get_num_threads() + 1)
 
 
 class NoGradients(Plain):
-    """Turns gradients off for the whole process."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         torch.set_grad_enabled(False)
 
 
 class EndsTheProcess(Plain):
-    """Calls sys.exit(0), as if all were done."""
-
     def cheat(self, embedder: Any, batch: Batch) -> None:
         sys.exit(0)

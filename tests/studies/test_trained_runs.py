@@ -1,4 +1,4 @@
-"""What a run trains on and stores: named views, rows on a GPU, spectra, switches."""
+"""What a run trains on and stores: named views, spectra, switches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 import yaml
 from small_world import carry_out, resolve, run_one, small_study
 
 from levelfield.embedder import load
-from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import spectral_decay
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import read_spectrum
-from levelfield.studies.runs.inputs import STAYS_FREE, OnDevice
 
 TRAIN = [{"resized_crop": {"size": 32, "area": [0.16, 1]}}, {"flip": 0.5}, {"erase": 0.5}]
 TEST = [{"resize": [36, 36]}, {"centre": 32}]
@@ -73,23 +70,3 @@ def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Pa
         seen = [json.loads(line)["switched"] for line in lines]
         assert all(0 <= value <= 1 for value in seen)
         assert max(seen) > 0, share
-
-
-@pytest.mark.parametrize("fits", [True, False])
-def test_rows_are_copied_once_if_they_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool) -> None:
-    size = 5 * 2 * 4  # five rows of two numbers
-    rows = FeatureCache(tmp_path).rows("numbers", list("abcde"), lambda found: (np.float32([[k, -k] for k in found]),))
-    monkeypatch.setattr(
-        torch.cuda, "mem_get_info", lambda _: (3 * STAYS_FREE * size + (size if fits else size - 1), 3 * size)
-    )
-    monkeypatch.setattr(OnDevice, "_all", lambda self: (copied.append(5), self._rows.tensors())[1])
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *_, **__: (copied.append(len(tensor)), tensor)[1])
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
-    copied: list[int] = []
-    placed = OnDevice(rows, "cuda")
-    assert len(placed) == 5
-    assert copied == ([5] if fits else [])
-    copied.clear()
-    [found] = placed[np.array([3, 1])]
-    assert found.tolist() == [[3, -3], [1, -1]]
-    assert copied == [2]  # of the numbers, or of the rows themselves
