@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -223,6 +224,10 @@ def _believe() -> None:
     torch.cuda.get_rng_state_all = list
     torch.cuda.synchronize = lambda *_: _wait("synchronize")
     torch._C._set_only_lift_cpu_tensors(True)
+    compatible = torch._has_compatible_shallow_copy_type
+    torch._has_compatible_shallow_copy_type = lambda *tensors: (  # if not, Module.cpu makes new parameters
+        len({isinstance(tensor, OnDevice) for tensor in tensors}) == 1 and compatible(*tensors)
+    )
     torch.serialization.add_safe_globals([_rebuilt, OnDevice])
     load = torch.load
 
@@ -240,8 +245,20 @@ def _believe() -> None:
     _foreach_utils._foreach_supported_types.append(OnDevice)
 
 
+def _be_in_every_thread() -> None:
+    """A dispatch mode is that of one thread: enter it in this one and in those that start later."""
+    run = threading.Thread.run
+
+    def on_device(thread: threading.Thread) -> None:
+        with _Mode():
+            run(thread)
+
+    threading.Thread.run = on_device
+    _Mode().__enter__()
+
+
 _believe()
-_Mode().__enter__()
+_be_in_every_thread()
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
