@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -47,7 +46,7 @@ def compare_study(
     if parallel.ray is not None and max(study.conditions.processes, torchrun) > 1:
         raise BadSpecification("Runs over several processes (--processes) cannot be given to Ray: leave out one.")
     if not dry_run:  # in parallel with this process's imports and checks
-        get_ready(parallel, threads=study.conditions.threads, timed=data is not None)
+        get_ready(parallel)
 
     with without_collection():  # these need torch; the study file was checked without it
         from levelfield.cli.plans import print_plan
@@ -94,7 +93,7 @@ def search_study(
 ) -> Tuned:
     """Search the settings of a study. compact: whether the comparison after it has a table of compact embeddings."""
     threads = study.conditions.threads
-    get_ready(parallel, threads=threads)
+    get_ready(parallel)
 
     from levelfield.cli.tuning_bars import TuningBars
     from levelfield.reports.pipeline import check_output
@@ -149,11 +148,8 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
-    """Start what takes long before it is needed, and refuse an address where no Ray answers.
-
-    threads: of a run. timed: steps are measured before the runs, which the start of a Ray would disturb.
-    """
+def get_ready(parallel: Parallel) -> None:
+    """Start worker processes before they are needed, or refuse an address where no Ray answers."""
     if parallel.ray is None:
         if parallel.ship_features:
             raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
@@ -161,15 +157,11 @@ def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
 
         processes.warm_up()
         return
-    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
-    from levelfield.studies.execution.cluster import preloaded
+    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray
 
     import_ray()
-    address = address_of(parallel.ray)
-    if address != LOCAL:
+    if (address := address_of(parallel.ray)) != LOCAL:
         check_address(address)
-    elif not timed:
-        start_early((parallel.jobs or os.cpu_count() or 1) * threads, preloaded(threads))
 
 
 @contextmanager

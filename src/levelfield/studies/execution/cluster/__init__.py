@@ -3,11 +3,3 @@
 from __future__ import annotations
 
 PRELOADED = "levelfield.studies.execution.cluster.preload"
-
-
-def preloaded(threads: int) -> list[str]:
-    """What the processes of a local Ray import before their first run.
-
-    Ray starts one for each core. If runs have several threads, most of them are never used.
-    """
-    return [PRELOADED] if threads == 1 else []
