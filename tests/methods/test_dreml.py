@@ -54,12 +54,6 @@ def test_a_member_is_divided_alike_whatever_others_there_are_and_seeds_differ():
     assert division(first[0]) != division(partition(98, 12, 0, seed=1))
 
 
-def test_as_many_classes_as_sop_has():
-    drawn = divided(11_318, 12, 12)
-    assert all(np.ptp(np.bincount(meta)) == 1 for meta in drawn)
-    assert len({division(meta) for meta in drawn}) == 12
-
-
 def rows_of(count: int, dim: int) -> torch.Tensor:
     return torch.from_numpy(numpy_stream(0, "rows").normal(size=(count, dim)))
 

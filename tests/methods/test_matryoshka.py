@@ -38,16 +38,10 @@ def test_the_loss_is_the_mean_over_the_first_numbers(name, settings):
     torch.testing.assert_close(sum(found.values()), expected)
 
 
-def test_one_size_is_the_plain_method():
-    plain = methods.create("proxy_anchor", num_classes=3, dim=8, generator=torch.Generator().manual_seed(0))
-    only = create("proxy_anchor", [8])
-    assert torch.equal(only.objective.proxies, plain.objective.proxies)
-    assert torch.equal(losses(only)["first 8"], losses(plain)["loss"])
-
-
 def test_whole_rows_start_like_the_plain_method_and_every_size_has_its_own_proxies():
     plain = methods.create("proxy_anchor", num_classes=3, dim=8, generator=torch.Generator().manual_seed(0))
-    method = create("proxy_anchor")
+    only, method = create("proxy_anchor", [8]), create("proxy_anchor")
+    assert torch.equal(losses(only)["first 8"], losses(plain)["loss"])
     assert torch.equal(method.objective.proxies, plain.objective.proxies)
     groups = {group.name: [tuple(one.shape) for one in group.parameters] for group in method.groups()}
     assert groups == {"proxies": [(3, 8)], "proxies_first_2": [(3, 2)], "proxies_first_4": [(3, 4)]}

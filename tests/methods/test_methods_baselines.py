@@ -8,13 +8,9 @@ import torch
 from torch import nn
 
 from levelfield import methods
-from levelfield.errors import BadSpecification, Unfair
+from levelfield.errors import BadSpecification
 from levelfield.evaluation import evaluate
 from levelfield.methods import Setting
-from levelfield.training import Conditions
-from levelfield.training.ledger import Measured, declared, settle
-
-BASELINES = ("untrained", "random_projection", "start", "lda", "whitened")
 
 
 class Features:
@@ -44,22 +40,6 @@ def create(name, **settings):
 def embedded(head: nn.Module, features: Features) -> np.ndarray:
     with torch.no_grad():
         return head(torch.from_numpy(features.rows())).numpy()
-
-
-@pytest.mark.parametrize("name", BASELINES)
-def test_a_baseline_that_took_steps_would_be_refused(name):
-    method, conditions = create(name), Conditions(dim=3)
-    dim = Features.width if name == "untrained" else 3
-    expected = declared(method, conditions, SETTING)
-    listed = settle(expected, conditions, Measured(steps=0, dim=dim), trains=False)
-    assert {d.what for d in listed} == {"steps"} | ({"dim"} if name == "untrained" else set())
-    with pytest.raises(Unfair, match="steps 5"):
-        settle(expected, conditions, Measured(steps=5, dim=dim), trains=False)
-
-
-def test_untrained_gives_the_features_as_they_are():
-    features = Features()
-    np.testing.assert_array_equal(embedded(create("untrained").head(features, SETTING), features), features.rows())
 
 
 def test_random_projection_is_linear_has_the_width_asked_for_and_follows_the_seed():

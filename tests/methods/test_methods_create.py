@@ -28,9 +28,13 @@ def test_every_name_can_be_created_and_declares_numbers_or_words(name):
     assert all(isinstance(value, int | float | str) for value in method.deviations(Setting(8, 16)).values())
 
 
-def test_a_setting_that_must_be_there_is_asked_for():
+def test_an_unknown_name_a_missing_setting_and_an_unreadable_batch_are_refused():
+    with pytest.raises(UnknownName, match=r"'tripplet'\. Did you mean 'triplet'"):
+        create("tripplet")
     with pytest.raises(BadSpecification, match="'ensemble' needs the setting 'of'"):
         create("ensemble")
+    with pytest.raises(BadSpecification, match="'many' is not a batch"):
+        create("triplet", batch="many")
 
 
 @pytest.mark.parametrize("name", objectives.names())
@@ -46,13 +50,6 @@ def test_settings_of_the_method_and_of_the_objective_go_where_they_belong():
     assert method.objective.margin == 0.3
     said = method.deviations(Setting(8, 16))
     assert said == {"batch": "5x4", "batching": "spc", "lr": 0.02}
-
-
-def test_an_unknown_name_is_refused_with_the_nearest_one():
-    with pytest.raises(UnknownName, match=r"'tripplet'\. Did you mean 'triplet'"):
-        create("tripplet")
-    with pytest.raises(BadSpecification, match="'many' is not a batch"):
-        create("triplet", batch="many")
 
 
 @pytest.mark.parametrize(
@@ -147,22 +144,6 @@ def test_a_boundary_may_have_an_optimiser_of_its_own_and_it_is_declared():
     assert {group.name: group.optimiser for group in branches} == {"beta": "sgd", "branch_beta": "sgd"}
 
 
-def test_a_sub_network_is_one_line_of_the_ledger_whatever_it_is_made_of():
-    method = create("message_passing", network_lr_multiplier=10.0, head_lr_multiplier=1.0)
-    groups = {group.name: group for group in method.groups()}
-    said = {what: value for what, value in method.deviations(Setting(8, 16)).items() if "network" in what}
-    assert said == {
-        "lr_of_network": 10.0,
-        "lr_of_network_biases_and_gains": 10.0,
-        "weight_decay_of_network_biases_and_gains": 0.0,
-    }
-    assert all(parameter.dim() > 1 for parameter in groups["network"].parameters)
-    assert all(parameter.dim() == 1 for parameter in groups["network_biases_and_gains"].parameters)
-    inside = groups["network"].parameters, groups["network_biases_and_gains"].parameters
-    assert {id(p) for own in inside for p in own} == {id(p) for p in method.objective.network.parameters()}
-    assert {"head_scale", "head_weight", "aux_weight", "aux_bias"} < set(groups)
-
-
 def test_rates_inside_a_sub_network_give_groups_with_names_of_their_own():
     class Loss(nn.Module):
         def __init__(self):
@@ -199,20 +180,6 @@ def test_a_deviation_reads_as_its_value_and_the_common_one(deviation, text):
     assert deviation.text == text
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_parts_of_a_batch_are_the_batch_in_order(stored):
-    whole = batch(6)
-    if stored:
-        whole = Batch((whole.inputs, whole.inputs * 2), whole.labels, whole.indices, None, 3, 9)
-    parts = whole.parts(3)
-    first = (lambda b: b.inputs[1]) if stored else (lambda b: b.inputs)
-    assert torch.equal(torch.cat([first(part) for part in parts]), first(whole))
-    assert torch.cat([part.labels for part in parts]).tolist() == whole.labels.tolist()
-    assert np.concatenate([part.indices for part in parts]).tolist() == whole.indices.tolist()
-    assert {(part.epoch, part.step) for part in parts} == {(whole.epoch, whole.step)}
-    assert whole.parts(1) == [whole]
-
-
 def test_several_centres_of_a_class_start_around_its_mean_and_unlike_each_other():
     method = methods.create("soft_triple", num_classes=4, dim=3, centers_per_class=2)
     means = torch.eye(4, 3) * 5 + 1
@@ -232,17 +199,6 @@ def test_proxies_start_at_the_class_means_only_where_there_is_one_per_class():
     assert anchored.proxies.requires_grad
     assert create("triplet").proxies is None
     assert Method(nn.Linear(3, 4)).proxies is None
-
-
-def test_objectives_say_which_parameter_stands_for_classes():
-    made = {name: create(name) for name in objectives.names()}
-    with_points = {name for name, method in made.items() if method.proxies is not None}
-    assert with_points == {
-        *("arcface", "cosface", "hist", "normalized_softmax", "proxy_anchor", "proxy_nca", "proxy_nca_pp"),
-        *("proxy_triplet", "soft_triple"),  # not the weights of softmax and group_loss, which are no points among rows
-    }
-    for name in with_points:
-        assert any(made[name].proxies is parameter for parameter in made[name].parameters())
 
 
 def test_search_ranges_and_seeds_are_known_by_name():

@@ -54,24 +54,6 @@ def test_without_another_class_the_loss_is_the_plain_one_to_the_bit(name, case):
     assert torch.equal(gradient(mixed, embeddings), gradient(plain, embeddings))
 
 
-def test_the_other_share_and_the_way_back_give_the_same_terms():
-    """Row i mixed of i and p(i) is row p(i) mixed of p(i) and i, its partner on the way back, with the other share."""
-    hidden, partner = torch.randn(12, 6, dtype=torch.float64), torch.arange(12).roll(1)  # of another class, all of them
-    objective = methods.create("triplet", num_classes=4, dim=6, miner="all").objective
-
-    def terms(order, share, partner):
-        """The weighted loss of every anchor, in both passes."""
-        embeddings = mix(hidden, share, partner)[order]
-        found = []
-        for labels, weights in entries(LABELS, LABELS[partner], share):
-            for weight in torch.diag(weights[order].double()):
-                value = objective.terms(embeddings, labels[order], weights=weight)["triplet"]
-                found.append(round(value.item(), 6))
-        return sorted(found)
-
-    assert terms(torch.arange(12), 0.3, partner) == terms(partner, 0.7, partner.argsort())
-
-
 @pytest.mark.parametrize("name", [*RANKING, "normalized_softmax"])
 def test_a_batch_of_one_class_gives_finite_numbers(name):
     method, embeddings = create(name), rows()
@@ -99,25 +81,6 @@ def test_a_triplet_an_anchor_is_equation_31():
             expected = expected + entry.weights[a] * excess.clamp_min(0) / len(unit)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(gradient(value, embeddings), gradient(expected, embeddings))
-
-
-def test_tuples_are_mined_for_each_entry_on_the_mixed_rows():
-    seen = []
-
-    class Spy:
-        one_per_anchor = True
-
-        def __call__(self, geometry, labels, *, generator):
-            seen.append((geometry.rows, labels))
-            return torch.empty((0, 3), dtype=torch.int64)
-
-    method, embeddings = create("triplet", miner=Spy()), rows()
-    method.terms(embeddings, LABELS, LABELS.roll(1), 0.5, stream(0, "miner"))
-    assert [labels.tolist() for _, labels in seen] == [LABELS.tolist(), LABELS.roll(1).tolist()]
-    unit = nn.functional.normalize(embeddings, dim=1)
-    for geometry_rows, _ in seen:
-        torch.testing.assert_close(geometry_rows, unit.detach())
-    assert method.counts() == {"active_own": 0.0, "active_partners": 0.0}
 
 
 def test_shares_follow_the_beta_law_and_layers_come_equally_often():

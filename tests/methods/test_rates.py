@@ -48,13 +48,3 @@ def test_rates_published_with_a_large_eps_of_adam_give_way_to_the_default() -> N
     assert objectives.describe("proxy_nca_pp").presets["teh2020"]["proxy_lr_multiplier"] == 1e5
     assert preset_lr("proxy_nca_pp", "teh2020") is None
     assert rates("proxy_nca_pp", "teh2020") == rates("proxy_nca_pp", None)
-
-
-@pytest.mark.parametrize("name", objectives.names())
-def test_every_multiplier_is_of_a_known_rate(name: str) -> None:
-    facts = objectives.describe(name)
-    own = {key for key, value in facts.defaults.items() if key.endswith("_lr_multiplier") and value != 1}
-    assert bool(own) == (facts.published_lr is not None)
-    for preset, settings in facts.presets.items():
-        if any(key.endswith("_lr_multiplier") and value != 1 for key, value in settings.items()):
-            assert preset_lr(name, preset) is not None or preset.startswith("teh2020")

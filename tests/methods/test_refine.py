@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from levelfield import methods, objectives
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.methods import Setting
 from levelfield.methods.refine import groups as grouping
 from levelfield.methods.refine import passing
 from levelfield.methods.refine.clusters import CLUSTERINGS
-from levelfield.methods.refine.groups import Groups, chunks_of, cluster_groups, dealt, nearest_groups, reciprocal_groups
-from levelfield.methods.refine.passing import WAYS, Refinement, refine, refined_rows, settings_of
-from levelfield.progress import CallbackProgress
+from levelfield.methods.refine.groups import chunks_of, cluster_groups, dealt, nearest_groups, reciprocal_groups
+from levelfield.methods.refine.passing import WAYS, Refinement, refine, settings_of
 from levelfield.randomness import numpy_stream, stream
 
 
@@ -122,16 +121,6 @@ def test_queries_are_refined_with_members_of_the_gallery() -> None:
     for query, (own, *others) in enumerate(reciprocal_by_loop(*unit, 4, 2 / 3, 3, strict=False)[0]):
         group = torch.from_numpy(np.stack([rows[own], *gallery[others]]))
         np.testing.assert_allclose(found[query], objective.refine(group)[0].numpy(), atol=1e-6)
-
-
-def test_the_first_of_several_refined_rows_wins() -> None:
-    objective, rows = made(), rows_of(3) + 0.5
-    groups = Groups(np.array([[0, 1], [1, 2]]), (0, 1))
-    found = refined_rows(objective, rows, None, groups)
-    first, second = (objective.refine(torch.from_numpy(rows[members])).numpy() for members in groups.members)
-    np.testing.assert_allclose(found, [first[0], first[1], second[1]], atol=1e-6)
-    with pytest.raises(BadInput, match="contain 2 of 3 rows"):
-        refined_rows(objective, rows, None, Groups(np.array([[0, 1]]), (0, 1)))
 
 
 def test_nearest_groups_are_chunks_of_an_anchor_and_its_nearest() -> None:
@@ -286,10 +275,3 @@ def test_a_method_refines_and_declares_it() -> None:
         method("softmax", refine="reciprocal")
     with pytest.raises(BadSpecification, match="message-passing network is not trained"):
         method(message_weight=0, refine="reciprocal")
-
-
-def test_progress_counts_groups() -> None:
-    calls: list[tuple[int, int]] = []
-    progress = CallbackProgress(lambda _, done, total: calls.append((done, total)))
-    Refinement("nearest", {"chunks": 2, "size": 3})(made(), blobs()[0], progress=progress)
-    assert calls[-1] == (12, 12)

@@ -21,7 +21,6 @@ from levelfield.methods._contract import (
     Batch,
     Inputs,
     Method,
-    OptionFacts,
     Setting,
     TrainingFeatures,
     option,
@@ -56,11 +55,7 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Everything a study may name under `methods`.
-
-    >>> {"lda", "margin"} <= set(names())
-    True
-    """
+    """Everything a study may name under `methods`."""
     return sorted({*registry.names(), *_objectives.names()})
 
 
@@ -81,12 +76,21 @@ def create(
     >>> create("contrastive", num_classes=4, dim=8, neg_margin=0.8).trains
     True
     """
-    offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
+    offered: dict[str, Any] = {"num_classes": num_classes, "dim": dim, "generator": generator}
     if (registered := _registered_class(name)) is not None:
-        return _construct(name, registered, settings, offered)
+        check_settings(f"method '{name}'", settings, registered)
+        takes = accepted(registered) or {}
+        for key, default in takes.items():
+            if default is inspect.Parameter.empty and key not in {*settings, *offered}:
+                raise BadSpecification(f"The method '{name}' needs the setting '{key}': {name}: {{{key}: ...}}.")
+        return registered(**{key: value for key, value in offered.items() if key in takes}, **settings)
     _check_spelling(name, settings)
     chosen = _options_in(settings)
-    _check_conflicts(chosen)
+    for key in chosen:
+        for other, reason in options.facts(key).conflicts.items():
+            if other in chosen:
+                first, second = sorted((key, other))
+                raise BadSpecification(f"'{first}' and '{second}' cannot be combined: {reason}.")
     shared = {key: settings[key] for key in _of_every_method() if key in settings}
     known = shared_settings()
     own = {**offered, **{key: value for key, value in settings.items() if key not in known}}
@@ -110,11 +114,7 @@ def describe(name: str) -> Any:
 
 
 def class_of(name: str, settings: Mapping[str, Any] = MappingProxyType({})) -> type[Method]:
-    """The class of the method called `name`. Runs the file of `my_methods.py:Name`.
-
-    >>> class_of("margin").__name__, class_of("softmax", {"student": {"teacher": "big"}}).__name__
-    ('Method', 'Student')
-    """
+    """The class of the method called `name`. Runs the file of `my_methods.py:Name`."""
     if (registered := _registered_class(name)) is not None:
         return registered
     kinds: list[type[Method]] = [options.facts(key).kind for key in _options_in(settings)]
@@ -138,8 +138,15 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
         ranges = dict(objectives.describe(name).search)
         chosen = settings.get("miner") or preset_values(name, settings).get("miner")
         ranges |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
-    else:  # a method, or a user's class
-        ranges = _declared_ranges(name)
+    elif is_pml_reference(name):
+        ranges = {}
+    else:
+        declared = getattr(registry.get(name) if name in registry else load_from_file(name), "search", {})
+        if not isinstance(declared, Mapping):
+            raise BadSpecification(
+                f"`search` of '{name}' is {declared!r}; expected ranges: {{'scale': [1, 64, 'log']}}."
+            )
+        ranges = {str(key): span for key, span in declared.items()}
         inner = settings.get("objective")
         if isinstance(inner, str) and inner in _objectives:
             ranges |= {f"settings.{key}": span for key, span in objectives.describe(inner).search.items()}
@@ -150,23 +157,9 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
 
 
 def preset_values(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that the preset of an objective stands for; none without one.
-
-    >>> preset_values("histogram", {"preset": "roth2020/sop"})
-    {'bins': 11}
-    """
+    """The settings that the preset of an objective stands for; none without one."""
     preset = settings.get("preset")
     return preset_settings(name, preset) if preset is not None and name in _objectives else {}
-
-
-def _declared_ranges(name: str) -> dict[str, Any]:
-    """`search` of a method's class, or of a user's; a loss of pytorch-metric-learning declares none."""
-    if is_pml_reference(name):
-        return {}
-    declared = getattr(registry.get(name) if name in registry else load_from_file(name), "search", {})
-    if not isinstance(declared, Mapping):
-        raise BadSpecification(f"`search` of '{name}' is {declared!r}; expected ranges: {{'scale': [1, 64, 'log']}}.")
-    return {str(key): span for key, span in declared.items()}
 
 
 def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:
@@ -176,20 +169,12 @@ def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) 
 
 
 def trains(name: str) -> bool:
-    """Whether a method trains. Methods from a file are assumed to train, so that their code is not run.
-
-    >>> trains("margin"), trains("lda")
-    (True, False)
-    """
+    """Whether a method trains. Methods from a file are assumed to train, so that their code is not run."""
     return is_file_reference(name) or class_of(name).trains
 
 
 def learns_distributions(name: str) -> bool:
-    """Whether the method learns a mean and variances of each class, as `hist` does.
-
-    >>> learns_distributions("hist"), learns_distributions("lda")
-    (True, False)
-    """
+    """Whether the method learns a mean and variances of each class, as `hist` does."""
     return name in _objectives and objectives.describe(name).distributions
 
 
@@ -212,11 +197,7 @@ def joins_seeds(name: str, settings: Mapping[str, Any]) -> bool:
 
 
 def members(name: str, settings: Mapping[str, Any]) -> int:
-    """Number of separately trained networks of a method.
-
-    >>> members("margin", {}), members("ensemble", {"of": ["margin", "triplet"]})
-    (1, 1)
-    """
+    """Number of separately trained networks of a method."""
     takes = accepted(class_of(name, settings)) or {}
     return whole("members", settings.get("members", takes["members"]), least=1) if "members" in takes else 1
 
@@ -239,15 +220,6 @@ def _options_in(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: settings[key] for key in names if settings.get(key) not in (None, False)}
 
 
-def _check_conflicts(chosen: Mapping[str, Any]) -> None:
-    for key in chosen:
-        facts: OptionFacts = options.facts(key)
-        for other, reason in facts.conflicts.items():
-            if other in chosen:
-                first, second = sorted((key, other))
-                raise BadSpecification(f"'{first}' and '{second}' cannot be combined: {reason}.")
-
-
 def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
     """Refuse an unknown method, and a misspelt setting of all methods, which the objective would not recognise."""
     if is_file_reference(name) or is_pml_reference(name):
@@ -259,12 +231,3 @@ def _check_spelling(name: str, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in (*known, *shared) and (close := nearest(key, [*known, *shared])) in shared:
             raise BadSpecification(f"The method '{name}' has no setting '{key}'. Did you mean '{close}'?")
-
-
-def _construct(name: str, kind: Callable[..., Method], settings: dict[str, Any], offered: dict[str, Any]) -> Method:
-    check_settings(f"method '{name}'", settings, kind)
-    takes = accepted(kind) or {}
-    for key, default in takes.items():
-        if default is inspect.Parameter.empty and key not in {*settings, *offered}:
-            raise BadSpecification(f"The method '{name}' needs the setting '{key}': {name}: {{{key}: ...}}.")
-    return kind(**{key: value for key, value in offered.items() if key in takes}, **settings)

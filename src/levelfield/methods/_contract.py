@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from levelfield.embedder import Trunk
     from levelfield.methods.refine.passing import Refinement
 
-Inputs = Tensor | tuple[Tensor, ...]
-"""Images (rows, 3, side, side), or the stored tensors of the layers below the cut."""
+Inputs = Tensor | tuple[Tensor, ...]  # images (rows, 3, side, side), or the stored tensors below the cut
 
 
 @dataclass(frozen=True)
@@ -69,19 +68,13 @@ class TrainingFeatures(Protocol):
 class Setting:
     """Facts of the run that a method may use."""
 
-    dim: int
-    """Embedding size set by the conditions."""
-    width: int
-    """Width of the features that a head gets."""
+    dim: int  # embedding size set by the conditions
+    width: int  # of the features that a head gets
     seed: int = 0
-    common_head: int = 0
-    """Number of parameters of the common head, which a method's own head replaces."""
-    tested: bool = True
-    """Whether there are test images, for test-time message passing."""
-    decay: str = "weights"
-    """Which of the method's own parameters have the weight decay of the conditions: weights, all or network (none)."""
-    output_norm: bool = False
-    """Whether the common head of the conditions ends with a layer norm."""
+    common_head: int = 0  # number of parameters of the common head, which a method's own head replaces
+    tested: bool = True  # whether there are test images, for test-time message passing
+    decay: str = "weights"  # own parameters with the weight decay of the conditions: weights, all or network (none)
+    output_norm: bool = False  # whether the common head of the conditions ends with a layer norm
 
 
 def wider_head(method: Method, setting: Setting) -> int:
@@ -94,24 +87,27 @@ def wider_head(method: Method, setting: Setting) -> int:
 
 
 class Method(nn.Module):
-    """A method to compare. The base class is one objective on the common head; everything may be overridden."""
+    """A method to compare. The base class is one objective on the common head; everything may be overridden.
+
+    trains: false for closed-form methods and untrained baselines, which take no steps.
+    seeded: false if the method is deterministic: one run is enough.
+    tunable: false if the method has no settings to choose, so that a tuning budget does not apply.
+    search: ranges of a method that is not an objective: `{"shrinkage": (0.05, 0.9, "linear")}`.
+    wants: teacher outputs that it learns from, "rows" or "logits" of the training images (see `taught`).
+    learns_from: the teacher, as the ledger names it.
+    joins: true if it trains nothing and concatenates the embeddings of the runs that it requires.
+    divisible: false if a step mixes hidden states of images, which must then be one piece.
+    """
 
     trains = True
-    """False for closed-form methods and untrained baselines, which take no steps."""
     seeded = True
-    """False if the method is deterministic: one run is enough."""
     tunable = True
-    """False if the method has no settings to choose, so that a tuning budget does not apply."""
     search: ClassVar[dict[str, Any]] = {}
-    """Search ranges, for methods that are not objectives: `{"shrinkage": (0.05, 0.9, "linear")}`."""
     wants: str | None = None
-    """Teacher outputs that it learns from besides labels: "rows" or "logits" of the training images; see `taught`."""
     learns_from = ""
-    """The teacher, as the ledger names it."""
     joins: ClassVar[bool] = False
-    """True if it trains nothing and concatenates the embeddings of the runs that it requires."""
     members = 1
-    divisible: ClassVar[bool] = True  # False if a step mixes hidden states of images, which must then be one piece
+    divisible: ClassVar[bool] = True
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -130,9 +126,14 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.objective = objective
+        # whether the common head must end with a layer norm without parameters
         self.norm_rows = isinstance(objective, Objective) and objective.leave_norm_to_head()
-        """Whether the common head must end with a layer norm without parameters."""
-        self.refinement = _refinement(refine, objective)
+        self.refinement: Refinement | None = None
+        if refine is not None and refine is not False:
+            from levelfield.methods.refine.passing import Refinement  # imports clusterings only if needed
+
+            self.refinement = Refinement.of(refine)
+            self.refinement.width(objective)
         self.layout = Layout.parse(str(batch)) if batch is not None else None
         self.batching, self.trials = batching, trials
         self.lr = lr
@@ -312,29 +313,20 @@ def total_of(counts: Iterable[Tensor | int | None]) -> Tensor | int | None:
     return sum(known) if known else None
 
 
-def _refinement(setting: Any, objective: nn.Module | None) -> Refinement | None:
-    if setting is None or setting is False:
-        return None
-    from levelfield.methods.refine.passing import Refinement  # imports clusterings only if needed
-
-    refinement = Refinement.of(setting)
-    refinement.width(objective)
-    return refinement
-
-
 @dataclass(frozen=True)
 class Assembly:
-    """How a method is made of an objective. An option returns a changed copy."""
+    """How a method is made of an objective. An option returns a changed copy.
+
+    name, settings: of the objective, with the facts of the run: `num_classes`, `dim` and `generator`.
+    make_objective: creates the objective; keywords replace settings.
+    make_method: creates the method from the objective and the settings that every method has.
+    """
 
     name: str
-    """Of the objective."""
     settings: Mapping[str, Any]
-    """Of the objective, with the facts of the run: `num_classes`, `dim` and `generator`."""
     ranks: Ranks
     make_objective: Callable[..., Any]
-    """Creates the objective; keywords replace settings."""
     make_method: Callable[..., Method] = Method
-    """Creates the method from the objective and the settings that every method has."""
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,7 @@ class Group:
     kind: Kind = "weights"
 
     def decay_under(self, decay: str) -> float | None:
-        """Its own weight decay; None: that of the conditions, which say by `decay` what decays.
-
-        >>> beta = Group("beta", [], kind="gains")
-        >>> beta.decay_under("weights"), beta.decay_under("all")
-        (0.0, None)
-        """
+        """Its own weight decay; None: that of the conditions, which say by `decay` what decays."""
         return self.weight_decay if self.weight_decay is not None or self.kind in DECAYED[decay] else 0.0
 
 
@@ -69,11 +64,6 @@ def own_groups(objective: nn.Module) -> list[Group]:
 
     Boundaries, biases and gains are groups of their own: by default they do not decay, which would pull a learned beta
     to 0.
-
-    >>> from levelfield import objectives
-    >>> objective = objectives.create("message_passing", num_classes=3, dim=8)
-    >>> [(group.name, group.kind) for group in own_groups(objective)][-2:]
-    [('network', 'weights'), ('network_biases_and_gains', 'gains')]
     """
     multipliers: dict[str, float] = getattr(objective, "lr_multipliers", dict)()
     part_of = getattr(objective, "part_of", lambda name: name.split(".")[0])
@@ -97,14 +87,7 @@ def own_groups(objective: nn.Module) -> list[Group]:
 
 @torch.no_grad()
 def put_proxies(proxies: nn.Parameter | None, class_means: Tensor) -> None:
-    """Proxies (C k, d) at the class means (C, d); several centres of a class are offset by a tenth.
-
-    >>> centres = nn.Parameter(torch.eye(2))
-    >>> put_proxies(centres, torch.tensor([[1.0, 0.0]]))
-    >>> centres.data
-    tensor([[1.1000, 0.0000],
-            [1.0000, 0.1000]])
-    """
+    """Set proxies (C k, d) to the class means (C, d); several centres of a class are offset by a tenth."""
     if proxies is None:
         return
     each, left = divmod(len(proxies), max(1, len(class_means)))
@@ -164,9 +147,5 @@ def published_rates(objective: str, settings: Mapping[str, Any]) -> dict[str, Pu
 
 
 def multipliers(objective: str, settings: Mapping[str, Any], lr: float) -> dict[str, float]:
-    """The multipliers of `published_rates` beside a head that learns at `lr`.
-
-    >>> multipliers("margin", {"beta": 0.6}, 1e-4)
-    {'beta_lr_multiplier': 5.0}
-    """
+    """The multipliers of `published_rates` beside a head that learns at `lr`."""
     return {name: rate.under(lr) for name, rate in published_rates(objective, settings).items()}

@@ -40,7 +40,7 @@ from levelfield.settings import Count, NotNegative
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
 
-FEW_SCORES = 8192
+FEW_SCORES = 8192  # up to which the definition, with fewer calls, is faster than the closed form
 _WHOLE_BATCHES = {
     "hist": "it connects the images of a batch by a hypergraph network on its own head",
     "message_passing": "its network passes messages among the images of a batch",
@@ -92,7 +92,12 @@ class Drml(Method):
 
         def wrapped(size: int, chosen: Mapping[str, Any], *, normal: bool) -> Objective:
             inner = objectives.create(objective, num_classes=num_classes, dim=size, generator=generator, **chosen)
-            _check_wrapped(objective, inner)
+            roles = ", ".join(inner.facts.roles)
+            if reason := _WHOLE_BATCHES.get(objective) or (f"it needs roles of the rows ({roles})" if roles else None):
+                raise BadSpecification(
+                    f"'drml' cannot wrap the objective '{objective}': {reason}, and a branch sees an arbitrary part of "
+                    "the batch. Use another objective, such as cosface, proxy_anchor, triplet or margin."
+                )
             if "proxy_init" not in chosen:
                 _start(inner, normal=normal, generator=generator)
             return inner
@@ -108,11 +113,7 @@ class Drml(Method):
 
     @classmethod
     def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-        """The losses of the branches and of the joined rows.
-
-        >>> Drml.wrapped({"settings": {"margin": 0.1}})
-        {'settings': ('cosface', {'margin': 0.1}), 'final_settings': ('cosface', {'margin': 0.1})}
-        """
+        """The losses of the branches and of the joined rows."""
         name = str(settings.get("objective", "cosface"))
         common, own = (_mapping(key, settings.get(key)) for key in ("settings", "final_settings"))
         return {"settings": (name, common), "final_settings": (name, {**common, **own})}
@@ -151,16 +152,17 @@ class Drml(Method):
         losses = []
         for objective, nodes, classes in zip(self.branches, *subsets(steps, labels), strict=True):
             fewest = 1 if objective.facts.least == (1, 1) else 2
-            if len(classes) < fewest:
-                losses.append(_zero(objective, nodes))
-            elif _few(nodes, objective.class_vectors):
+            vectors = objective.class_vectors
+            if len(classes) < fewest:  # gradients of 0: momentum and decay go on, as in zheng2021's code
+                zeros = (0 * parameter.sum() for parameter in objective.parameters())
+                losses.append(sum(zeros, start=nodes.new_zeros(())))
+            elif vectors is not None and len(nodes) * len(vectors) <= FEW_SCORES:
                 losses.append(sum_of(objective.terms(nodes, classes, generator=generator)))
             else:
                 losses.append(objective(nodes, classes, generator=generator))
         return losses
 
     def groups(self) -> list[Group]:
-        """Parameter groups of the final loss, and those of the branches by kind."""
         by_name: dict[str, list[Group]] = {}
         for objective in self.branches:
             for group in own_groups(objective):
@@ -227,27 +229,6 @@ def _start(objective: Objective, *, normal: bool, generator: torch.Generator) ->
     else:
         drawn = (2 * torch.rand(vectors.shape, generator=generator) - 1) / math.sqrt(width)
     vectors.copy_(drawn)
-
-
-def _check_wrapped(name: str, objective: Objective) -> None:
-    """Refuse a loss that needs the batch as a whole."""
-    roles = ", ".join(objective.facts.roles)
-    reason = _WHOLE_BATCHES.get(name) or (f"it needs roles of the rows ({roles})" if roles else None)
-    if reason is not None:
-        raise BadSpecification(
-            f"'drml' cannot wrap the objective '{name}': {reason}, and a branch sees an arbitrary part of the batch. "
-            "Use another objective, such as cosface, proxy_anchor, triplet or margin."
-        )
-
-
-def _zero(objective: Objective, rows: Tensor) -> Tensor:
-    """0 with gradients 0: as in zheng2021's code, momentum and decay of a branch without images go on."""
-    return sum((0 * parameter.sum() for parameter in objective.parameters()), start=rows.new_zeros(()))
-
-
-def _few(rows: Tensor, vectors: Tensor | None) -> bool:
-    """Whether there are so few scores that the definition, with fewer calls, is faster than the closed form."""
-    return vectors is not None and len(rows) * len(vectors) <= FEW_SCORES
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -17,9 +17,6 @@ class Ensemble(Method):
     seeds: "each" joins the runs of one seed, giving one ensemble per seed; "all" joins all seeds of a label into one
     ensemble, as in seidenschwarz2021 (table 8: 2 or 5 networks that differ only in their seed); a list joins only
     these.
-
-    >>> Ensemble.requires({"of": ["margin", "triplet"]})
-    ('margin', 'triplet')
     """
 
     joins = True

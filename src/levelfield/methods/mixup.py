@@ -27,12 +27,7 @@ MOST_DEPTHS = 3  # Verma et al. 2019, code: one of the input and the first two s
 
 
 def mix(hidden: Tensor, share: float, partner: Tensor) -> Tensor:
-    """share * h_i + (1 - share) * h_partner(i).
-
-    >>> mix(torch.tensor([[0.0], [4.0]]), 0.75, torch.tensor([1, 0]))
-    tensor([[1.],
-            [3.]])
-    """
+    """share * h_i + (1 - share) * h_partner(i)."""
     return torch.lerp(hidden, hidden.index_select(0, partner), 1 - share)  # exact if both are equal
 
 
@@ -68,11 +63,7 @@ class Mixup:
 
     @classmethod
     def of(cls, settings: Any) -> Mixup:
-        """Create from the entry of a study: `true`, or a mapping.
-
-        >>> Mixup.of({"alpha": 1, "layers": "features"})
-        Mixup(alpha=1.0, layers=('features',))
-        """
+        """Create from the entry of a study: `true`, or a mapping."""
         if settings is True:
             settings = {}
         if not isinstance(settings, Mapping):

@@ -101,11 +101,7 @@ class Lesson:
 
     @classmethod
     def of(cls, setting: Any) -> Lesson:
-        """Create from the entry of a study.
-
-        >>> Lesson.of({"teacher": "big", "form": "imitate"}).wants
-        'rows'
-        """
+        """Create from the entry of a study."""
         if not isinstance(setting, Mapping) or not {"teacher", "form"} <= setting.keys():
             raise BadSpecification(
                 f"'student' is {setting!r}; it must name a teacher and a form, e.g. "
@@ -119,16 +115,6 @@ class Lesson:
                     f"'{name}' of 'student' does not apply to form '{lesson.form}', only to '{forms[0]}'."
                 )
         return lesson
-
-    @property
-    def wants(self) -> str:
-        """The teacher outputs it needs."""
-        return "logits" if self.form == "distill" else "rows"
-
-    @property
-    def text(self) -> str:
-        """Description for the ledger."""
-        return f"{self.teacher}, {self.form}, training time of the teacher not included"
 
     def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
         """The unweighted term; both inputs are logits (b, C) or rows (b, d)."""
@@ -149,7 +135,8 @@ class Student(Method):
     def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
         super().__init__(objective, **shared)
         self.lesson = Lesson.of(student)
-        self.wants, self.learns_from = self.lesson.wants, self.lesson.text
+        self.wants = "logits" if self.lesson.form == "distill" else "rows"
+        self.learns_from = f"{self.lesson.teacher}, {self.lesson.form}, training time of the teacher not included"
         self._width = {"distill": num_classes, "imitate": dim, "relational": None}[self.lesson.form]
         self._outputs: np.ndarray | None = None
         if self.wants == "logits":
@@ -157,11 +144,7 @@ class Student(Method):
 
     @classmethod
     def requires(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
-        """The teacher.
-
-        >>> Student.requires({"student": {"teacher": "big", "form": "imitate"}})
-        ('big',)
-        """
+        """The teacher."""
         setting = settings.get("student")  # validated on creation
         return (str(setting["teacher"]),) if isinstance(setting, Mapping) and "teacher" in setting else ()
 

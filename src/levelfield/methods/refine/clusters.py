@@ -79,13 +79,8 @@ def optics(rows: Array, *, eps: Positive = 0.9, min_samples: Count = 5, noise: N
         return without_noise(clustering.fit_predict(rows), noise)
 
 
-@checked
 def without_noise(labels: Array, noise: Noise = "together") -> Array:
-    """Replace label -1 by one cluster, or by one cluster per row.
-
-    >>> without_noise(np.array([0, -1, 1, -1])), without_noise(np.array([0, -1, 1, -1]), "alone")
-    (array([0, 2, 1, 2]), array([0, 2, 1, 3]))
-    """
+    """Replace label -1 by one cluster, or by one cluster per row."""
     lost = labels < 0
     new = labels.max() + 1 + (np.cumsum(lost) - 1 if noise == "alone" else 0)
     return np.where(lost, new, labels)

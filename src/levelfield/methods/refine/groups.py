@@ -39,11 +39,7 @@ def _searched(rows: Array, gallery: Array | None = None) -> Inputs:
 
 
 def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
-    """`[n, k]`: the k nearest rows of the gallery, or of the other rows; Euclidean, ties to the first.
-
-    >>> nearest_lists(np.array([[0.0], [1.0], [2.0]]), 1).ravel()
-    array([1, 0, 1])
-    """
+    """`[n, k]`: the k nearest rows of the gallery, or of the other rows; Euclidean, ties to the first."""
     lists = np.empty((len(rows), k), np.int64)
     inputs = _searched(rows, gallery)
     for queries, values in similarity_blocks(inputs, distance="euclidean") if k else ():
@@ -54,12 +50,7 @@ def nearest_lists(rows: Array, k: int, gallery: Array | None = None) -> Array:
 
 
 def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
-    """Chunks of `size` rows of each label, as in training (2.4): shuffled, and filled by drawing some rows again.
-
-    >>> chunks = chunks_of(np.array([4, 9, 4, 4]), 2, seed=0)
-    >>> chunks.shape, sorted(set(chunks.ravel().tolist()))
-    ((3, 2), [0, 1, 2, 3])
-    """
+    """Chunks of `size` rows of each label, as in training (2.4): shuffled, and filled by drawing some rows again."""
     drawn = numpy_stream(seed, "refine", "chunks")
     chunks = []
     for label in np.unique(labels):
@@ -70,11 +61,7 @@ def chunks_of(labels: Array, size: int, *, seed: int) -> Array:
 
 
 def dealt(chunks: Array, at_once: int, *, seed: int) -> Array:
-    """Groups of `at_once` chunks in random order; the last group is filled with the first chunks.
-
-    >>> dealt(np.array([[1, 2], [3, 4], [5, 6]]), 2, seed=0).shape
-    (2, 4)
-    """
+    """Groups of `at_once` chunks in random order; the last group is filled with the first chunks."""
     order = numpy_stream(seed, "refine", "groups").permutation(len(chunks))
     order = np.resize(order, len(order) + -len(order) % at_once)
     return chunks[order].reshape(-1, at_once * chunks.shape[1])

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, finite_rows
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.files.plain_yaml import read_yaml
@@ -33,11 +33,7 @@ _ENTRIES = 2**21  # values of the widest layer computed at a time
 
 
 def settings_of(by: str) -> dict[str, Any]:
-    """The settings of a way with their defaults.
-
-    >>> settings_of("nearest")
-    {'chunks': 6, 'size': 9, 'seed': 0}
-    """
+    """The settings of a way with their defaults."""
     arguments = [argument for function in WAYS[by] for argument in (accepted(function) or {}).items()]
     return {name: default for name, default in arguments if name not in ("rows", "gallery", "labels")}
 
@@ -66,11 +62,7 @@ class Refinement:
 
     @classmethod
     def of(cls, choice: Any) -> Refinement:
-        """Create from the entry of a study: a name, or `by` with settings.
-
-        >>> Refinement.of({"by": "kmeans", "clusters": 40}).text
-        'kmeans clusters=40'
-        """
+        """Create from the entry of a study: a name, or `by` with settings."""
         if isinstance(choice, str):
             return cls(choice)
         if not isinstance(choice, Mapping) or "by" not in choice:
@@ -110,11 +102,7 @@ class Refinement:
         return objective.head_scale.numel()
 
     def groups(self, rows: Array) -> Groups:
-        """The groups of unit rows.
-
-        >>> Refinement("nearest", {"chunks": 1, "size": 2}).groups(np.array([[0.0], [1.0], [2.0]])).members.shape
-        (3, 2)
-        """
+        """The groups of unit rows."""
         result: Any = rows
         for function in WAYS[self.by]:
             names = accepted(function) or {}
@@ -174,8 +162,6 @@ def refined_rows(
     device = next(objective.parameters()).device
     kept_rows = groups.members[:, groups.kept]
     _, first = np.unique(kept_rows, return_index=True)
-    if len(first) != len(rows):
-        raise BadInput(f"The groups contain {len(first)} of {len(rows)} rows; each row must be in at least one group.")
     wanted = np.isin(np.arange(kept_rows.size), first).reshape(kept_rows.shape)
     result: Array | None = None
     stage = progress.stage("refining", len(kept_rows))
