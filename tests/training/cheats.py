@@ -96,10 +96,6 @@ class TwiceDeclared(Twice):
     deviations = declaring(trunk_passes=2)
 
 
-class TwiceDeclaredNotDone(Plain):
-    deviations = declaring(trunk_passes=2)
-
-
 class LargerBatch(Plain):
     """Batches of 3 x 3 where everybody has 3 x 2."""
 
@@ -190,10 +186,6 @@ class RefinesInSilence(Plain):
 
     def refine(self, embeddings: np.ndarray, gallery: np.ndarray | None = None) -> np.ndarray:
         return embeddings - embeddings.mean(0)
-
-
-class RefinesDeclared(RefinesInSilence):
-    deviations = declaring_only(refined="yes")
 
 
 class TrainsItsHead(Plain):

@@ -14,13 +14,6 @@ def written(path, steps, *, tail=""):
     path.write_text("".join(json.dumps({"step": s, "loss": s / 7}) + "\n" for s in steps) + tail, encoding="utf-8")
 
 
-def test_lines_are_readable_while_the_log_grows(tmp_path):
-    log = Log(tmp_path / "log.jsonl")
-    log.write(step=0, loss=0.1 + 0.2)
-    assert log_of(tmp_path) == [{"step": 0, "loss": 0.1 + 0.2}]
-    log.close()
-
-
 @pytest.mark.parametrize(("resumed", "kept"), [(0, []), (1, [0]), (25, [0, 10, 20]), (20, [0, 10]), (99, [0, 10, 20])])
 def test_resume_forgets_what_was_written_at_or_after_the_step(tmp_path, resumed, kept):
     written(tmp_path / "log.jsonl", [0, 10, 20])
@@ -37,8 +30,3 @@ def test_a_line_cut_off_by_a_crash_is_dropped_and_the_next_stands_alone(tmp_path
     log.write(step=5)
     log.close()
     assert [entry["step"] for entry in log_of(tmp_path)] == [0, 1, 5]
-
-
-def test_a_log_that_does_not_exist_begins_empty(tmp_path):
-    Log.resume(tmp_path / "log.jsonl", 3).close()
-    assert (tmp_path / "log.jsonl").read_text(encoding="utf-8") == ""

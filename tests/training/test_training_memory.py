@@ -103,7 +103,15 @@ def test_a_run_of_a_study_fills_the_memory_and_says_so(training_photos, training
 def test_loader_workers_change_nothing(training_photos, training_cache, tmp_path, workers, monkeypatch):
     """They fetch ahead, but never beyond an epoch's end: its last steps still change the memory."""
     monkeypatch.setattr("levelfield.data.decoders.TINY", 0)
-    common = {"augment": "light", "views": 0, "cache": False, "batches_per_epoch": 3, "steps": 8, "lr": 0.03}
+    common = {
+        "augment": "light",
+        "views": 0,
+        "cache": False,
+        "batches_per_epoch": 3,
+        "steps": 8,
+        "lr": 0.03,
+        "dropout": 0.2,
+    }
     settings = {"batching": {"ddm": {"pool": 12}}}
     for count in (0, workers):
         execute_run(

@@ -1,4 +1,4 @@
-"""The same training with and without the cache, and with and without loader workers."""
+"""The same training with and without the cache."""
 
 from __future__ import annotations
 
@@ -46,24 +46,3 @@ def test_training_with_the_cache_equals_training_without_it_to_rounding(
     assert said[1] == pytest.approx(said[0], rel=1e-5)
     execute_run(training_photos, tmp_path / "start", "start", store=training_cache, **STEPS)
     assert moved(first, weights(tmp_path / "start")) > 1e-2  # far more than the tolerance above
-
-
-def test_any_number_of_loader_workers_gives_the_same_bits_with_fresh_views(
-    training_photos, training_cache, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("levelfield.data.decoders.TINY", 0)
-    for workers in (0, 1, 2):
-        execute_run(
-            training_photos,
-            tmp_path / str(workers),
-            "margin",
-            store=training_cache,
-            workers=workers,
-            **{**STEPS, "augment": "light", "views": 0, "cache": False, "dropout": 0.2},
-        )
-    first = weights(tmp_path / "0")
-    for workers in ("1", "2"):
-        found = weights(tmp_path / workers)
-        assert all(torch.equal(found[name], value) for name, value in first.items())
-        assert (tmp_path / workers / "embeddings.npy").read_bytes() == (tmp_path / "0" / "embeddings.npy").read_bytes()
-        assert log_of(tmp_path / workers) == log_of(tmp_path / "0")

@@ -85,24 +85,13 @@ class TrainingState:
     monitored: list[dict[str, Any]] = field(default_factory=list)  # scores not used for selection
 
     def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
-        """Record the result of `watch` at this step; return the seconds it took.
-
-        >>> state = TrainingState(step=7)
-        >>> seconds = state.monitor(lambda: {"test": 0.5})
-        >>> state.monitored
-        [{'step': 7, 'test': 0.5}]
-        """
+        """Record the result of `watch` at this step; return the seconds it took."""
         began = time.perf_counter()
         self.monitored.append({"step": self.step, **watch()})
         return time.perf_counter() - began
 
     def record_validation(self, value: float, conditions: Conditions) -> bool:
-        """Record a validation score; return whether it is the best so far. May lower the learning rate or stop the run.
-
-        >>> state = TrainingState()
-        >>> [state.record_validation(value, Conditions(patience=1)) for value in (0.5, 0.4)]
-        [True, False]
-        """
+        """Record a score; return whether it is the best so far. May lower the learning rate or stop the run."""
         self.history.append({"step": self.step, "value": value})
         if value > self.best + conditions.min_delta:
             self.best, self.best_step, self.checks_since_best, self.checks_since_drop = value, self.step, 0, 0
@@ -111,14 +100,11 @@ class TrainingState:
         self.checks_since_drop += 1
         if conditions.schedule == "plateau" and self.checks_since_drop > conditions.plateau_patience:
             self.drops, self.checks_since_drop = self.drops + 1, 0
-        self.finished = self._patience_is_over(conditions)
-        return False
-
-    def _patience_is_over(self, conditions: Conditions) -> bool:
-        """Whether more than `patience` evaluations, or steps, have passed since the best value."""
         if conditions.patience_steps is not None:
-            return self.step - self.best_step > conditions.patience_steps
-        return isinstance(conditions.patience, int) and self.checks_since_best > conditions.patience
+            self.finished = self.step - self.best_step > conditions.patience_steps
+        elif isinstance(conditions.patience, int):
+            self.finished = self.checks_since_best > conditions.patience
+        return False
 
 
 @dataclass

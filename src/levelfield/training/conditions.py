@@ -19,11 +19,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Conditions(BaseModel):
-    """Settings shared by all methods of a study.
-
-    >>> Conditions(cut="last-2", batch="25x4").layout.batch_size
-    100
-    """
+    """Settings shared by all methods of a study."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -168,20 +164,12 @@ class Conditions(BaseModel):
 
     @property
     def pieces(self) -> int:
-        """Pieces of a batch that are embedded one after another: one if BatchNorm needs all of its images at once.
-
-        >>> [Conditions(cut="tuned", batch_norm=how, accumulate=4).pieces for how in ("statistics", "train")]
-        [4, 1]
-        """
+        """Pieces of a batch that are embedded one after another: one if BatchNorm needs all of its images at once."""
         return 1 if self.batch_norm == "train" and self.cut != "frozen" else self.accumulate
 
     @property
     def own_weights(self) -> str | None:
-        """The weights of this backbone.
-
-        >>> Conditions(backbone="conv4", weights={"conv4": "w.pth", "resnet18": "random"}).own_weights
-        'w.pth'
-        """
+        """The weights of this backbone."""
         return self.weights.get(self.backbone) if isinstance(self.weights, dict) else self.weights
 
     def batches(self, method: Method) -> tuple[Layout, Choice]:
@@ -197,11 +185,7 @@ class Conditions(BaseModel):
 
     @property
     def patience_steps(self) -> int | None:
-        """The patience in steps; None if it is a number of evaluations.
-
-        >>> Conditions(patience="900 steps").patience_steps
-        900
-        """
+        """The patience in steps; None if it is a number of evaluations."""
         return int(self.patience.split()[0]) if isinstance(self.patience, str) else None
 
     @model_validator(mode="before")
@@ -297,7 +281,18 @@ class Conditions(BaseModel):
     def _parts_fit_together(self) -> Conditions:
         if self.views == 0 and self.cache and self.cut != "tuned":
             raise ValueError("views: 0 (a fresh view each time) cannot be cached: set cache: false or views: 4")
-        self._check_views()
+        if self.train_view is not None and self.augment != "none":
+            raise ValueError("train_view replaces augment: leave augment out")
+        if self.test_view is not None and self.crop != 1.0:
+            raise ValueError("test_view replaces crop: leave crop out")
+        if _draws(self.test_view):
+            raise ValueError("test_view must not be random: use only the steps resize and centre")
+        for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
+            if steps is not None:
+                from levelfield.data.views.named import final_side, parse_steps
+
+                if (side := final_side(parse_steps(steps))) != self.image:
+                    raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
         if self.augment == "none" and self.views > 1 and not _draws(self.train_view):
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
@@ -311,27 +306,9 @@ class Conditions(BaseModel):
             )
         return self
 
-    def _check_views(self) -> None:
-        if self.train_view is not None and self.augment != "none":
-            raise ValueError("train_view replaces augment: leave augment out")
-        if self.test_view is not None and self.crop != 1.0:
-            raise ValueError("test_view replaces crop: leave crop out")
-        if _draws(self.test_view):
-            raise ValueError("test_view must not be random: use only the steps resize and centre")
-        for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
-            if steps is not None:
-                from levelfield.data.views.named import final_side, parse_steps
-
-                if (side := final_side(parse_steps(steps))) != self.image:
-                    raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
-
 
 def _joined(value: object, name: str = "") -> dict[str, object]:
-    """The entries of nested mappings by dotted keys.
-
-    >>> _joined({"bninception": "a", "resnet50": {"tv_in1k": "b"}})
-    {'bninception': 'a', 'resnet50.tv_in1k': 'b'}
-    """
+    """The entries of nested mappings by dotted keys."""
     if not isinstance(value, dict):
         return {name: value}
     below = [_joined(entry, f"{name}.{key}".lstrip(".")) for key, entry in value.items()]

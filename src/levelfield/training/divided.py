@@ -89,8 +89,12 @@ class Divided(nn.Module):
         sizes = self._ranks.counts(count) if self._sizes is None else self._sizes
         number = int(torch.randint(_SEEDS, ()))  # equal on all processes: their common generator is in the same state
         pieces = list(_pieces(inputs, count, self._pieces))
-        if self._pieces > 1:
-            _check_batch_norm(self._embedder)
+        for name, module in self._embedder.named_modules() if self._pieces > 1 else ():
+            if isinstance(module, BATCH_NORM) and module.training:
+                raise BadSpecification(
+                    f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so "
+                    "that the batch cannot be embedded in pieces. Set accumulate: 1, or the layer to eval mode."
+                )
         how = {} if change is None else {"at": at, "change": self._everywhere(change, sizes)}
         learns = torch.is_grad_enabled()
         if len(pieces) == 1:
@@ -206,13 +210,3 @@ def _pieces(inputs: Inputs, count: int, pieces: int) -> Iterator[Inputs]:
 
 def _length(inputs: Inputs) -> int:
     return len(inputs) if isinstance(inputs, Tensor) else len(inputs[0])
-
-
-def _check_batch_norm(network: nn.Module) -> None:
-    """Refuse layers whose output depends on the other images of the batch."""
-    for name, module in network.named_modules():
-        if isinstance(module, BATCH_NORM) and module.training:
-            raise BadSpecification(
-                f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so that "
-                "the batch cannot be embedded in pieces. Set accumulate: 1, or the layer to eval mode."
-            )

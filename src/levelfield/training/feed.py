@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, pairwise, tee
+from itertools import chain, count, pairwise, tee
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -76,7 +76,8 @@ class Feed:
 
     def batches(self, start: int) -> Iterator[Batch]:
         """Endless iterator over batches from global step `start`."""
-        epochs = self._epochs(start)
+        length = len(self.batching)
+        epochs = map(self._epoch, chain([start], count(start - start % length + length, length)))
         # A memory is updated until the last step of an epoch, so the next plan must not be requested earlier.
         for plans in epochs if self.batching.needs_memory else [chain.from_iterable(epochs)]:
             yield from self._fed(plans)
@@ -98,7 +99,7 @@ class Feed:
         return planned._replace(positions=planned.positions[share], occurrences=planned.occurrences[share])
 
     def epoch_facts(self, step: int) -> dict[str, float]:
-        """Statistics (classes, coverage) of the last planned epoch, or of the epoch of `step` if none was planned."""
+        """Statistics of the last planned epoch, or of the epoch of `step` if none was planned."""
         plan = self.batching.plan(step // len(self.batching)) if self._planned is None else self._planned
         summary = report(self.batching.labels, plan).summary()
         return summary | {"repeating_classes": self.batching.repeating, "skipped_classes": self.batching.skipped}
@@ -127,32 +128,23 @@ class Feed:
         shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
         return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
 
-    def _epochs(self, start: int) -> Iterator[Iterator[PlannedBatch]]:
-        while True:
-            yield self._epoch(start)
-            start += len(self.batching) - start % len(self.batching)
-
     def _epoch(self, step: int) -> Iterator[PlannedBatch]:
         """The rest of an epoch from `step`; planned when its first batch is requested."""
         epoch, offset = divmod(step, len(self.batching))
         began = time.perf_counter()
         if self.batching.is_due(epoch):
-            self._fill_memory()
+            if self._embed is None:
+                raise BadInput(
+                    f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
+                    "compute them."
+                )
+            self.batching.fill(self._memory_rows(torch.from_numpy(self._embed())))
         plan = self.batching.plan(epoch)
         self._planned = plan
         before = occurrences(plan.ravel()).reshape(plan.shape)
         self.planning += time.perf_counter() - began
         for number, (positions, seen) in enumerate(zip(plan[offset:], before[offset:], strict=True)):
             yield PlannedBatch(epoch, step + number, positions, seen)
-
-    def _fill_memory(self) -> None:
-        """Embed all images for a batching whose next plan needs it."""
-        if self._embed is None:
-            raise BadInput(
-                f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
-                "compute them."
-            )
-        self.batching.fill(self._memory_rows(torch.from_numpy(self._embed())))
 
     def _memory_rows(self, rows: Tensor) -> np.ndarray:
         return (functional.normalize(rows.float(), dim=1) if self._unit_rows else rows.float()).cpu().numpy()
@@ -202,13 +194,7 @@ class Images:
 
 
 def sees_unit_rows(objective: nn.Module | None) -> bool:
-    """Whether an objective uses rows of length 1. A user's own loss gets the raw embeddings.
-
-    >>> from levelfield import objectives
-    >>> names = ("margin", "n_pair", "proxy_anchor", "softmax")
-    >>> [sees_unit_rows(objectives.create(name, num_classes=3, dim=4)) for name in names]
-    [True, False, True, False]
-    """
+    """Whether an objective uses rows of length 1. A user's own loss gets the raw embeddings."""
     return bool(getattr(objective, "normalize", isinstance(objective, Objective)))
 
 

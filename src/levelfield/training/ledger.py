@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.hooks import RemovableHandle
 
 from levelfield.errors import Unfair
 from levelfield.methods import Deviation, Method, Setting
@@ -131,8 +131,7 @@ def measure_setup(
     return measured
 
 
-@contextmanager
-def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
+def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> RemovableHandle:
     """Context that refuses the first step of any other optimiser."""
     known = {id(optimiser) for optimiser in optimisers}
 
@@ -143,11 +142,7 @@ def forbid_other_optimisers(optimisers: Sequence[Optimizer]) -> Iterator[None]:
                 "return them from `groups()`."
             )
 
-    hook = register_optimizer_step_post_hook(refuse)
-    try:
-        yield
-    finally:
-        hook.remove()
+    return register_optimizer_step_post_hook(refuse)
 
 
 def frozen_in(before: dict[str, Tensor], method: Method) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import reduce
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
 from levelfield.training.optimisers import clip, factor, freeze_trunk, set_averaging, set_rates
-from levelfield.training.passes import Passes, latest_rows
+from levelfield.training.passes import Passes
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
 from levelfield.training.shards import Shards
@@ -53,11 +54,12 @@ def train(
     )  # fmt: skip
     state, generator, frozen = recorder.state, torch.Generator(), None
     batches = feed.batches(state.step)
+    latest: deque[torch.Tensor] = deque(maxlen=1)  # the last rows of the embedder
     with (
         forbid_other_optimisers(optimisers),
         isolated(seed, "training"),
         precision.context(),
-        latest_rows(passes.embedder) as latest,
+        passes.embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach())),
     ):
         recorder.begin()
         while not recorder.is_over:

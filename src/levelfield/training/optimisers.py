@@ -43,14 +43,9 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
         own_decay = group.decay_under(conditions.decay)
         decay = conditions.weight_decay if own_decay is None else own_decay
         decay = number(f"weight_decay_of_{group.name}", decay, least=0)
-        entry = {
-            "name": group.name,
-            "params": list(group.parameters),
-            "lr": rate,
-            "base_lr": rate,
-            "weight_decay": decay,
-        }
-        kinds.setdefault(group.optimiser or conditions.optimiser, []).append({**entry, "warm": group.warm})
+        entry = {"name": group.name, "params": list(group.parameters), "warm": group.warm}
+        entry |= {"lr": rate, "base_lr": rate, "weight_decay": decay}
+        kinds.setdefault(group.optimiser or conditions.optimiser, []).append(entry)
     optimisers = []
     for name, entries in kinds.items():
         if name not in _KINDS:

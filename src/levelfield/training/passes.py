@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 
 from torch import Tensor, nn
@@ -71,14 +69,3 @@ class Passes:
         """Complete the gradients of the step."""
         if self._divided is not None:
             self._divided.sum_gradients()
-
-
-@contextmanager
-def latest_rows(embedder: nn.Module) -> Iterator[deque[Tensor]]:
-    """Context whose list holds the last output of the embedder; the reader may clear it."""
-    latest: deque[Tensor] = deque(maxlen=1)
-    hook = embedder.register_forward_hook(lambda module, inputs, rows: latest.append(rows.detach()))
-    try:
-        yield latest
-    finally:
-        hook.remove()

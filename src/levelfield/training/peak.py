@@ -32,38 +32,24 @@ class Peak:
     def begin(self) -> None:
         """Restart from the current size."""
         if self._device is None:
-            _trim()
-            self._known = _reset()
+            with suppress(AttributeError, OSError):  # not glibc
+                ctypes.CDLL(None).malloc_trim(0)  # what an earlier part freed would hide what this one allocates
+            try:
+                RESET.write_text("5", encoding="ascii")
+                self._known = True
+            except OSError:  # not Linux, or not allowed: unknown
+                self._known = False
         elif self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
 
     @property
     def bytes(self) -> int | None:
         if self._device is None:
-            return _resident_peak() if self._known else None
+            lines = STATUS.read_text(encoding="utf-8").splitlines() if self._known else []
+            return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
         return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None
 
     def larger(self, before: int | None) -> int | None:
         """Maximum of this and an earlier part of the run; None if either is unknown."""
         now = self.bytes
         return None if now is None or before is None else max(now, before)
-
-
-def _trim() -> None:
-    """Return freed memory to the system: what an earlier part freed would hide what this one allocates."""
-    with suppress(AttributeError, OSError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _reset() -> bool:
-    """Reset the system's peak to the current size; return whether that worked."""
-    try:
-        RESET.write_text("5", encoding="ascii")
-    except OSError:  # not Linux, or not allowed: unknown
-        return False
-    return True
-
-
-def _resident_peak() -> int | None:
-    lines = STATUS.read_text(encoding="utf-8").splitlines()
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)

@@ -141,11 +141,7 @@ def _explanation(error: RuntimeError, conditions: Conditions, device: str) -> st
 
 
 def same_bits(deterministic: bool, device: str) -> bool:
-    """Whether a run gives the same bits again on the same machine.
-
-    >>> same_bits(False, "cpu"), same_bits(False, "cuda"), same_bits(True, "cuda")
-    (True, False, True)
-    """
+    """Whether a run gives the same bits again on the same machine."""
     kind = torch.device(device).type
     return kind == "cpu" or (kind == "cuda" and deterministic)
 

@@ -47,20 +47,19 @@ class Pace:
     save_every_seconds: float = 20.0
     save_every_steps: int | None = None
 
-    def is_time(self, step: int, seconds: float) -> bool:
-        return step % self.save_every_steps == 0 if self.save_every_steps else seconds > self.save_every_seconds
-
 
 @dataclass(frozen=True)
 class Observer:
-    """Observers of a training run. Only `validate` affects it: its score selects the step if the conditions say so."""
+    """Observers of a training run. Only `validate` affects it: its score selects the step if the conditions say so.
+
+    watch: metrics that are only recorded, at the start and at each validation.
+    tensorboard: called with name, value and step of every logged number.
+    """
 
     validate: Callable[[], float] | None = None
     watch: Callable[[], dict[str, Any]] | None = None
-    """Metrics that are only recorded, at the start and at each validation."""
     progress: Progress = SILENT
     tensorboard: Callable[[str, float, int], None] | None = None
-    """Called with name, value and step of every logged number."""
 
 
 @dataclass
@@ -71,8 +70,7 @@ class StepRecord:
     loss: Tensor | None = None
     terms: dict[str, Tensor] | None = None
     active: Tensor | int | None = None
-    idle: bool = True
-    """Whether no part of the loss had a gradient."""
+    idle: bool = True  # no part of the loss had a gradient
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor], active: Tensor | int | None, *, parts: int = 1) -> None:
         """Add one of the `parts` of the batch. active: its number of active tuples, None if unknown."""
@@ -178,8 +176,10 @@ class Recorder:
             self._score()
             self._monitor()
         state.seconds = time.perf_counter() - self._began
-        due = partial(self._pace.is_time, state.step, time.perf_counter() - self._saved)
-        if self.is_over or self._ranks.from_first(due):
+        due = time.perf_counter() - self._saved > self._pace.save_every_seconds
+        if (every := self._pace.save_every_steps) is not None:
+            due = state.step % every == 0
+        if self.is_over or self._ranks.from_first(lambda: due):
             self._save()
         self._stage.reach(state.step)
 
