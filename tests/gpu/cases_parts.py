@@ -14,7 +14,6 @@ from levelfield import evaluate, miners, objectives
 from levelfield.errors import BadInput
 from levelfield.geometry import WITHOUT_FLOAT64
 from levelfield.labels import on_device
-from levelfield.methods._parameters import put_proxies
 from levelfield.objectives import CrossBatchMemory
 
 CLASSES, DIM = 6, 16
@@ -127,13 +126,6 @@ def test_a_label_out_of_range_is_refused_on_a_device(name: str, label: int) -> N
 def test_rows_and_labels_on_two_devices_are_refused_in_one_sentence(called: Any) -> None:
     with pytest.raises(BadInput, match=r"embeddings on cuda:0 but labels on cpu: move the labels"):
         called(ROWS.to("cuda"), LABELS)
-
-
-def test_several_centres_start_at_class_means_of_the_host() -> None:
-    here, there = (nn.Parameter(torch.eye(4, 3).to(device)) for device in ("cpu", "cuda"))
-    for centres in (here, there):
-        put_proxies(centres, torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]))
-    assert torch.equal(there.detach().cpu(), here.detach())
 
 
 @pytest.mark.parametrize("rows", ["cpu", "cuda"])
