@@ -338,8 +338,7 @@ class OptionFacts:
 
 
 registry: Registry[Method] = Registry("method", "methods", home="levelfield.methods")
-register = registry.register
-"""Decorator: register a `Method` under a name."""
+register = registry.register  # decorator: register a `Method` under a name
 options: Registry[Assembly] = Registry("option", "options", home="levelfield.methods")
 _Change = Callable[[Assembly, Any], Assembly]
 

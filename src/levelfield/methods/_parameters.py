@@ -30,12 +30,12 @@ from levelfield.errors import BadSpecification
 from levelfield.papers.presets import preset_lr, preset_settings
 
 Kind = Literal["network", "weights", "gains"]
+# the kinds of groups that have the weight decay of the conditions, by their `decay`
 DECAYED: dict[str, tuple[Kind, ...]] = {
     "weights": ("network", "weights"),
     "all": ("network", "weights", "gains"),
     "network": ("network",),
 }
-"""The kinds of groups that have the weight decay of the conditions, by their `decay`."""
 
 
 @dataclass(frozen=True)

@@ -162,15 +162,8 @@ def raised_at(error: BaseException) -> str:
     Searches the error and its causes; "" if no frame qualifies.
     """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith("<") and not _is_others(frame.filename):
-            return f"{_shortest(frame.filename)}, line {frame.lineno}, in {frame.name}"
+        path = Path(frame.filename)
+        if not frame.filename.startswith("<") and not path.resolve().as_posix().startswith(_OTHERS):
+            shortest = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            return f"{shortest}, line {frame.lineno}, in {frame.name}"
     return "" if error.__cause__ is None else raised_at(error.__cause__)
-
-
-def _is_others(file: str) -> bool:
-    return Path(file).resolve().as_posix().startswith(_OTHERS)
-
-
-def _shortest(file: str) -> str:
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

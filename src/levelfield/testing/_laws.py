@@ -32,8 +32,7 @@ from levelfield.testing._measuring import (
 from levelfield.training.divided import Divided
 
 Needs = Callable[[Objective], bool]
-CONDITIONS: dict[Law, tuple[Needs, str]] = {}
-"""Law -> what an objective needs for it, and the reason why the law does not apply without."""
+CONDITIONS: dict[Law, tuple[Needs, str]] = {}  # what an objective needs for a law, and why it does not apply without
 _NO_CLOSED_FORM = "it has no closed form beside its definition"
 
 

@@ -17,26 +17,17 @@ from levelfield.errors import BadInput
 from levelfield.objectives import Objective, as_objective
 from levelfield.randomness import stream
 
-Factory = Callable[..., nn.Module]
-"""Makes a new objective; takes keywords such as `miner`."""
-Law = Callable[[Factory], None]
-"""Raises AssertionError if the law is broken."""
+Factory = Callable[..., nn.Module]  # makes a new objective; takes keywords such as `miner`
+Law = Callable[[Factory], None]  # raises AssertionError if the law is broken
 
-CLASSES = 4
-"""Number of classes for which laws call factories."""
+CLASSES = 4  # number of classes and dimension for which laws call factories
 DIM = 8
-"""Dimension for which laws call factories."""
 _made_for = ContextVar("made_for", default=(CLASSES, DIM))
 
 
 @contextmanager
 def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
-    """Context that sets the number of classes (the batches have 4 of them) and the dimension of the objectives.
-
-    >>> with made_for(dim=3):
-    ...     ordinary()[0].shape
-    torch.Size([12, 3])
-    """
+    """Context that sets the number of classes (the batches have 4 of them) and the dimension of the objectives."""
     if classes < CLASSES or dim < 1:
         raise BadInput(f"Laws need at least {CLASSES} classes and 1 dimension, not {classes} and {dim}.")
     token = _made_for.set((classes, dim))
@@ -66,11 +57,7 @@ def ordinary(*, dtype: torch.dtype = torch.float32, name: str = "ordinary") -> t
 
 
 def layouts() -> dict[str, tuple[Tensor, Tensor]]:
-    """Batches of every shape for which two implementations of a loss must agree.
-
-    >>> {name: labels.bincount().tolist() for name, (_, labels) in layouts().items() if "each" in name}
-    {'two each': [2, 2, 2, 2], 'three each': [3, 3, 3, 3]}
-    """
+    """Batches of every shape for which two implementations of a loss must agree."""
     rows, _ = ordinary(name="layouts")
     unlike = degenerate()
     return {

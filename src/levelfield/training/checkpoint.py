@@ -9,7 +9,6 @@ import hashlib
 import io
 import logging
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -83,12 +82,6 @@ class TrainingState:
     checks_since_drop: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     monitored: list[dict[str, Any]] = field(default_factory=list)  # scores not used for selection
-
-    def monitor(self, watch: Callable[[], dict[str, Any]]) -> float:
-        """Record the result of `watch` at this step; return the seconds it took."""
-        began = time.perf_counter()
-        self.monitored.append({"step": self.step, **watch()})
-        return time.perf_counter() - began
 
     def record_validation(self, value: float, conditions: Conditions) -> bool:
         """Record a score; return whether it is the best so far. May lower the learning rate or stop the run."""

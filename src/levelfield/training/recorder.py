@@ -202,7 +202,9 @@ class Recorder:
         """Record scores that are not part of the training: neither their time nor their memory counts."""
         if self._watch is not None:
             self.state.peak_bytes = self._peak.larger(self.state.peak_bytes)
-            self._began += self.state.monitor(self._watch)
+            began = time.perf_counter()
+            self.state.monitored.append({"step": self.state.step, **self._watch()})
+            self._began += time.perf_counter() - began
             self._peak.begin()
 
     def _save(self) -> None:

@@ -47,7 +47,7 @@ class Refinement:
     >>> Refinement("nearest", {"sise": 5})
     Traceback (most recent call last):
     ...
-    levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'? ...
+    levelfield.errors.BadSpecification: The refinement 'nearest' has no setting 'sise'. Did you mean 'size'?
     """
 
     by: str = "reciprocal"
