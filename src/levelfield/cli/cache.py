@@ -31,11 +31,10 @@ def cache(
         size = store.clear() + sum(entry.bytes for entry in others if entry.remove())
         say(f"Cleared {size / 1e6:.1f} MB in {store.folder}.")
         return
-    size = store.size() + sum(entry.bytes for entry in others)
     items = [(entry.description or entry.key, entry.bytes, entry.last_use) for entry in store.entries()]
     items += [(entry.what, entry.bytes, entry.last_use) for entry in others]
     rows = [
         [what, f"{count / 1e6:.1f}", f"{datetime.fromtimestamp(last):%Y-%m-%d %H:%M}"] for what, count, last in items
     ]
-    title = f"{store.folder}: {size / 1e6:.1f} MB"
+    title = f"{store.folder}: {sum(count for _, count, _ in items) / 1e6:.1f} MB"
     Table(["what", *numbers("MB"), "last used"], rows, title).show(console)

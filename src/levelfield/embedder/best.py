@@ -8,16 +8,11 @@ from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 
 BEST = "best"
-_RUN = ("run.yaml", "model.yaml")  # files of a run's folder that a study's folder does not have
-_STUDY = "runs.json"
 _LONGEST = 1000  # maximum characters of a pointer
 
 
 def write_best(study_folder: Path, run: Path) -> None:
-    """Write the folder of a run to the file `best`: a plain file that can be copied and points only inside its folder.
-
-    A method labelled `best` has its own folder of that name; then the file is not written.
-    """
+    """Write the folder of a run to the file `best`, unless a method labelled `best` has a folder of that name."""
     if not (study_folder / BEST).is_dir():
         write_text(study_folder / BEST, f"{run.relative_to(study_folder).as_posix()}\n")
 
@@ -35,7 +30,8 @@ def run_folder(folder: Path | str) -> Path:
     folder = Path(folder)
     if folder.is_file() and folder.name == BEST:
         return _followed(folder)
-    if any((folder / name).is_file() for name in _RUN) or not (folder / _STUDY).is_file():
+    of_a_run = any((folder / name).is_file() for name in ("run.yaml", "model.yaml"))
+    if of_a_run or not (folder / "runs.json").is_file():
         return folder
     if not (folder / BEST).is_file():
         raise BadInput(

@@ -62,8 +62,9 @@ def usable(device: str) -> str:
         hint = f" Did you mean '{close}'?" if close else ""
         raise BadSpecification(f"There is no device '{device[:40]}'.{hint} {here}")
     if not _is_here(kind):
-        without = f"this PyTorch is built without {kind.upper()}"
-        reason = without if kind == "mps" or torch.version.cuda is None else "no NVIDIA GPU is visible"
+        reason = "no NVIDIA GPU is visible"
+        if kind == "mps" or torch.version.cuda is None:
+            reason = f"this PyTorch is built without {kind.upper()}"
         raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. {here}")
     devices = [f"{kind}:{number}" for number in range(torch.cuda.device_count() if kind == "cuda" else 1)]
     if index and device not in devices:
@@ -87,11 +88,7 @@ def _is_here(name: str) -> bool:
 
 
 def hardware(device: str | torch.device) -> dict[str, str]:
-    """What computes besides the CPU, as run.yaml records it; empty on a CPU.
-
-    >>> hardware("cpu")
-    {}
-    """
+    """What computes besides the CPU, as run.yaml records it; empty on a CPU."""
     import torch
 
     kind = torch.device(device)
@@ -102,11 +99,7 @@ def hardware(device: str | torch.device) -> dict[str, str]:
 
 
 def description(device: str) -> str:
-    """A device in one line.
-
-    >>> description("cpu")
-    'cpu'
-    """
+    """A device in one line, such as "cuda (4 x NVIDIA L4)"."""
     import torch
 
     name = hardware(device).get("gpu", device)
@@ -116,11 +109,7 @@ def description(device: str) -> str:
 
 
 def key_of(device: str | torch.device) -> str:
-    """What of a device can change the last bits of stored features, which are always computed in float32.
-
-    >>> key_of("cpu")
-    'cpu'
-    """
+    """What of a device can change the last bits of stored features, which are always computed in float32."""
     import torch
 
     kind = torch.device(device)
@@ -174,11 +163,7 @@ def searched_on(device: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def clock(device: str | torch.device) -> float:
-    """`time.perf_counter()` after the device has done all that it was given: kernels run asynchronously.
-
-    >>> clock("cpu") <= clock("cpu")
-    True
-    """
+    """`time.perf_counter()` after the device has done all that it was given: kernels run asynchronously."""
     import torch
 
     kind = torch.device(device).type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,16 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
-from levelfield.embedder.model import Model, Shown, load
+from levelfield.embedder.model import Model, Shown
 from levelfield.embedder.model_files import DESCRIPTION, MEMBERS, WEIGHTS, member_folders, read_description, write_model
 from levelfield.embedder.trunk.blocks import in_blocks
-from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.errors import BadInput
 from levelfield.evaluation.joining import joined
 from levelfield.files.writing import copy_whole, link_whole
@@ -31,8 +29,7 @@ from levelfield.progress import SILENT, Progress
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:
     """Write the models of `folders` into `folder`, which is then independent of them.
 
-    Weights are hard links to the members' files where the file system supports them, so that they take no space. The
-    last file completes the model. `about`: any other facts that YAML can hold.
+    Weights are hard links to the members' files if possible. `about`: any other facts that YAML can hold.
     """
     names = [f"{MEMBERS}/{index}" for index in range(len(folders))]
     for name, source in zip(names, folders, strict=True):
@@ -49,12 +46,6 @@ def copy_model(source: Path, target: Path, *, put: Callable[[Path, Path], None] 
     else:
         put(source / WEIGHTS, target / WEIGHTS)
     put(source / DESCRIPTION, target / DESCRIPTION)
-
-
-def load_ensemble(home: Path, facts: Mapping[str, Any], *, device: str, head: nn.Module | None) -> Ensemble:
-    """The ensemble in `home` with the content `facts` of its model.yaml."""
-    members = tuple(load(member, device=device, head=copy.deepcopy(head)) for member in member_folders(home, facts))
-    return Ensemble(members, facts.get("about", {}))
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,16 +97,10 @@ class Ensemble(Shown):
         exact: bool = True,
         progress: Progress = SILENT,
     ) -> NDArray[np.float32]:
-        """The embeddings of images. A row depends only on its image; a joined run stores the same bits.
+        """The embeddings of images, float32 (images, dim); a joined run stores the same bits.
 
-        Args:
-            images: as for a `Model`.
-            normalize: divide each row by its length; otherwise each member's part has length 1.
-            exact: as for a `Model`.
-            progress: gets one stage, whose steps are images (`levelfield.progress`).
-
-        Returns:
-            float32 (images, dim); one image gives one row.
+        normalize: divide each row by its length; otherwise each member's part has length 1. The other arguments are
+        those of `Model.embed`.
         """
         together = joined(self.embed_apart(images, exact=exact, progress=progress))
         return functional.normalize(torch.from_numpy(together), dim=1).numpy() if normalize else together
@@ -125,9 +110,22 @@ class Ensemble(Shown):
     ) -> list[np.ndarray]:
         """The rows of each member, as its own `embed(images, normalize=False)` gives them."""
         loader = Loader(listed(images), *self._views, device=self.device)
+
+        def one_block(*views: Tensor) -> tuple[Tensor, ...]:
+            """The raw rows of every model; `views`: the images under each view."""
+            stored: dict[int, tuple[Tensor, ...]] = {}
+            rows = []
+            for model, (view, owner) in zip(self.models, self.shared_below, strict=True):
+                embedder = model.embedder
+                if owner not in stored:
+                    # `contiguous`: the layout of stored tensors
+                    stored[owner] = tuple(part.contiguous() for part in embedder.trunk.below(views[view]))
+                rows.append(embedder.coded(embedder.head(embedder.trunk.above(*stored[owner]))))
+            return tuple(rows)
+
         with torch.no_grad():
             stage = progress.stage("embedding", len(loader))
-            rows = in_blocks(self._block, loader, padded=exact, stage=stage)
+            rows = in_blocks(one_block, loader, padded=exact, stage=stage)
         return self._apart(iter([part.cpu().numpy() for part in rows]))
 
     @cached_property
@@ -141,34 +139,12 @@ class Ensemble(Shown):
         shared: list[tuple[int, int]] = []
         keys = [view.key for view in self._views]
         for index, model in enumerate(self.models):
-            view, trunk, owner = keys.index(model.view.key), model.embedder.trunk, index
-            for first, (other_view, _) in enumerate(shared):
-                if other_view == view and _same_below(self.models[first].embedder.trunk, trunk):
-                    owner = first
-                    break
-            shared.append((view, owner))
+            view, trunk = keys.index(model.view.key), model.embedder.trunk
+            same_view = (first for first, (other, _) in enumerate(shared) if other == view)
+            same = (first for first in same_view if trunk.equals_below(self.models[first].embedder.trunk))
+            shared.append((view, next(same, index)))
         return shared
-
-    def _block(self, *views: Tensor) -> tuple[Tensor, ...]:
-        """The raw rows of every model for one block of images, given once per view."""
-        stored: dict[int, tuple[Tensor, ...]] = {}
-        rows = []
-        for model, (view, owner) in zip(self.models, self.shared_below, strict=True):
-            embedder = model.embedder
-            if owner not in stored:
-                # `contiguous`: the layout of stored tensors
-                stored[owner] = tuple(part.contiguous() for part in embedder.trunk.below(views[view]))
-            rows.append(embedder.coded(embedder.head(embedder.trunk.above(*stored[owner]))))
-        return tuple(rows)
 
     def _apart(self, rows: Iterator[np.ndarray]) -> list[np.ndarray]:
         """The members' rows, assembled from those of the models in order."""
         return [next(rows) if isinstance(member, Model) else joined(member._apart(rows)) for member in self.members]
-
-
-def _same_below(one: Trunk, other: Trunk) -> bool:
-    """Whether two trunks are equal below the cut: the same settings and the same weights."""
-    if one.key != other.key or one.frozen_prefixes != other.frozen_prefixes:
-        return False
-    weights, others = one.state_dict(), other.state_dict()
-    return all(torch.equal(weights[name], others[name]) for name in weights if name.startswith(one.frozen_prefixes))

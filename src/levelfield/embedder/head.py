@@ -101,10 +101,7 @@ def start_at(head: Head, weight: Tensor | np.ndarray, bias: Tensor | np.ndarray)
 
 
 @torch.no_grad()
-def start_pca(head: Head, features: Tensor, *, whiten: float = 0.5, generator_seed: int = 0) -> None:
-    """Start at the principal components of the training features (rows, width), each divided by its spread ** whiten.
-
-    whiten 0.5 is the demo's half-whitened start, 1.0 full whitening.
-    """
+def start_pca(head: Head, features: Tensor, *, whiten: float = 0.5) -> None:
+    """Start at the principal components of the features (rows, width), each divided by its spread ** whiten."""
     normed = head.norm(features.to(head.linear.weight)).cpu()
-    start_at(head, *whitened_components(normed.numpy(), head.dim, whiten=whiten, seed=generator_seed))
+    start_at(head, *whitened_components(normed.numpy(), head.dim, whiten=whiten))

@@ -45,7 +45,12 @@ def whitened_components(
         if real == 0:
             raise BadInput("All training images have the same features, so a PCA is not defined.")
         spread = lengths[:real] / np.sqrt(rows - 1)
-        components = _completed(components[:real], dim, seed)
+        components = components[:real]
+        if real < dim:
+            extra = numpy_stream(seed, "pca", "rest").normal(size=(dim - real, width))
+            for _ in range(2):  # twice: once leaves rounding errors along the components
+                extra -= (extra @ components.T) @ components
+            components = np.concatenate([components, np.linalg.qr(extra.T)[0].T.astype(np.float32)])
         spread = np.concatenate([spread, np.full(dim - real, spread[-1])])
         weight = components / spread[:, None] ** whiten
         bias = -(weight.astype(np.float64) @ mean)
@@ -125,13 +130,3 @@ def _leading_components(rows: np.ndarray, count: int, state: int) -> tuple[np.nd
     by_row = right if wide else left.T  # singular vectors with one number for each row: their largest is positive
     signs = np.sign(np.take_along_axis(by_row, np.abs(by_row).argmax(axis=1)[:, None], axis=1))
     return lengths[:count], ((left.T if wide else right) * signs)[:count]
-
-
-def _completed(components: np.ndarray, dim: int, seed: int) -> np.ndarray:
-    """`components` and random orthonormal rows after them, orthogonal to them, up to `dim` rows."""
-    if dim == len(components):
-        return components
-    extra = numpy_stream(seed, "pca", "rest").normal(size=(dim - len(components), components.shape[1]))
-    for _ in range(2):  # twice: once leaves rounding errors along the components
-        extra -= (extra @ components.T) @ components
-    return np.concatenate([components, np.linalg.qr(extra.T)[0].T.astype(np.float32)])

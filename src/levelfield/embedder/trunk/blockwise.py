@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -35,14 +34,9 @@ def by_blocks(piece: nn.Module, maps: Tensor, context: Context) -> Tensor:
     context: in which a block is computed again, because the backward pass may run in another thread.
     """
     for block in blocks_of(piece):
-        contexts = partial(_contexts, block, context)
+        contexts = lambda block=block: (nullcontext(), _again(block, context))  # noqa: E731
         maps = checkpoint(block, maps, use_reentrant=False, context_fn=contexts)
     return maps
-
-
-def _contexts(block: nn.Module, context: Context) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
-    """Contexts of the first and the second time that a block is computed."""
-    return nullcontext(), _again(block, context)
 
 
 @contextmanager

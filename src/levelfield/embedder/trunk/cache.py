@@ -52,12 +52,11 @@ class FeatureCache:
 
     def __init__(self, folder: Path | str | None = None, *, computed_by: str | None = None) -> None:
         self.folder = default_cache_folder() if folder is None else Path(folder)
-        self._given = computed_by
+        if computed_by is not None:
+            self._computed_by = computed_by
 
     @cached_property
     def _computed_by(self) -> str:
-        if self._given is not None:
-            return self._given
         from levelfield.embedder.trunk.blocks import COMPUTED_BY  # imports torch
 
         return COMPUTED_BY
@@ -118,10 +117,6 @@ class FeatureCache:
                 stored = {name: np.asarray(array) for name, array in compute().items()}
                 write_arrays(path, stored)
         return stored
-
-    def size(self) -> int:
-        """Bytes on disk."""
-        return sum(entry.bytes for entry in self.entries())
 
     def entries(self) -> list[Entry]:
         """The stored entries, least recently used first."""

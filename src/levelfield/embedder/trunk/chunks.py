@@ -52,13 +52,15 @@ def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a store: one digest per row, and the same rows of each tensor."""
+    """Some rows of a store: one digest per row, and the same rows of each tensor.
+
+    checksums: one per row, over all tensors; None for rows that another machine sent and no disk holds.
+    """
 
     path: Path
     digests: tuple[str, ...]
     arrays: tuple[np.ndarray, ...]
     checksums: tuple[int, ...] | None = None
-    """One checksum per row, over all tensors; None for rows that another machine sent and no disk holds."""
 
 
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:

@@ -25,10 +25,14 @@ def with_quick_gradients(module: nn.Module) -> None:
     ['QuickDepthwise', 'Conv2d']
     """
     for child in module.children():
-        if type(child) is nn.Conv2d and _is_plain_depthwise(child):
+        with_quick_gradients(child)
+        if type(child) is not nn.Conv2d or isinstance(child.padding, str):
+            continue
+        depthwise = child.groups == child.in_channels == child.out_channels > 1
+        square = all(one == other for one, other in (child.kernel_size, child.stride, child.padding))
+        plain = child.kernel_size[0] > 1 and child.dilation == (1, 1) and child.padding_mode == "zeros"
+        if depthwise and square and plain:
             child.__class__ = QuickDepthwise
-        else:
-            with_quick_gradients(child)
 
 
 def weight_gradient(images: Tensor, gradient: Tensor, kernel: int, *, stride: int, padding: int) -> Tensor:
@@ -86,19 +90,6 @@ class _Quick(torch.autograd.Function):
         if ctx.needs_input_grad[2]:
             of_bias = gradient.sum(dim=(0, 2, 3))
         return of_images, of_weight, of_bias, None, None
-
-
-def _is_plain_depthwise(convolution: nn.Conv2d) -> bool:
-    kernel, stride, padding = convolution.kernel_size, convolution.stride, convolution.padding
-    return (
-        convolution.groups == convolution.in_channels == convolution.out_channels > 1
-        and not isinstance(padding, str)
-        and kernel[0] == kernel[1] > 1
-        and stride[0] == stride[1]
-        and padding[0] == padding[1]
-        and convolution.dilation == (1, 1)
-        and convolution.padding_mode == "zeros"
-    )
 
 
 def _overlap(shift: int, stride: int, size: int, outputs: int) -> tuple[slice, slice]:

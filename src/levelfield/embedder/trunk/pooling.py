@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
 from levelfield.errors import BadSpecification, unknown
 
@@ -21,6 +19,7 @@ POOLINGS = ("average", "max", "average+max", "grid", "token", "own")
 def pool(maps: Tensor, how: str) -> Tensor:
     """maps: (rows, channels, height, width) -> (rows, width). `average+max` is their sum; `grid` keeps the layout.
 
+    >>> import torch
     >>> maps = torch.tensor([[[[0.0, 2.0]], [[4.0, 4.0]]]])
     >>> pool(maps, "average"), pool(maps, "average+max"), pool(maps, "grid")
     (tensor([[1., 4.]]), tensor([[3., 8.]]), tensor([[0., 2., 4., 4.]]))
@@ -41,6 +40,7 @@ def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
 
     Tokens become a column of positions; class and register tokens have no position and are dropped.
 
+    >>> import torch
     >>> as_maps(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
     torch.Size([2, 5, 9, 1])
     """
@@ -52,19 +52,10 @@ def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
 
 
 def squares(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -> Tensor:
-    """Like `as_maps`, but the tokens of patches become a square, row by row.
-
-    >>> squares(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
-    torch.Size([2, 5, 3, 3])
-    """
+    """Like `as_maps`, but the tokens of patches become a square, row by row."""
     maps = as_maps(output, prefix_tokens=prefix_tokens, channels=channels)
     side = math.isqrt(maps.shape[2])
     return maps.reshape(*maps.shape[:2], side, side) if output.ndim == 3 else maps
-
-
-def side_by_side(pooled: list[Tensor], *, normalize: bool) -> Tensor:
-    """Concatenate pooled taps, optionally at unit length each: otherwise the tap with the largest values dominates."""
-    return torch.cat([functional.normalize(rows, dim=1) for rows in pooled] if normalize else pooled, dim=1)
 
 
 def resolved(how: str, division: Division, read: Sequence[str], backbone: str) -> str:

@@ -45,10 +45,6 @@ class Division:
     def stage_names(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.stages)
 
-    @property
-    def whole(self) -> bool:
-        return self.stage_names == (WHOLE,)
-
     def pieces(self) -> list[tuple[str, nn.Module]]:
         """All pieces in order, by name."""
         first = [("entrance", self.entrance)] if self.entrance is not None else []
@@ -85,20 +81,18 @@ def divide(network: nn.Module) -> Division:
         return Division(network.stem, _children("stages", network.stages), None if empty else network.norm_pre)
     family: Any = next((kind for kind in _BY_ATTENTION if isinstance(network, kind)), None)
     if family is not None and computes is family.forward_features:
-        return _transformer(network) if isinstance(network, VisionTransformer | Eva) else _swin(network)
+        patch = int(network.patch_embed.patch_size[0])  # type: ignore[union-attr, index]
+        if isinstance(network, SwinTransformer | SwinTransformerV2):
+            stages = _children("layers", network.layers)
+            return Division(network.patch_embed, stages, network.norm, channels="NHWC", patch=patch)
+        return _transformer(network, patch)  # type: ignore[arg-type]
     prefix = int(getattr(network, "num_prefix_tokens", 0))
     fmt = str(getattr(network, "output_fmt", "NCHW"))  # some networks keep their channels last
     token = ClassToken() if prefix else None
     return Division(None, ((WHOLE, _Features(network)),), None, prefix_tokens=prefix, channels=fmt, token=token)
 
 
-def _swin(network: Any) -> Division:
-    patch = int(network.patch_embed.patch_size[0])
-    stages = _children("layers", network.layers)
-    return Division(network.patch_embed, stages, network.norm, channels="NHWC", patch=patch)
-
-
-def _transformer(network: VisionTransformer | Eva) -> Division:
+def _transformer(network: VisionTransformer | Eva, patch: int) -> Division:
     prefix, blocks = network.num_prefix_tokens, _children("blocks", network.blocks)
     if isinstance(network, Eva):
         mixed = bool(getattr(network, "rope_mixed", False))
@@ -106,7 +100,6 @@ def _transformer(network: VisionTransformer | Eva) -> Division:
             (name, Rotary(block, network.rope, number, prefix, mixed=mixed))
             for number, (name, block) in enumerate(blocks)
         )
-    patch = network.patch_embed.patch_size[0]
     return Division(Patches(network), blocks, network.norm, prefix, token=token_of(network), patch=patch)
 
 
@@ -148,16 +141,14 @@ do not fit: use a multiple, such as 154 or 168.
     if image is not None and image % patch:
         below = image // patch * patch
         near = f"{below} or {below + patch}" if below else str(patch)
-        sizes = (
-            f"reads patches of {patch} pixels, so images of {image} pixels do not fit: use a multiple, such as {near}."
-        )
-        raise BadSpecification(f"'{backbone}' {sizes}")
+        sizes = f"patches of {patch} pixels, so images of {image} pixels do not fit: use a multiple, such as {near}"
+        raise BadSpecification(f"'{backbone}' reads {sizes}.")
 
 
-def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool, backbone: str) -> int:
+def first_trained(cut: str, used: list[str], stages: list[str], *, backbone: str) -> int:
     """Number of pieces below the cut.
 
-    >>> first_trained("last-1", ["entrance", "layer1", "layer2"], ["layer1", "layer2"], whole=False, backbone="mine")
+    >>> first_trained("last-1", ["entrance", "layer1", "layer2"], ["layer1", "layer2"], backbone="mine")
     2
     """
     if cut == "frozen":
@@ -167,7 +158,7 @@ def first_trained(cut: str, used: list[str], stages: list[str], *, whole: bool, 
     last = re.fullmatch(r"last-([1-9]\d*)", cut)
     if last is None:
         raise BadSpecification(f"Unknown cut '{cut}'; use frozen, last-N (such as last-2) or tuned.")
-    if whole:
+    if stages == [WHOLE]:
         raise BadSpecification(
             f"'{backbone}' is not divided into stages, so it cannot be cut at '{cut}': use the cut frozen or tuned."
         )

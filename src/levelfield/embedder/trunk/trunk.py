@@ -9,12 +9,13 @@ from functools import cached_property
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.backbones import Backbone
 from levelfield.embedder.trunk.blockwise import BATCH_NORM, Context, blocks_of, by_blocks
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
-from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, side_by_side, squares
+from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, squares
 from levelfield.embedder.trunk.stages import check_image, check_taps, divide, first_trained
 from levelfield.errors import BadSpecification, unknown
 from levelfield.geometry import tf32
@@ -69,7 +70,7 @@ class Trunk(nn.Module):
         self.pooling = resolved(pooling, division, self._read, backbone.name)
         self._used = order[: max(order.index(tap) for tap in self._read) + 1]
         stages = [name for name in self._used if name in division.stage_names]
-        self._first = first_trained(cut, self._used, stages, whole=division.whole, backbone=backbone.name)
+        self._first = first_trained(cut, self._used, stages, backbone=backbone.name)
         self._prefix_tokens, self._channels = division.prefix_tokens, division.channels
         self._image = backbone.image if image is None else image
         kept = {_key(name): piece for name, piece in pieces if name in self._used}
@@ -152,7 +153,7 @@ class Trunk(nn.Module):
 
     @property
     def passes(self) -> int:
-        """Number of rows passed through `above` so far, here or in a copy."""
+        """Rows passed through `above` so far, here or in a copy."""
         return self._counter.rows
 
     @property
@@ -238,6 +239,14 @@ class Trunk(nn.Module):
         """Prefixes in `state_dict` of everything below the cut."""
         return tuple(f"pieces.{name}." for name in self.pieces if name not in self._above_cut)
 
+    def equals_below(self, other: Trunk) -> bool:
+        """Whether two trunks have the same settings and the same weights below the cut."""
+        if self.key != other.key or self.frozen_prefixes != other.frozen_prefixes:
+            return False
+        others = other.state_dict()
+        weights = {name: value for name, value in self.state_dict().items() if name.startswith(self.frozen_prefixes)}
+        return all(torch.equal(value, others[name]) for name, value in weights.items())
+
     @property
     def blocks(self) -> int:
         """Number of blocks above the cut, of which `blockwise` keeps one at a time in memory."""
@@ -286,8 +295,11 @@ class Trunk(nn.Module):
         return maps if maps.stride() == wanted else maps.clone(memory_format=torch.channels_last)
 
     def _join(self, seen: dict[str, Tensor]) -> Tensor:
+        """Concatenate pooled taps, at unit length each: otherwise the tap with the largest values dominates."""
         pooled = [self._pooled(name, seen[name]) for name in self._read]
-        return side_by_side(pooled, normalize=self.normalize_taps)
+        if self.normalize_taps:
+            pooled = [functional.normalize(rows, dim=1) for rows in pooled]
+        return torch.cat(pooled, dim=1)
 
     def _pooled(self, name: str, output: Tensor) -> Tensor:
         if self.pooling != "token":

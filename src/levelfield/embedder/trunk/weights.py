@@ -95,7 +95,7 @@ def hub_asked(name: str) -> Iterator[None]:
 def read_weights(path: Path, name: str, state: Mapping[str, Tensor], unused: Iterable[str]) -> dict[str, Tensor]:
     """The tensors of a file, with the names and shapes of `state`, the state dict of the network `name`.
 
-    unused: layers of the classifier, which is not needed and depends on the number of classes.
+    Weights whose file is named after another pretraining are refused. unused: layers of the classifier.
     """
     skipped = tuple(f"{layer}." for layer in unused)
     needed = {key for key in state if not key.startswith(skipped)}
@@ -114,7 +114,13 @@ def read_weights(path: Path, name: str, state: Mapping[str, Tensor], unused: Ite
             count = f"{len(keys)} of {len(needed)}" if text == "lacks" else len(keys)
             problem = f"it {text} {count} tensors, first '{min(keys)}'"
             raise BadInput(f"{path} does not fit '{name}': {problem}. {_instead(path, name)}{_published(name)}")
-    _check_recipe(path, name)
+    config, recipe = (None, None) if is_own(name) else (timm.get_pretrained_cfg(name), _recipe(path, name))
+    if config is not None and recipe is not None and recipe.partition(".")[2] != config.tag:
+        raise BadInput(
+            f"{path} is by its name of '{recipe}', another recipe than '{config.architecture}.{config.tag}': set "
+            f"backbone: {recipe}, which also has its own preprocessing, or give the weights of '{name}'."
+            f"{_published(name)}"
+        )
     return tensors
 
 
@@ -200,19 +206,6 @@ def _is_state_dict(content: Any) -> bool:
     if not isinstance(content, Mapping) or not content:
         return False
     return all(isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in content.items())
-
-
-def _check_recipe(path: Path, name: str) -> None:
-    """Refuse weights that are called after another pretraining of the same network."""
-    if is_own(name):
-        return
-    config, recipe = timm.get_pretrained_cfg(name), _recipe(path, name)
-    if config is not None and recipe is not None and recipe.partition(".")[2] != config.tag:
-        raise BadInput(
-            f"{path} is by its name of '{recipe}', another recipe than '{config.architecture}.{config.tag}': set "
-            f"backbone: {recipe}, which also has its own preprocessing, or give the weights of '{name}'."
-            f"{_published(name)}"
-        )
 
 
 def _instead(path: Path, name: str) -> str:
