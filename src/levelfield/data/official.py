@@ -71,7 +71,16 @@ def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
         _READERS[name] = reader
 
         def source(root: Path | str | None = None, *, allow_incomplete: bool = False) -> Catalog:
-            return accepted(read(name, root), allow_incomplete=allow_incomplete)
+            reading = read(name, root)
+            if reading.problems and not allow_incomplete:
+                details = "".join(f"  {problem}\n" for problem in reading.problems)
+                raise BadInput(
+                    f"The dataset '{name}' in {reading.dataset.root} is not the official one:\n{details}"
+                    "To continue with the images that are there, set allow_incomplete: true (on the command line: "
+                    f"data.allow_incomplete=true). {reading.dataset.source}"
+                )
+            problems = [f"Not the official dataset: {problem}." for problem in reading.problems]
+            return reading.catalog.with_notes(*problems, *reading.remarks)
 
         source.__doc__, source.__module__ = reader.__doc__, reader.__module__
         register(name, facts)(source)
@@ -81,11 +90,7 @@ def official(name: str, facts: DatasetFacts) -> Callable[[Reader], Reader]:
 
 
 def names() -> list[str]:
-    """The benchmarks with known official counts.
-
-    >>> "cub" in names(), "emoji" in names()
-    (True, False)
-    """
+    """The benchmarks with known official counts."""
     return [name for name in every() if name in _READERS]
 
 
@@ -113,25 +118,11 @@ def read(name: str, root: Path | str | None = None, *, facts: DatasetFacts | Non
     return Reading(catalog, tuple(problems), tuple(remarks), tuple(listing.lines), dataset)
 
 
-def accepted(reading: Reading, *, allow_incomplete: bool) -> Catalog:
-    """The catalog, if it is the official dataset or `allow_incomplete` is set. Differences become notes."""
-    if reading.problems and not allow_incomplete:
-        details = "".join(f"  {problem}\n" for problem in reading.problems)
-        raise BadInput(
-            f"The dataset '{reading.dataset.name}' in {reading.dataset.root} is not the official one:\n{details}"
-            "To continue with the images that are there, set allow_incomplete: true (on the command line: "
-            f"data.allow_incomplete=true). {reading.dataset.source}"
-        )
-    problems = [f"Not the official dataset: {problem}." for problem in reading.problems]
-    return reading.catalog.with_notes(*problems, *reading.remarks)
-
-
 def _catalog(dataset: DatasetFolder, listing: Listing, rows: list[Row]) -> Catalog:
     used = {row.class_id for row in rows}
     ids = [class_id for class_id in listing.class_names if class_id in used]
     number = {class_id: position for position, class_id in enumerate(ids)}
-    nameless = used.difference(number)
-    if nameless:
+    if nameless := used.difference(number):
         raise BadInput(
             f"The class {min(nameless, key=str)} in the labels of '{dataset.name}' has no name: the files in "
             f"{dataset.root} do not match each other. {dataset.source}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts, describe
@@ -22,23 +23,20 @@ class DatasetFolder:
 
     def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
         self.name, self.facts = name, facts
-        self.root = _chosen(name, facts, root)
+        self.root = _default(name, facts) if root is None else _existing(name, facts, expanded(root))
         self._folders = [] if self.root.is_file() else [self.root, *(self.root / known for known in facts.folders)]
         archives = [folder / name for folder in self._folders for name in self.facts.archives]
         self._packed = [archive for archive in archives if archive.is_file()] if self._folders else [self.root]
 
     def find(self, *names: str) -> Path | None:
         """The first of these files or folders (paths below the dataset's folder) that exists."""
-        for folder in self._all_folders():
-            for name in names:
-                if (folder / name).exists():
-                    return folder / name
-        return None
+        below = (top / name for top in map(unpacked, self._packed) for name in ("", *self.facts.folders))
+        paths = (folder / name for folder in chain(self._folders, below) for name in names)
+        return next((path for path in paths if path.exists()), None)
 
     def need(self, *names: str) -> Path:
         """Like `find`, but a missing file is an error that names the official page."""
-        match = self.find(*names)
-        if match is None:
+        if (match := self.find(*names)) is None:
             raise BadInput(
                 f"{self.root} has no {' or '.join(names)}, which '{self.name}' needs.{self._hint(names)} {self.source}"
             )
@@ -46,22 +44,13 @@ class DatasetFolder:
 
     def archive(self, name: str) -> Path | None:
         """The unpacked content of the archive `name`; None if there is none."""
-        for folder in self._folders or [self.root.parent]:
-            if (folder / name).is_file():
-                return unpacked(folder / name)
-        return None
+        archives = (folder / name for folder in self._folders or [self.root.parent])
+        return next((unpacked(archive) for archive in archives if archive.is_file()), None)
 
     @property
     def source(self) -> str:
         """A sentence that says where to get the dataset."""
         return _source(self.facts)
-
-    def _all_folders(self) -> Iterator[Path]:
-        yield from self._folders
-        for archive in self._packed:
-            folder = unpacked(archive)
-            yield folder
-            yield from (folder / known for known in self.facts.folders)
 
     def _hint(self, names: tuple[str, ...]) -> str:
         """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""
@@ -81,10 +70,8 @@ class DatasetFolder:
         return f" This is the dataset {matches}: give the root of the other one." if others else ""
 
 
-def _chosen(name: str, facts: DatasetFacts, root: Path | str | None) -> Path:
-    """The given root, or the one below LEVELFIELD_DATA."""
-    if root is not None:
-        return _existing(name, facts, expanded(root))
+def _default(name: str, facts: DatasetFacts) -> Path:
+    """The root below LEVELFIELD_DATA."""
     shelf = os.environ.get(VARIABLE)
     if not shelf:
         raise MissingData(

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal
 
 from levelfield.data import official
-from levelfield.data._registry import DatasetFacts, create, describe, names
+from levelfield.data._registry import DatasetFacts, create, names
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import unreadable
-from levelfield.errors import LevelfieldError, unknown
+from levelfield.errors import unknown
 from levelfield.progress import SILENT, Progress
 from levelfield.wording import FEW, first_few, plural
 
@@ -42,9 +42,13 @@ def verify(
         findings = [Finding("good", f"{len(catalog):,} images of {catalog.num_classes:,} classes.")]
         findings += [Finding("remark", note) for note in catalog.notes]
     broken = unreadable(catalog.paths, progress=progress)
-    findings += _broken(catalog, broken)
-    findings.append(_duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken])))
-    return findings
+    if not broken:
+        findings.append(Finding("good", f"All {len(catalog):,} images can be read."))
+    findings += [Finding("problem", str(error)) for error in list(broken.values())[:FEW]]
+    if len(broken) > FEW:
+        more = plural(len(broken) - FEW, "more image", "more images")
+        findings.append(Finding("problem", f"{more} cannot be read."))
+    return [*findings, _duplicates(catalog.subset([i for i in range(len(catalog)) if i not in broken]))]
 
 
 def _numbers(reading: official.Reading) -> list[Finding]:
@@ -64,16 +68,6 @@ def _numbers(reading: official.Reading) -> list[Finding]:
     return findings
 
 
-def _broken(catalog: Catalog, broken: dict[int, LevelfieldError]) -> list[Finding]:
-    if not broken:
-        return [Finding("good", f"All {len(catalog):,} images can be read.")]
-    findings = [Finding("problem", str(error)) for error in list(broken.values())[:FEW]]
-    if len(broken) > FEW:
-        more = plural(len(broken) - FEW, "more image", "more images")
-        findings.append(Finding("problem", f"{more} cannot be read."))
-    return findings
-
-
 def _duplicates(catalog: Catalog) -> Finding:
     """Duplicate files; under two classes they make a perfect score impossible."""
     copies: dict[str, list[int]] = defaultdict(list)
@@ -86,8 +80,3 @@ def _duplicates(catalog: Catalog) -> Finding:
     named = first_few([" = ".join(str(catalog.paths[i]) for i in group[:2]) for group in several])
     number = plural(len(several), "image is", "images are")
     return Finding("remark", f"{number} duplicated, {mixed:,} of them under different classes: {named}.")
-
-
-def official_facts() -> dict[str, DatasetFacts]:
-    """The benchmarks with their official facts."""
-    return {name: describe(name) for name in official.names()}

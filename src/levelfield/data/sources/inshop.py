@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
@@ -40,7 +38,11 @@ def inshop(dataset: DatasetFolder) -> Listing:
     if whole(source, head[0].strip()) != len(entries):
         count = f"declares {head[0].strip()} images in its first line but lists {len(entries):,}"
         raise BadInput(f"{source} {count}. Is the download complete?")
-    images, notes = _images(dataset)
+    small = dataset.find("Img/img", "img")
+    images = small or dataset.find("Img/img_highres", "img_highres")
+    if images is None:
+        raise BadInput(f"{dataset.root} has no Img/img (from img.zip) with the images of 'inshop'. {dataset.source}")
+    large = "Using the large images (img_highres); the official results are for img.zip."
     rows = []
     for number, (path, item, part) in enumerate(entries, start=3):
         if part not in _PARTS:
@@ -48,15 +50,4 @@ def inshop(dataset: DatasetFolder) -> Listing:
             raise BadInput(f"{source}, line {number}: unknown evaluation_status '{part}'; valid values are {known}.")
         rows.append(Row(images / path.removeprefix("img/"), item, part))
     names: dict[ClassId, str] = {item: item for item in sorted({item for _, item, _ in entries})}
-    return Listing(rows, names, (images,), {source: len(entries)}, notes=notes)
-
-
-def _images(dataset: DatasetFolder) -> tuple[Path, tuple[str, ...]]:
-    """The folder of the small images, as in the official results; the large ones if there are no others."""
-    small = dataset.find("Img/img", "img")
-    if small is not None:
-        return small, ()
-    large = dataset.find("Img/img_highres", "img_highres")
-    if large is None:
-        raise BadInput(f"{dataset.root} has no Img/img (from img.zip) with the images of 'inshop'. {dataset.source}")
-    return large, ("Using the large images (img_highres); the official results are for img.zip.",)
+    return Listing(rows, names, (images,), {source: len(entries)}, notes=() if small else (large,))
