@@ -33,7 +33,7 @@ from torch.utils.data import DataLoader, Dataset
 import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
-from levelfield.data.views.basic import View, test_view, train_view
+from levelfield.data.views.basic import TestView, View, train_view
 
 # isort: split
 from torchvision import transforms
@@ -44,7 +44,7 @@ SIDE, CROP, AREA, BATCH = 224, 0.875, (0.16, 1.0), 64
 WORKERS = (0, 1, 2)
 VIEWS: dict[str, View] = {
     "training view": train_view("standard", image=SIDE, mean=MEAN, std=STD),
-    "test view": test_view(image=SIDE, crop=CROP, mean=MEAN, std=STD),
+    "test view": TestView(image=SIDE, crop=CROP, mean=MEAN, std=STD),
 }
 _CUBIC: dict[str, Any] = {"interpolation": transforms.InterpolationMode.BICUBIC}
 _NUMBERS = [transforms.ToTensor(), transforms.Normalize(MEAN, STD)]

@@ -28,7 +28,7 @@ from harness.interleaved import Sample, between, clocks, interleave, ratio, typi
 from PIL import Image
 from startup import PASS, TORCH, seconds
 
-from levelfield.data.views.basic import test_view
+from levelfield.data.views.basic import TestView
 from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, save_model
 from levelfield.shipping.description import describe, write_description
 from levelfield.shipping.formats import FORMATS, PlainNetwork, noise
@@ -72,7 +72,7 @@ def made_model() -> Model:
     trunk = Trunk(
         backbones.create("tf_efficientnet_lite0", weights="random"), cut="frozen", taps=TAPS, pooling="grid", image=SIDE
     )
-    view = test_view(image=SIDE, mean=(0.5,) * 3, std=(0.5,) * 3)
+    view = TestView(image=SIDE, mean=(0.5,) * 3, std=(0.5,) * 3)
     return Model(Embedder(trunk, Head(trunk.width, DIM)), view, {}, "benchmark")
 
 

@@ -101,34 +101,22 @@ def cub(top: Path) -> tuple[Path, DatasetFacts]:
     write_lines(root / "image_class_labels.txt", CUB_LABELS)
     write_lines(root / "classes.txt", CUB_CLASSES)
     write_lines(root / "train_test_split.txt", ["1 0", *(f"{i} 1" for i in range(2, 9))])
-    write_lines(root / "bounding_boxes.txt", ["1 60.0 27.0 325.0 304.0"])
     for number, row in enumerate(CUB_ROWS):
         picture(root / "images" / row.split(" ")[1], number, "L" if number == 3 else "RGB")
-    write_lines(top / "attributes.txt", ["1 has_bill_shape::curved_(up_or_down)"])
     return root, small("cub", {"train": (4, 2), "test": (4, 2)}, images_txt=8, image_class_labels_txt=8, classes_txt=4)
 
 
 def cars_devkit(root: Path) -> tuple[Path, DatasetFacts]:
     fields = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"]
     (root / "devkit").mkdir(parents=True)
-    _meta(root / "devkit" / "cars_meta.mat")
+    savemat(root / "devkit" / "cars_meta.mat", {"class_names": _car_names()})
     savemat(root / "devkit" / "cars_train_annos.mat", {"annotations": _struct(fields, CARS_TRAIN)})
-    savemat(
-        root / "devkit" / "cars_test_annos.mat",
-        {"annotations": _struct(fields[:4] + fields[5:], [row[:4] + row[5:] for row in CARS_TEST])},
-    )
     savemat(root / "cars_test_annos_withlabels.mat", {"annotations": _struct(fields, CARS_TEST)})
     for folder, rows, first in (("cars_train", CARS_TRAIN, 0), ("cars_test", CARS_TEST, 50)):
         for number, row in enumerate(rows):
             picture(root / folder / row[-1], first + number)
-    facts = small(
-        "cars",
-        {"train": (4, 2), "test": (4, 2)},
-        cars_meta_mat=196,
-        cars_train_annos_mat=4,
-        cars_test_annos_withlabels_mat=4,
-    )
-    return root, facts
+    lines = {"cars_meta_mat": 196, "cars_train_annos_mat": 4, "cars_test_annos_withlabels_mat": 4}
+    return root, small("cars", {"train": (4, 2), "test": (4, 2)}, **lines)
 
 
 def cars_one_archive(root: Path) -> tuple[Path, DatasetFacts]:
@@ -148,7 +136,6 @@ def sop(top: Path, *, moved: bool = False) -> tuple[Path, DatasetFacts]:
     write_lines(lists / "Ebay_test.txt", [SOP_HEADER, *SOP_TEST])
     for number, row in enumerate(SOP_TRAIN + SOP_TEST):
         path = images / row.split(" ")[3]
-        path.parent.mkdir(parents=True, exist_ok=True)
         picture(path.with_suffix(".jpg"), number)
         path.with_suffix(".jpg").rename(path)
     return root, small("sop", {"train": (6, 2), "test": (4, 2)}, Ebay_train_txt=6, Ebay_test_txt=4)
@@ -208,7 +195,3 @@ def _car_names() -> np.ndarray:
     names = [f"Car {number} 2012" for number in range(1, 197)]
     names[173] = "Ram C/V Cargo Van Minivan 2012"
     return np.array(names, dtype=object).reshape(1, -1)
-
-
-def _meta(path: Path) -> None:
-    savemat(path, {"class_names": _car_names()})

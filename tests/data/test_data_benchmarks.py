@@ -268,19 +268,20 @@ def test_the_older_cub_is_refused_whatever_is_allowed(tmp_path):
         data.create("cub", root=root, allow_incomplete=True)
 
 
-def test_labels_that_disagree_with_the_folders_are_refused(tmp_path):
+def test_lists_that_do_not_fit_are_refused(tmp_path):
     root, _ = makers.cub(tmp_path)
-    makers.write_lines(root / "image_class_labels.txt", [*makers.CUB_LABELS[:-1], "8 2"])
+    labels = root / "image_class_labels.txt"
+    makers.write_lines(labels, [*makers.CUB_LABELS[:-1], "8 2"])
     with pytest.raises(BadInput, match=r"disagrees with the folders for 1 image: the image 8 has the label 2 .*102\."):
         data.create("cub", root=root, allow_incomplete=True)
-
-
-def test_a_moved_annotation_file_is_found_by_name(tmp_path):
-    root, _ = makers.cub(tmp_path)
     (root / "attributes").mkdir()
-    (root / "image_class_labels.txt").rename(root / "attributes" / "image_class_labels.txt")
+    labels.rename(root / "attributes" / labels.name)
     with pytest.raises(BadInput, match=r"no image_class_labels.txt, which 'cub' needs. Found .*attributes.*move it"):
         data.create("cub", root=root)
+    root, _ = makers.sop(tmp_path)
+    makers.write_lines(root / "Ebay_test.txt", makers.SOP_TEST)
+    with pytest.raises(BadInput, match="the header 'image_id"):
+        data.create("sop", root=root)
 
 
 def test_half_a_list_is_noticed(tmp_path):
@@ -306,13 +307,6 @@ def test_a_class_in_both_parts_is_refused_by_the_protocol(tmp_path):
     for protocol in ("standard", "query-gallery"):
         with pytest.raises(BadInput, match="in the train part and in another part, such as 'id_00000007'"):
             protocols.create(protocol, data.create("inshop", root=root, allow_incomplete=True))
-
-
-def test_a_list_without_its_header_is_refused(tmp_path):
-    root, _ = makers.sop(tmp_path)
-    makers.write_lines(root / "Ebay_test.txt", makers.SOP_TEST)
-    with pytest.raises(BadInput, match="the header 'image_id"):
-        data.create("sop", root=root)
 
 
 def test_drawings_of_two_characters_in_a_folder_and_strange_validation_classes_are_refused(tmp_path):

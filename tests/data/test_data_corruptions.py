@@ -41,17 +41,13 @@ def test_a_quarter_turn_is_clockwise():
     image = noisy(9, 9)
     assert np.array_equal(corrupted("rotation", image, degrees=90), np.rot90(image, -1))
     assert np.array_equal(corrupted("rotation", image, degrees=0), image)
+    assert np.array_equal(corrupted("perspective", noisy(12, 17), scale=0), noisy(12, 17))
 
 
 def test_beyond_the_border_the_edge_pixel_is_repeated():
     """At 45 degrees the corner of 9x9 is read in column 4 - 4 sqrt(2) = -1.66: between columns 0 and 1, mirrored."""
     image = np.repeat(np.arange(0, 90, 10, dtype=np.uint8)[None, :, None], 9, axis=0).repeat(3, axis=2)
     assert corrupted("rotation", image, degrees=45)[0, 0].tolist() == [7, 7, 7]
-
-
-def test_perspective_without_movement_changes_nothing():
-    image = noisy(12, 17)
-    assert np.array_equal(corrupted("perspective", image, scale=0), image)
 
 
 def test_perspective_shows_the_inside_only():
@@ -126,8 +122,5 @@ def test_an_unknown_name_has_a_nearest_one():
         corruptions.chosen("rotatoin,jpeg")
     with pytest.raises(BadSpecification, match="duplicate name"):
         corruptions.chosen(["jpeg", "jpeg"])
-
-
-def test_what_is_no_image_is_refused():
     with pytest.raises(BadInput, match="uint8 image"):
         corrupted("jpeg", np.zeros((4, 4, 3)))

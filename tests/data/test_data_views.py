@@ -28,12 +28,17 @@ def test_test_view_resizes_the_shorter_side_and_takes_the_centre():
     """Against Pillow alone: 90x60 -> shorter side round(32 / 0.8) = 40 -> 60x40 -> the middle 32x32."""
     image = noisy()
     expected = np.asarray(image.resize((60, 40), Image.Resampling.BICUBIC))[4:36, 14:46]
-    view = views.test_view(image=32, crop=0.8, **HALF)
+    view = views.TestView(image=32, crop=0.8, **HALF)
     assert np.array_equal(pixels(view(image, None)), expected)
+    assert views.train_view("none", image=32, crop=0.8, **HALF) == view
+    steps = steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF)
+    assert torch.equal(steps(image), view(image))
+    assert not steps.random
+    assert not view.random
 
 
 def test_view_normalises_each_channel():
-    view = views.test_view(image=4, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
+    view = views.TestView(image=4, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
     out = view(Image.new("RGB", (4, 4), (255, 0, 51)))
     assert out.dtype == torch.float32
     assert torch.allclose(out[:, 0, 0], torch.tensor([1.8, -0.8, -0.1]))
@@ -46,13 +51,6 @@ def test_every_view_gives_the_asked_size(augment, size):
     out = view(noisy(size), numpy_stream(0, "view"))
     assert out.shape == (3, 32, 32)
     assert torch.isfinite(out).all()
-
-
-def test_none_is_the_test_view_with_the_same_key():
-    train, test = views.train_view("none", image=32, crop=0.8, **HALF), views.test_view(image=32, crop=0.8, **HALF)
-    assert train == test
-    assert train.key == test.key
-    assert not train.random
 
 
 @pytest.mark.parametrize("augment", ["light", "standard"])
@@ -72,12 +70,12 @@ def test_random_view_draws_from_its_stream_only(augment):
 
 def test_key_differs_with_all_that_decides_the_output():
     made = [
-        views.test_view(image=32, **HALF),
-        views.test_view(image=64, **HALF),
-        views.test_view(image=32, crop=0.9, **HALF),
-        views.test_view(image=32, interpolation="bilinear", **HALF),
-        views.test_view(image=32, mean=(0.4, 0.5, 0.5), std=HALF["std"]),
-        views.test_view(image=32, mean=HALF["mean"], std=(0.5, 0.5, 0.6)),
+        views.TestView(image=32, **HALF),
+        views.TestView(image=64, **HALF),
+        views.TestView(image=32, crop=0.9, **HALF),
+        views.TestView(image=32, interpolation="bilinear", **HALF),
+        views.TestView(image=32, mean=(0.4, 0.5, 0.5), std=HALF["std"]),
+        views.TestView(image=32, mean=HALF["mean"], std=(0.5, 0.5, 0.6)),
         views.train_view("light", image=32, **HALF),
         views.train_view("light", image=32, crop=0.9, **HALF),
         views.train_view("standard", image=32, **HALF),
@@ -126,20 +124,17 @@ def test_bad_settings_are_refused():
     with pytest.raises(UnknownName, match="Did you mean 'light'"):
         views.train_view("lihgt", image=32, **HALF)
     with pytest.raises(UnknownName, match="Did you mean 'bicubic'"):
-        views.test_view(image=32, interpolation="cubic", **HALF)
+        views.TestView(image=32, interpolation="cubic", **HALF)
     with pytest.raises(BadSpecification, match="crop"):
-        views.test_view(image=32, crop=1.5, **HALF)
+        views.TestView(image=32, crop=1.5, **HALF)
     with pytest.raises(BadSpecification, match="image size"):
-        views.test_view(image=0, **HALF)
+        views.TestView(image=0, **HALF)
     with pytest.raises(BadSpecification, match="three numbers"):
-        views.test_view(image=32, mean=(0.5,), std=(0.5,))
-
-
-def test_resize_and_centre_are_the_test_view():
-    image = noisy()
-    ours = steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF)
-    assert not ours.random
-    assert torch.equal(ours(image), views.test_view(image=32, crop=0.8, **HALF)(image))
+        views.TestView(image=32, mean=(0.5,), std=(0.5,))
+    with pytest.raises(UnknownName, match="Did you mean 'centre'"):
+        parse_steps([{"resize": 256}, {"center": 224}])
+    with pytest.raises(BadSpecification, match="end with 224 pixels, but image is 227"):
+        steps_view([{"resize": 256}, {"centre": 224}], image=227, **HALF)
 
 
 def test_a_resized_crop_and_flip_are_the_standard_view():
@@ -212,7 +207,7 @@ def test_the_key_says_everything():
 
 @pytest.mark.parametrize(
     "view",
-    [steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF), views.test_view(image=32, crop=0.8, **HALF)],
+    [steps_view([{"resize": 40}, {"centre": 32}], image=32, **HALF), views.TestView(image=32, crop=0.8, **HALF)],
     ids=["steps", "test"],
 )
 def test_a_described_view_is_the_same_view(view):
@@ -239,13 +234,3 @@ def test_a_described_view_is_the_same_view(view):
 def test_steps_that_make_no_sense_are_refused(steps, told):
     with pytest.raises(BadSpecification, match=told):
         parse_steps(steps)
-
-
-def test_an_unknown_step_has_a_nearest_one():
-    with pytest.raises(UnknownName, match="Did you mean 'centre'"):
-        parse_steps([{"resize": 256}, {"center": 224}])
-
-
-def test_the_side_must_be_the_image_size():
-    with pytest.raises(BadSpecification, match="end with 224 pixels, but image is 227"):
-        steps_view([{"resize": 256}, {"centre": 224}], image=227, **HALF)

@@ -16,7 +16,7 @@ from PIL import Image
 
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
-from levelfield.data.views.basic import test_view as view_for_test
+from levelfield.data.views.basic import TestView as view_for_test
 from levelfield.data.views.basic import train_view
 from levelfield.data.views.named import steps_view
 from levelfield.errors import RunFailed, UnreadableImage
@@ -77,11 +77,8 @@ def test_pictures_in_memory_are_loaded_like_files(paths):
     [[batch]] = loaded(pictures, TEST, workers=1)
     assert torch.equal(batch[0], batch[1])
     assert torch.equal(batch[0], batch[2])
-
-
-def test_no_pictures_give_an_empty_block_of_the_right_shape():
-    [[block]] = loaded([], TEST, workers=0)
-    assert block.shape == (0, 3, 16, 16)
+    [[none]] = loaded([], TEST, workers=0)
+    assert none.shape == (0, 3, 16, 16)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -127,10 +124,10 @@ import os, sys, time
 from pathlib import Path
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
-from levelfield.data.views.basic import test_view
+from levelfield.data.views.basic import TestView
 decoders.TINY = 0
 decoders.choose_decoders(2)
-view = test_view(image=16, mean=(0.5,) * 3, std=(0.5,) * 3)
+view = TestView(image=16, mean=(0.5,) * 3, std=(0.5,) * 3)
 batches = Loader([Path({str(paths[0])!r})], view).batches([(0, ())] for _ in iter(int, 1))
 next(batches)
 print(Path(f"/proc/self/task/{{os.getpid()}}/children").read_text(), flush=True)

@@ -71,16 +71,8 @@ def test_the_second_time_no_image_is_opened(pets: Path, tmp_path: Path, opened: 
     assert first.digest == second.digest == third.digest
 
 
-def test_progress_counts_from_nothing_to_all_that_is_new(pets: Path, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    check_images(data.create(pets), cache=tmp_path, progress=CallbackProgress(lambda _, *step: told.append(step)))
-    assert told == [(done, 11) for done in range(12)]
-
-
 @pytest.mark.parametrize("what", ["content", "time"])
-def test_a_changed_file_is_looked_at_again_and_no_other(
-    pets: Path, tmp_path: Path, opened: Callable[[], set[str]], what: str
-) -> None:
+def test_a_changed_file_is_looked_at_again_and_no_other(pets, tmp_path, opened, what):
     check_images(data.create(pets), cache=tmp_path / "cache")
     changed = pets / "dog" / "1.png"
     if what == "content":  # of another size; the time is put back
@@ -133,9 +125,7 @@ def test_what_was_not_seen_is_recognised_by_reading_it(pets: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "flipped", "foreign"])
-def test_a_damaged_file_is_thrown_away_silently(
-    pets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
-) -> None:
+def test_a_damaged_file_is_thrown_away_silently(pets, tmp_path, caplog, damage):
     assert totals(pets, tmp_path) == [11]
     [file] = [path for path in (tmp_path / "seen").iterdir() if not path.name.startswith(".")]
     sound = file.read_bytes()
@@ -170,9 +160,7 @@ def test_what_an_interrupted_look_found_is_not_lost(pets: Path, tmp_path: Path) 
     assert totals(pets, tmp_path) == [7]
 
 
-def test_what_a_killed_look_found_is_saved_now_and_then(
-    pets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_killed_look_found_is_saved_now_and_then(pets, tmp_path, monkeypatch):
     monkeypatch.setattr(readable, "PAUSE", 0.0)
     inside: list[list[int]] = []
 
@@ -184,9 +172,7 @@ def test_what_a_killed_look_found_is_saved_now_and_then(
     assert inside == [[8]]
 
 
-def test_a_cache_that_cannot_be_written_to_stops_nothing(
-    pets: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_cannot_be_written_to_stops_nothing(pets, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     assert len(check_images(data.create(pets), cache=tmp_path / "file")) == 11
     assert "will be checked again next time" in caplog.text

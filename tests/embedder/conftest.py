@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from levelfield.embedder import Backbone
@@ -41,6 +43,16 @@ def backbone() -> Callable[[str], Backbone]:
         return _made[name]
 
     return get
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Files of 19 noisy images: a block and three more."""
+    draw, folder = stream(0, "photos"), tmp_path_factory.mktemp("photos")
+    paths = [folder / f"{number}.png" for number in range(19)]
+    for path in paths:
+        Image.fromarray(torch.randint(256, (70, 80, 3), generator=draw, dtype=torch.uint8).numpy()).save(path)
+    return paths
 
 
 @pytest.fixture

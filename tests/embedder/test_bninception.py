@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
-from levelfield.data.views.basic import test_view as make_view
+from levelfield.data.views.basic import TestView as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Trunk, load, save_model
 from levelfield.embedder.networks.bninception import BNInception
 from levelfield.embedder.trunk import backbones
@@ -126,9 +126,7 @@ def test_a_size_that_cannot_be_halved_is_refused(backbone: Callable[[str], Backb
         Trunk(backbone("bninception"), cut="frozen", image=75).width  # noqa: B018
 
 
-def test_cut_and_taps_are_its_blocks(
-    backbone: Callable[[str], Backbone], pictures: Callable[..., Tensor], tmp_path: Path
-) -> None:
+def test_cut_and_taps_are_its_blocks(backbone, pictures, tmp_path):
     made = backbone("bninception")
     assert made.stages == tuple(f"inception_{name}" for name in BLOCKS)
     trunk = Trunk(made, cut="last-2", taps=["inception_4e", "final"], image=64)

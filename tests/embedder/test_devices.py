@@ -8,15 +8,7 @@ import pytest
 import torch
 
 from levelfield.embedder import devices
-from levelfield.embedder.devices import (
-    VISIBLE,
-    capacity,
-    clock,
-    description,
-    environment_of,
-    key_of,
-    usable,
-)
+from levelfield.embedder.devices import VISIBLE, capacity, description, environment_of, key_of, usable
 from levelfield.errors import BadSpecification
 
 
@@ -40,9 +32,7 @@ def test_auto_is_cuda_and_says_so_in_one_line(caplog: pytest.LogCaptureFixture) 
     ]
 
 
-def test_auto_is_mps_without_cuda_and_the_cpu_without_both(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_auto_is_mps_without_cuda_and_the_cpu_without_both(monkeypatch, caplog):
     monkeypatch.setattr(devices, "_first_here", devices._first_here.__wrapped__)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for there, chosen in ((False, "cpu"), (True, "mps")):
@@ -61,20 +51,11 @@ def test_cuda_without_a_gpu_is_refused_with_the_reason(monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("four_gpus")
-def test_an_index_that_does_not_exist_is_refused_with_those_that_do() -> None:
+def test_jobs_0_is_one_run_per_gpu_or_per_group_of_gpus() -> None:
+    assert [capacity("cuda"), capacity("cuda", 2), capacity("cuda", 8)] == [4, 2, 1]
+    assert capacity("cuda:1") == capacity("mps") == 1
     with pytest.raises(BadSpecification, match=r"no device 'cuda:4': this machine has cuda:0, cuda:1, cuda:2, cuda:3"):
         usable("cuda:4")
-
-
-@pytest.mark.usefixtures("four_gpus")
-def test_jobs_0_is_one_run_per_gpu_or_per_group_of_gpus() -> None:
-    assert [capacity("cuda"), capacity("cuda", 2), capacity("cuda", 8), capacity("cuda:1"), capacity("mps")] == [
-        4,
-        2,
-        1,
-        1,
-        1,
-    ]
 
 
 @pytest.mark.usefixtures("four_gpus")
@@ -97,11 +78,3 @@ def test_stored_features_of_a_gpu_are_known_by_gpu_cuda_cudnn_and_precision(monk
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert key_of("cuda") == f"{key} deterministic"
     assert description("cuda:1") == "cuda:1 (Pretended GPU)"
-
-
-def test_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[str] = []
-    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
-    clock("cpu")
-    clock("cuda:1")
-    assert waited == ["cuda:1"]

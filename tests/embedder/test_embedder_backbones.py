@@ -23,47 +23,11 @@ def tensors() -> dict[str, Tensor]:
     return dict(timm.create_model("test_resnet", num_classes=7).state_dict())
 
 
-def test_lite0_expects_images_as_timm_says() -> None:
-    lite0 = backbones.create("tf_efficientnet_lite0")
-    assert (lite0.mean, lite0.std, lite0.interpolation) == ((0.5,) * 3, (0.5,) * 3, "bicubic")
-    assert lite0.stages == tuple(f"blocks.{i}" for i in range(7))
-    assert not lite0.network.training
-    assert lite0.weights_digest == backbones.create("tf_efficientnet_lite0").weights_digest
-
-
 def test_random_weights_are_always_the_same_and_leave_the_global_generator_alone() -> None:
     before = torch.get_rng_state()
     first, second = (backbones.create("resnet18", weights="random").weights_digest for _ in range(2))
     assert first == second
     assert torch.equal(before, torch.get_rng_state())
-
-
-def test_an_unknown_backbone_names_the_nearest_one() -> None:
-    with pytest.raises(UnknownName, match="tf_efficientnet_lite0"):
-        backbones.create("tf_eficientnet_lite0")
-
-
-def test_a_file_gives_its_weights_whatever_its_classifier(tmp_path: Path) -> None:
-    network = timm.create_model("mobilenetv3_small_050", num_classes=7)
-    safetensors.torch.save_file(network.state_dict(), tmp_path / "own.safetensors")
-    loaded = backbones.create("mobilenetv3_small_050", weights=tmp_path / "own.safetensors").network
-    assert torch.equal(loaded.state_dict()["conv_stem.weight"], network.state_dict()["conv_stem.weight"])
-
-
-def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
-    tensors = timm.create_model("mobilenetv3_small_050").state_dict()
-    del tensors["bn1.weight"]
-    safetensors.torch.save_file(tensors, tmp_path / "lacking.safetensors")
-    (tmp_path / "text.safetensors").write_text("no weights at all")
-    with pytest.raises(BadInput, match=r"lacks 1 of 242 tensors, first 'bn1.weight'"):
-        backbones.create("mobilenetv3_small_050", weights=tmp_path / "lacking.safetensors")
-    with pytest.raises(BadInput, match=r"neither a safetensors file nor one of torch\.save"):
-        backbones.create("mobilenetv3_small_050", weights=tmp_path / "text.safetensors")
-    with pytest.raises(BadInput, match="does not exist"):
-        backbones.create("mobilenetv3_small_050", weights=tmp_path / "missing.safetensors")
-    safetensors.torch.save_file({**tensors, "bn1.weight": torch.zeros(3)}, tmp_path / "shape.safetensors")
-    with pytest.raises(BadInput, match="wrong shape"):
-        backbones.create("mobilenetv3_small_050", weights=tmp_path / "shape.safetensors")
 
 
 def test_asking_the_hub_in_vain_is_one_line(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -82,28 +46,6 @@ def test_asking_the_hub_in_vain_is_one_line(monkeypatch: pytest.MonkeyPatch, cap
     assert "heard again" in caplog.text
 
 
-def test_conv4_has_the_parameters_of_the_literature_and_needs_random_weights() -> None:
-    network = backbones.create("conv4", weights="random").network
-    convolutions, norms = 3 * 64 * 9 + 3 * (64 * 64 * 9), 4 * 2 * 64
-    assert sum(parameter.numel() for parameter in network.parameters()) == convolutions + norms
-    with pytest.raises(MissingData, match="weights: random"):
-        backbones.create("conv4")
-
-
-def test_the_stages_of_conv4_in_a_row_are_the_network() -> None:
-    backbone = backbones.create("conv4", weights="random")
-    images = torch.randn(3, 3, 28, 28, generator=torch.Generator().manual_seed(0))
-    expected = torch.nn.functional.normalize(backbone.network.forward_features(images).mean(dim=(2, 3)))
-    (features,) = Trunk(backbone, cut="frozen", taps=["blocks.3"], image=28).below(images)
-    torch.testing.assert_close(features, expected)
-
-
-def test_a_state_dict_of_torch_save_gives_its_weights(tensors: dict[str, Tensor], tmp_path: Path) -> None:
-    torch.save(tensors, tmp_path / "own.pt")
-    loaded = backbones.create("test_resnet", weights=tmp_path / "own.pt").network.state_dict()
-    assert torch.equal(loaded["layer1.0.conv1.weight"], tensors["layer1.0.conv1.weight"])
-
-
 def test_what_is_not_a_plain_state_dict_is_one_message(tensors: dict[str, Tensor], tmp_path: Path) -> None:
     checkpoint = {"epoch": 3, "optimiser": {"state": {}}, "state_dict": tensors}
     contents: dict[str, object] = {
@@ -120,10 +62,48 @@ def test_what_is_not_a_plain_state_dict_is_one_message(tensors: dict[str, Tensor
             backbones.create("test_resnet", weights=tmp_path / "own.pth")
 
 
-def test_weights_that_are_not_finite_are_refused(tensors: dict[str, Tensor], tmp_path: Path) -> None:
-    safetensors.torch.save_file({**tensors, "bn1.bias": tensors["bn1.bias"] / 0}, tmp_path / "own.safetensors")
-    with pytest.raises(BadInput, match=r"it has NaN or infinite values in 1 tensors, first 'bn1\.bias'"):
-        backbones.create("test_resnet", weights=tmp_path / "own.safetensors")
+def test_unknown_names_have_a_nearest_one() -> None:
+    with pytest.raises(UnknownName, match="tf_efficientnet_lite0"):
+        backbones.create("tf_eficientnet_lite0")
+    with pytest.raises(UnknownName, match=r"'resnet50\.tv_in1'\. Did you mean 'resnet50\.tv_in1k'"):
+        backbones.describe("resnet50.tv_in1")
+
+
+@pytest.mark.parametrize("file", ["own.safetensors", "own.pt"])
+def test_a_file_gives_its_weights_whatever_its_classifier(file, tensors, tmp_path: Path) -> None:
+    (torch.save if file.endswith(".pt") else safetensors.torch.save_file)(tensors, tmp_path / file)
+    loaded = backbones.create("test_resnet", weights=tmp_path / file).network.state_dict()
+    assert torch.equal(loaded["layer1.0.conv1.weight"], tensors["layer1.0.conv1.weight"])
+
+
+def test_a_file_that_does_not_fit_is_refused_by_name(tensors, tmp_path: Path) -> None:
+    file, lacking = tmp_path / "own.safetensors", {name: tensors[name] for name in tensors if name != "bn1.bias"}
+    infinite = {**tensors, "bn1.bias": tensors["bn1.bias"] / 0}
+    for message, content in (
+        (r"lacks 1 of \d+ tensors, first 'bn1.bias'", lacking),
+        ("wrong shape", {**lacking, "bn1.bias": torch.zeros(3)}),
+        (r"it has NaN or infinite values in 1 tensors, first 'bn1\.bias'", infinite),
+    ):
+        safetensors.torch.save_file(content, file)
+        with pytest.raises(BadInput, match=message):
+            backbones.create("test_resnet", weights=file)
+    file.write_text("no weights at all")
+    with pytest.raises(BadInput, match=r"neither a safetensors file nor one of torch\.save"):
+        backbones.create("test_resnet", weights=file)
+    with pytest.raises(BadInput, match="does not exist"):
+        backbones.create("test_resnet", weights=tmp_path / "missing.safetensors")
+
+
+def test_conv4_is_that_of_the_literature_in_stages_and_needs_random_weights() -> None:
+    backbone = backbones.create("conv4", weights="random")
+    convolutions, norms = 3 * 64 * 9 + 3 * (64 * 64 * 9), 4 * 2 * 64
+    assert sum(parameter.numel() for parameter in backbone.network.parameters()) == convolutions + norms
+    images = torch.randn(3, 3, 28, 28, generator=torch.Generator().manual_seed(0))
+    expected = torch.nn.functional.normalize(backbone.network.forward_features(images).mean(dim=(2, 3)))
+    (features,) = Trunk(backbone, cut="frozen", taps=["blocks.3"], image=28).below(images)
+    torch.testing.assert_close(features, expected)
+    with pytest.raises(MissingData, match="weights: random"):
+        backbones.create("conv4")
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -153,18 +133,11 @@ def test_weights_of_another_recipe_are_refused(name: str, tmp_path: Path) -> Non
     assert backbones.create("resnet18.a1_in1k", weights=file).interpolation == "bicubic"
 
 
-def test_weights_of_another_network_name_both_and_the_file_that_is_needed(
-    tensors: dict[str, Tensor], tmp_path: Path
-) -> None:
+def test_weights_of_another_network_name_both_and_the_file_that_is_needed(tensors, tmp_path):
     torch.save(tensors, tmp_path / "bn_inception-52deb4733.pth")
     refused = r"of 'bninception': set backbone: bninception, .*'resnet18\.tv_in1k' is resnet18-f37072fd\.pth: see docs"
     with pytest.raises(BadInput, match=refused):
         backbones.create("resnet18.tv_in1k", weights=tmp_path / "bn_inception-52deb4733.pth")
-
-
-def test_an_unknown_pretraining_names_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r"'resnet50\.tv_in1'\. Did you mean 'resnet50\.tv_in1k'"):
-        backbones.describe("resnet50.tv_in1")
 
 
 def test_weights_in_the_cache_of_the_hub_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,45 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor
 
-from levelfield.embedder import BLOCK, Backbone, Embedder, Head, Trunk, in_blocks
+from levelfield.embedder import BLOCK, Embedder, Head, Trunk, in_blocks
 from levelfield.randomness import stream
 
 
-def test_every_call_gets_a_full_block_and_every_row_its_own_result() -> None:
-    sizes = []
-
-    def double(rows: Tensor) -> Tensor:
-        sizes.append(len(rows))
-        return rows * 2
-
-    rows = torch.arange(11.0).reshape(11, 1)
-    (result,) = in_blocks(double, rows, size=4)
-    assert torch.equal(result, rows * 2)
-    assert sizes == [4, 4, 4]
-
-
-def test_a_loader_with_any_batch_sizes_gives_the_same_blocks() -> None:
+def test_every_call_gets_a_full_block_whatever_the_batches_of_a_loader() -> None:
     rows = torch.arange(11.0)
     seen: list[list[float]] = []
 
-    def note(block: Tensor) -> Tensor:
+    def double(block: Tensor) -> Tensor:
         seen.append(block.tolist())
-        return block
+        return block * 2
 
-    in_blocks(note, rows, size=4)
-    in_blocks(note, iter([rows[:1], rows[1:8], rows[8:]]), size=4)
-    assert seen[:3] == seen[3:]
-    assert seen[2] == [8.0, 9.0, 10.0, 10.0]
-
-
-def test_no_rows_give_no_rows_of_the_right_shape() -> None:
-    (result,) = in_blocks(lambda rows: rows[:, :2], torch.empty(0, 5), size=4)
-    assert result.shape == (0, 2)
+    for given in (rows, iter([rows[:1], rows[1:8], rows[8:]])):
+        assert torch.equal(in_blocks(double, given, size=4)[0], rows * 2)
+    assert seen[:3] == seen[3:] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 10]]
+    assert in_blocks(lambda rows: rows[:, :2], torch.empty(0, 5), size=4)[0].shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +34,8 @@ def test_no_rows_give_no_rows_of_the_right_shape() -> None:
     ],
 )
 def test_a_rows_bits_depend_neither_on_its_place_nor_on_its_neighbours_nor_on_the_store(
-    name: str, options: dict[str, object], backbone: Callable[[str], Backbone], pictures: Callable[..., Tensor]
-) -> None:
+    name, options, backbone, pictures
+):
     trunk = Trunk(backbone(name), image=64, **options)  # type: ignore[arg-type]
     embedder = Embedder(trunk, Head(trunk.width, 32))
     images = pictures(BLOCK + 5)
@@ -68,9 +48,7 @@ def test_a_rows_bits_depend_neither_on_its_place_nor_on_its_neighbours_nor_on_th
     assert torch.equal(embedder.embed(stored, normalize=True), together)
 
 
-def test_passes_count_the_rows_above_the_cut(
-    backbone: Callable[[str], Backbone], pictures: Callable[..., Tensor]
-) -> None:
+def test_passes_count_the_rows_above_the_cut(backbone, pictures):
     trunk = Trunk(backbone("resnet18"), cut="frozen")
     embedder = Embedder(trunk, Head(trunk.width, 4))
     assert embedder.passes == 0

@@ -86,35 +86,24 @@ def test_chunks_bound_what_is_asked_for_at_once(tmp_path: Path, monkeypatch: pyt
     assert told == sorted(told)
 
 
-def test_large_stores_are_mapped_and_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_a_large_store_are_mapped_and_a_changed_byte_is_noticed_when_read(tmp_path: Path, monkeypatch) -> None:
     small = FeatureCache(tmp_path).rows("key", DIGESTS, truth)
     monkeypatch.setattr(cache_module, "IN_MEMORY", 100)
     mapped = FeatureCache(tmp_path).rows("key", DIGESTS, Asked())
     assert mapped._arrays is None
-    for got, want in zip(mapped[[7, 7, 250]], small[[7, 7, 250]], strict=True):
-        assert torch.equal(got, want)
-
-
-def test_a_changed_byte_of_a_mapped_store_is_noticed_when_its_row_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FeatureCache(tmp_path).rows("key", DIGESTS, truth)
+    assert all(torch.equal(*pair) for pair in zip(mapped[[7, 7, 250]], small[[7, 7, 250]], strict=True))
     victim = sorted(tmp_path.glob("rows/*/*.safetensors"))[0]
     content = bytearray(victim.read_bytes())
     content[-1] ^= 1
     victim.write_bytes(content)
-    monkeypatch.setattr(cache_module, "IN_MEMORY", 100)
-    mapped = FeatureCache(tmp_path).rows("key", DIGESTS, Asked())
     with pytest.raises(BadInput, match="was damaged and has been removed"):
-        mapped.tensors()
+        FeatureCache(tmp_path).rows("key", DIGESTS, Asked()).tensors()
     assert is_right(FeatureCache(tmp_path).rows("key", DIGESTS, asked := Asked()))
     assert 0 < len(asked.positions) < COUNT / 4
 
 
 @pytest.mark.parametrize("damage", ["cut short", "one byte changed", "emptied", "other text"])
-def test_a_damaged_file_is_noticed_and_its_rows_computed_again(
-    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_noticed_and_its_rows_computed_again(damage, tmp_path, caplog):
     store = FeatureCache(tmp_path)
     store.rows("key", DIGESTS, truth)
     victim = sorted(tmp_path.glob("rows/*/*.safetensors"))[0]
@@ -163,9 +152,7 @@ def forked(work: Callable[[], object]) -> int:
     return child
 
 
-def test_processes_share_the_work_and_a_killed_one_loses_at_most_a_chunk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_share_the_work_and_a_killed_one_loses_at_most_a_chunk(tmp_path, monkeypatch):
     """Four writers at once, two of which are killed on the way: nearly nothing is computed twice."""
     monkeypatch.setattr(cache_module, "CHUNK", 3)
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
@@ -196,9 +183,7 @@ def test_processes_share_the_work_and_a_killed_one_loses_at_most_a_chunk(
 
 
 @pytest.mark.parametrize("strike", range(4))
-def test_a_store_whose_writer_dies_in_the_middle_of_a_write_stays_right(
-    strike: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_whose_writer_dies_in_the_middle_of_a_write_stays_right(strike, tmp_path, monkeypatch):
     """The child kills itself inside `write`, after a random number of bytes of a random chunk."""
     draw = numpy_stream(strike, "strike")
     chunk, share = int(draw.integers(0, 16)), float(draw.uniform())
@@ -227,9 +212,7 @@ def test_a_store_whose_writer_dies_in_the_middle_of_a_write_stays_right(
     assert not list(tmp_path.rglob(".?-*.tmp"))
 
 
-def test_a_full_disk_is_one_clear_message_and_what_was_stored_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_one_clear_message_and_what_was_stored_stays(tmp_path, monkeypatch):
     store = FeatureCache(tmp_path)
     store.rows("key", DIGESTS[:50], truth)
 
@@ -264,12 +247,11 @@ def test_derived_arrays_are_computed_once(tmp_path: Path) -> None:
 
 def test_entries_say_what_is_there_and_clear_frees_it(tmp_path: Path) -> None:
     store = FeatureCache(tmp_path)
-    assert (store.size(), store.entries()) == (0, [])
+    assert store.entries() == []
     store.rows("one", DIGESTS, truth, description="300 small things")
     store.array("two", lambda: {"a": np.zeros(3)})
     entries = {entry.key: entry for entry in store.entries()}
     assert entries["one"].description == "300 small things"
     assert entries["one"].bytes > COUNT * 51 * 4
-    assert store.size() == sum(entry.bytes for entry in entries.values())
     assert store.clear() == sum(entry.bytes for entry in entries.values())
-    assert store.size() == 0
+    assert store.entries() == []

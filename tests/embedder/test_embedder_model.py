@@ -11,23 +11,13 @@ from PIL import Image
 import levelfield
 import levelfield.embedder
 from levelfield.data.images import read_image
-from levelfield.data.views.basic import test_view as make_view
+from levelfield.data.views.basic import TestView as make_view
 from levelfield.embedder import Backbone, Embedder, Head, Model, Trunk, load, save_model
 from levelfield.embedder.ensemble import Ensemble
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.progress import CallbackProgress
-from levelfield.randomness import numpy_stream
 
 VIEW = {"image": 64, "mean": (0.5,) * 3, "std": (0.5,) * 3}
-
-
-@pytest.fixture
-def photos(tmp_path: Path) -> list[Path]:
-    draw = numpy_stream(0, "photos")
-    paths = [tmp_path / f"{i}.png" for i in range(19)]
-    for path in paths:
-        Image.fromarray(draw.integers(0, 256, size=(70, 80, 3), dtype=np.uint8)).save(path)
-    return paths
 
 
 @pytest.fixture
@@ -69,9 +59,7 @@ def test_a_last_layer_norm_is_saved_and_loaded(embedder: Embedder, photos: list[
     assert abs(raw.mean(axis=1)).max() > 1e-3
 
 
-def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
-    embedder: Embedder, photos: list[Path], tmp_path: Path
-) -> None:
+def test_paths_images_and_arrays_of_one_picture_give_one_embedding(embedder, photos, tmp_path):
     save_model(tmp_path / "run", embedder, VIEW)
     model = load(tmp_path / "run")
     image = Image.open(photos[0])
@@ -91,9 +79,7 @@ def test_paths_images_and_arrays_of_one_picture_give_one_embedding(
         model.embed(array.astype(np.float32))
 
 
-def test_a_few_images_are_computed_alone_only_if_bits_do_not_matter(
-    embedder: Embedder, photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_images_are_computed_alone_only_if_bits_do_not_matter(embedder, photos, tmp_path, monkeypatch):
     save_model(tmp_path / "model", embedder, VIEW)
     model = load(tmp_path / "model")
     assert isinstance(model, Model)

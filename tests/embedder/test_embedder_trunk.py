@@ -27,9 +27,7 @@ FAMILIES = [
 
 @pytest.mark.parametrize(("name", "prefix"), FAMILIES)
 @pytest.mark.parametrize("cut", ["frozen", "last-1", "tuned"])
-def test_pieces_in_a_row_compute_timms_features(
-    name: str, prefix: int, cut: str, backbone: Get, pictures: Pictures
-) -> None:
+def test_pieces_in_a_row_compute_timms_features(name, prefix, cut, backbone, pictures):
     if name == "regnetx_002" and cut == "last-1":
         with pytest.raises(BadSpecification, match="frozen or tuned"):
             Trunk(backbone(name), cut=cut)
@@ -66,11 +64,6 @@ def test_stages_after_the_deepest_tap_are_gone(backbone: Get) -> None:
     assert not any("head" in name or "blocks_1" in name for name, _ in vit.named_parameters())
 
 
-def test_a_width_of_a_grid_needs_the_image_size(backbone: Get) -> None:
-    with pytest.raises(BadSpecification, match="image"):
-        _ = Trunk(backbone("resnet18"), cut="frozen", pooling="grid").width
-
-
 def test_cut_divides_what_trains_from_what_does_not(backbone: Get) -> None:
     trunk = Trunk(backbone("tf_efficientnet_lite0"), cut="last-2", taps=["blocks.3", "blocks.5"])
     assert {name.split(".")[1] for name, _ in trunk.trainable()} == {"blocks_4", "blocks_5"}
@@ -82,9 +75,7 @@ def test_cut_divides_what_trains_from_what_does_not(backbone: Get) -> None:
 
 
 @pytest.mark.parametrize("channels_last", [True, False])
-def test_training_from_stored_maps_equals_training_the_uncut_network(
-    channels_last: bool, backbone: Get, pictures: Pictures
-) -> None:
+def test_training_from_stored_maps_equals_training_the_uncut_network(channels_last, backbone, pictures):
     images = pictures(4)
     taps = ["blocks.1", "blocks.3", "blocks.5"]
     common = {"taps": taps, "pooling": "grid", "image": 64, "channels_last": channels_last}
@@ -108,9 +99,7 @@ def test_training_from_stored_maps_equals_training_the_uncut_network(
     ("mode", "affine_trains", "uses_batch"),
     [("frozen", False, False), ("statistics", True, False), ("train", True, True)],
 )
-def test_batch_norm_modes_survive_every_call_of_train(
-    mode: str, affine_trains: bool, uses_batch: bool, backbone: Get
-) -> None:
+def test_batch_norm_modes_survive_every_call_of_train(mode, affine_trains, uses_batch, backbone):
     trunk = Trunk(backbone("resnet18"), cut="last-1", batch_norm=mode)
     trunk.train().eval().train()
     above = [m for m in trunk.pieces["layer4"].modules() if isinstance(m, nn.BatchNorm2d)]
@@ -132,13 +121,6 @@ def test_a_change_reaches_everything_that_leaves_the_stage(backbone: Get, pictur
                 torch.testing.assert_close(swapped, plain.flip(0))
 
 
-def test_a_change_below_the_cut_is_refused_with_what_is_possible(backbone: Get, pictures: Pictures) -> None:
-    trunk = Trunk(backbone("resnet18"), cut="last-1")
-    stored = trunk.below(pictures(1))
-    with pytest.raises(BadSpecification, match="layer3, layer4"):
-        trunk.above(*stored, at="layer1", change=lambda maps: maps)
-
-
 def test_wrong_cuts_and_taps_say_what_is_right(backbone: Get) -> None:
     with pytest.raises(BadSpecification, match="frozen, last-N"):
         Trunk(backbone("resnet18"), cut="last")
@@ -150,6 +132,10 @@ def test_wrong_cuts_and_taps_say_what_is_right(backbone: Get) -> None:
         Trunk(backbone("resnet18"), cut="frozen", taps=["layer4", "final"])
     with pytest.raises(UnknownName, match="average"):
         Trunk(backbone("resnet18"), cut="frozen", pooling="averge")
+    with pytest.raises(BadSpecification, match="image"):
+        _ = Trunk(backbone("resnet18"), cut="frozen", pooling="grid").width
+    with pytest.raises(BadSpecification, match="layer3, layer4"):
+        Trunk(backbone("resnet18"), cut="last-1").above(torch.zeros(1), at="layer1", change=lambda maps: maps)
 
 
 def test_key_says_all_that_decides_what_is_stored_and_no_more(backbone: Get) -> None:
@@ -182,16 +168,8 @@ class TwoLayers(nn.Module):
 
 
 def test_the_cost_is_that_of_the_used_stages() -> None:
-    two = Backbone(
-        name="two",
-        network=TwoLayers(),
-        stages=("first", "second"),
-        mean=(0.5,) * 3,
-        std=(0.5,) * 3,
-        interpolation="bicubic",
-        image=8,
-        weights_digest="digest",
-    )
+    facts = {"mean": (0.5,) * 3, "std": (0.5,) * 3, "interpolation": "bicubic", "image": 8, "weights_digest": ""}
+    two = Backbone(name="two", network=TwoLayers(), stages=("first", "second"), **facts)  # type: ignore[arg-type]
     whole, half = Trunk(two, cut="last-1", image=8), Trunk(two, cut="frozen", taps=["first"], image=8)
     assert whole.cost(8) == {"weights": 3 * 4 + 4 * 5, "operations": 2 * 64 * (3 * 4 + 4 * 5)}
     assert half.cost(8) == {"weights": 3 * 4, "operations": 2 * 64 * 3 * 4}

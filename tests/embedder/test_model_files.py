@@ -84,9 +84,7 @@ def test_a_model_without_a_checksum_is_damaged(home: Path) -> None:
         (lambda f: f.update(evil=1), "unknown key 'evil'"),
     ],
 )
-def test_a_crafted_description_gives_one_message(
-    change: Callable[[dict[str, Any]], object], message: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crafted_description_gives_one_message(change, message, home, monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", _no_network)
     with pytest.raises(Exception, match=message) as told:
         load(rewritten(home, change))

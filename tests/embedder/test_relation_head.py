@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import levelfield
-from levelfield.embedder import Backbone, Embedder, Trunk, save_model
+from levelfield.embedder import Embedder, Trunk, save_model
 from levelfield.embedder.linear import whitened_components
 from levelfield.embedder.relation import RelationHead, Steps, start_relation
 from levelfield.errors import BadSpecification
@@ -77,12 +74,6 @@ def test_values_and_gradients_are_those_of_the_loop(width: int, dim: int, branch
     of = [features, *head.parameters()]
     for ours, theirs in zip(slopes(steps, of), slopes(slow, of), strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-def test_blocks_are_cut_as_tensor_split_does() -> None:
-    head = RelationHead(14, 4, branches=4)
-    widths = [part.width for part in head.parts for _ in range(part.count)]
-    assert widths == [len(block) for block in torch.arange(14).tensor_split(4)]
 
 
 def test_columns_of_edges_sum_to_1_or_to_0_with_finite_gradients() -> None:
@@ -167,9 +158,7 @@ def test_half_precision_keeps_nodes_and_errors_in_full_precision() -> None:
     assert all(p.grad is None or p.grad.isfinite().all() for p in head.parameters())
 
 
-def test_a_saved_model_with_this_head_is_loaded_without_being_given_one(
-    backbone: Callable[[str], Backbone], tmp_path: Path
-) -> None:
+def test_a_saved_model_with_this_head_is_loaded_without_being_given_one(backbone, tmp_path):
     trunk = Trunk(backbone("tf_efficientnet_lite0"), cut="frozen", image=32)
     embedder = Embedder(trunk, RelationHead(trunk.width, 12, branches=3))
     with torch.no_grad():

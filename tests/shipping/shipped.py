@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from levelfield.data.views.basic import test_view
+from levelfield.data.views.basic import TestView
 from levelfield.embedder import Embedder, Ensemble, Head, Model, Trunk, backbones
 from levelfield.embedder.relation import RelationHead
 from levelfield.randomness import numpy_stream, stream
@@ -17,7 +17,7 @@ from levelfield.shipping.formats import FORMATS, PlainNetwork, RowsOf, common_vi
 from small_transformers import SMALL, small_backbone
 
 SIDE, DIM = 32, 8
-VIEW = test_view(image=SIDE, crop=0.875, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
+VIEW = TestView(image=SIDE, crop=0.875, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
 
 
 def made_model(

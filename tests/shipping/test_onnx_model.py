@@ -20,7 +20,7 @@ from shipped import DIM, made_model, photos, shipped
 
 import levelfield
 from levelfield.data import decoders, read_image
-from levelfield.data.views.basic import test_view as make_view
+from levelfield.data.views.basic import TestView as make_view
 from levelfield.data.views.named import steps_view
 from levelfield.embedder.model import Model
 from levelfield.errors import BadInput, Damaged, MissingExtra

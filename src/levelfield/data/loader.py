@@ -34,8 +34,8 @@ class Loader:
 
     Workers start with the first batch, as many as `decoders` says, and end with the loader.
 
-    >>> from levelfield.data.views.basic import test_view
-    >>> view = test_view(image=8, mean=(0, 0, 0), std=(1, 1, 1))
+    >>> from levelfield.data.views.basic import TestView
+    >>> view = TestView(image=8, mean=(0, 0, 0), std=(1, 1, 1))
     >>> [tuple(images.shape) for (images,) in Loader([Image.new("RGB", (9, 9))] * 20, view)]
     [(16, 3, 8, 8), (4, 3, 8, 8)]
     """

@@ -1,4 +1,7 @@
-"""Views turn an image and a random stream into a normalised tensor. All randomness comes from the stream."""
+"""Views turn an image and a random stream into a normalised tensor. All randomness comes from the stream.
+
+Images are resized and cropped with Pillow alone: always antialiased, and bit-identical on any number of threads.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from PIL import Image
 
-from levelfield.data.views.resizing import FILTERS, decoded_side, resized, resized_centre
 from levelfield.errors import BadInput, BadSpecification, unknown
 
 if TYPE_CHECKING:
     import torch
 
 AUGMENTS = ("none", "light", "standard")
+FILTERS = {
+    "bicubic": Image.Resampling.BICUBIC,
+    "bilinear": Image.Resampling.BILINEAR,
+    "nearest": Image.Resampling.NEAREST,
+}
 INTERPOLATIONS = tuple(FILTERS)
+_SPARE = 2.0  # as in Pillow's thumbnails (`reducing_gap`): almost the result of decoding in full
 
 # Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
 _VERSION = 2
@@ -192,26 +200,6 @@ class StandardView(SquareView):
         return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if stream.random() < self.flip else picture
 
 
-def test_view(
-    *,
-    image: int,
-    crop: float = 1.0,  # noqa: PT028  (a view for testing, not a test)
-    mean: Sequence[float],
-    std: Sequence[float],
-    interpolation: str = "bicubic",  # noqa: PT028
-) -> TestView:
-    """The test view: shorter side to round(image / crop), centre crop, normalised.
-
-    >>> view = test_view(image=32, crop=0.875, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
-    >>> tuple(view(Image.new("RGB", (50, 40), "white")).shape), view.random
-    ((3, 32, 32), False)
-    """
-    return TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
-
-
-test_view.__test__ = False  # type: ignore[attr-defined]
-
-
 def train_view(
     augment: str,
     *,
@@ -227,7 +215,7 @@ def train_view(
     >>> tuple(view(Image.new("RGB", (50, 40)), np.random.default_rng(0)).shape), view.random
     ((3, 32, 32), True)
     """
-    plain = test_view(image=image, crop=crop, mean=mean, std=std, interpolation=interpolation)
+    plain = TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
     if augment == "none":
         return plain
     if augment == "light":
@@ -271,3 +259,40 @@ def needed(stream: np.random.Generator | None) -> np.random.Generator:
     if stream is None:
         raise BadInput("This view is random: call it with a stream, view(image, numpy_stream(seed, 'view', ...)).")
     return stream
+
+
+def decoded_side(side: float) -> int:
+    """Pixels per side that a JPEG is decoded with at least, for a view that resizes the shorter side to `side`."""
+    return math.ceil(_SPARE * side)
+
+
+def resized(image: Image.Image, size: int | tuple[int, int], interpolation: str) -> Image.Image:
+    """The shorter side becomes `size`, or both sides become (height, width)."""
+    sides = _sides(image, size) if isinstance(size, int) else (size[1], size[0])
+    return image if sides == image.size else image.resize(sides, FILTERS[interpolation])
+
+
+def central_square(image: Image.Image, size: int) -> Image.Image:
+    """The middle square."""
+    left, top = (round((length - size) / 2) for length in image.size)
+    return image.crop((left, top, left + size, top + size))
+
+
+def resized_centre(image: Image.Image, side: int, size: int, interpolation: str) -> Image.Image:
+    """`central_square(resized(image, side), size)` up to rounding, without the pixels outside the square."""
+    sides = _sides(image, side)
+    if interpolation == "nearest":  # rounding could choose another pixel
+        return central_square(resized(image, side, interpolation), size)
+    starts = [round((length - size) / 2) for length in sides]
+    scales = [before / after for before, after in zip(image.size, sides, strict=True)]
+    corner = [start * scale for start, scale in zip(starts, scales, strict=True)]
+    opposite = [
+        min((start + size) * scale, length) for start, scale, length in zip(starts, scales, image.size, strict=True)
+    ]
+    return image.resize((size, size), FILTERS[interpolation], box=(corner[0], corner[1], opposite[0], opposite[1]))
+
+
+def _sides(image: Image.Image, size: int) -> tuple[int, int]:
+    """Width and height once the shorter side has `size` pixels."""
+    longer = int(size * max(image.size) / min(image.size))
+    return (size, longer) if image.width <= image.height else (longer, size)

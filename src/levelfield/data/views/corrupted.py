@@ -24,7 +24,7 @@ class CorruptedView:
     compared model sees the same image.
 
     >>> from levelfield.data import views
-    >>> plain = views.test_view(image=8, mean=(0, 0, 0), std=(1, 1, 1))
+    >>> plain = views.TestView(image=8, mean=(0, 0, 0), std=(1, 1, 1))
     >>> view = CorruptedView(plain, corruptions.create("uniform_noise", value=51))
     >>> round(float(view(Image.new("RGB", (8, 8))).max()), 6), view.random
     (0.2, False)

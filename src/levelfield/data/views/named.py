@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from levelfield.data.views import resizing
-from levelfield.data.views.basic import SquareView, TestView, least_crop, needed, random_crop, test_view
-from levelfield.data.views.resizing import decoded_side, resized_centre
+from levelfield.data.views.basic import (
+    SquareView,
+    TestView,
+    central_square,
+    decoded_side,
+    least_crop,
+    needed,
+    random_crop,
+    resized,
+    resized_centre,
+)
 from levelfield.errors import BadSpecification, unknown
 from levelfield.settings import check_settings, number, whole
 
@@ -121,7 +129,7 @@ def steps_view(
 
 def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
     """The view given by a `description`."""
-    return steps_view(**description) if "steps" in description else test_view(**description)
+    return steps_view(**description) if "steps" in description else TestView(**description)
 
 
 def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
@@ -201,12 +209,12 @@ def resize(
     picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int | tuple[int, int]
 ) -> Image.Image:
     """Resize the shorter side to `size`, or both sides to [height, width]."""
-    return resizing.resized(picture, size, interpolation)
+    return resized(picture, size, interpolation)
 
 
 def centre(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:
     """The middle square."""
-    return resizing.centre(picture, size)
+    return central_square(picture, size)
 
 
 def crop(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, size: int) -> Image.Image:

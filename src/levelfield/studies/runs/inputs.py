@@ -16,7 +16,7 @@ from torch import Tensor
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
 from levelfield.data.loader import Key, Loader
-from levelfield.data.views.basic import TestView, View, test_view, train_view
+from levelfield.data.views.basic import TestView, View, train_view
 from levelfield.data.views.named import StepsView, steps_view
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
@@ -118,7 +118,7 @@ class RunInputs:
     def views(self) -> tuple[View, TestView | StepsView]:
         c, b = self.conditions, self._backbone
         shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
-        test = test_view(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
+        test = TestView(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
         if c.train_view is not None:
             return steps_view(c.train_view, **shared), test
         return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
