@@ -29,7 +29,7 @@ DIGESTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "image"), zip(DIGESTS, (224, 240, 260), strict=True))
+@pytest.mark.parametrize(("name", "image"), list(zip(DIGESTS, (224, 240, 260), strict=True)))
 def test_weights_from_the_wheel_are_those_of_timms_network(name: str, image: int) -> None:
     backbone = backbones.create(name)
     assert backbone.weights_digest == DIGESTS[name]

@@ -127,7 +127,7 @@ class RelationHead(nn.Module):
         nodes = _joined([part.nodes(x) for part, x in blocks], 1)
         edges = self._edges(_joined([part.potentials(x, self.score_weight) for part, x in blocks]))
         # a message is a weighted sum of nodes, so the integrator can be applied first: once per node
-        both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], -1)
+        both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * nodes.shape[2])
         own, messages = both.chunk(2, 2)  # (rows, K, e) each
         final = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), messages).flatten(1)
         if self.training:
