@@ -40,20 +40,12 @@ _log = logging.getLogger(__name__)
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the file name is that of an archive.
-
-    >>> is_archive(Path("CUB_200_2011.tgz")), is_archive(Path("photos"))
-    (True, False)
-    """
+    """Whether the file name is that of an archive."""
     return path.name.lower().endswith(SUFFIXES)
 
 
 def stem(archive: Path) -> str:
-    """The file name without the archive suffix.
-
-    >>> stem(Path("photos.tar.gz"))
-    'photos'
-    """
+    """The file name without the archive suffix."""
     name = archive.name
     return name[: -max(len(suffix) for suffix in SUFFIXES if name.lower().endswith(suffix))]
 

@@ -34,12 +34,7 @@ def choose_decoders(workers: int | None) -> None:
 
 @contextmanager
 def decoding(workers: int | None) -> Iterator[None]:
-    """Use this number of workers; None changes nothing.
-
-    >>> with decoding(3):
-    ...     decoders(10_000), decoders(10)
-    (3, 0)
-    """
+    """Use this number of workers; None changes nothing."""
     before = _chosen.set(_chosen.get() if workers is None else workers)
     try:
         yield

@@ -130,9 +130,6 @@ def class_folds(
 
     kfold: contiguous blocks, sizes as equal as possible, larger ones first. rotating: the benchmark's older manager,
     fold i begins to train at class floor(i C / folds) and wraps; with 98 classes two are never validated.
-
-    >>> [validation.tolist() for _, validation in class_folds(range(10), folds=4)]
-    [[0, 1, 2], [3, 4, 5], [6, 7], [8, 9]]
     """
     classes = np.asarray(classes)
     if len(classes) < folds:

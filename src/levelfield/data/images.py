@@ -124,11 +124,7 @@ def grey_thumbnail(path: Path | str, side: int) -> np.ndarray:
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """An opened image of any mode as upright RGB; transparency becomes white, 16 bits are scaled to 8.
-
-    >>> as_rgb(Image.new("RGBA", (1, 1), (255, 0, 0, 0))).getpixel((0, 0))
-    (255, 255, 255)
-    """
+    """An opened image of any mode as upright RGB; transparency becomes white, 16 bits are scaled to 8."""
     try:
         orientation = image.getexif().get(_ORIENTATION, 1)
     except (SyntaxError, struct.error, ValueError, TypeError, KeyError, IndexError, EOFError):

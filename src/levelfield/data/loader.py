@@ -33,11 +33,6 @@ class Loader:
     """Batches of pictures under one or several views, on `device`.
 
     Workers start with the first batch, as many as `decoders` says, and end with the loader.
-
-    >>> from levelfield.data.views.basic import TestView
-    >>> view = TestView(image=8, mean=(0, 0, 0), std=(1, 1, 1))
-    >>> [tuple(images.shape) for (images,) in Loader([Image.new("RGB", (9, 9))] * 20, view)]
-    [(16, 3, 8, 8), (4, 3, 8, 8)]
     """
 
     def __init__(self, pictures: Sequence[Picture], *views: View, device: torch.device | str = "cpu") -> None:

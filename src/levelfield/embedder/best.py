@@ -18,15 +18,7 @@ def write_best(study_folder: Path, run: Path) -> None:
 
 
 def run_folder(folder: Path | str) -> Path:
-    """The run folder that `folder` refers to: itself, the target of a file `best`, or the best run of a study.
-
-    >>> import tempfile
-    >>> study = Path(tempfile.mkdtemp())
-    >>> (study / "margin" / "seed0-1a2b3c").mkdir(parents=True)
-    >>> write_best(study, study / "margin" / "seed0-1a2b3c")
-    >>> run_folder(study / "best").relative_to(study).as_posix()
-    'margin/seed0-1a2b3c'
-    """
+    """The run folder that `folder` refers to: itself, the target of a file `best`, or the best run of a study."""
     folder = Path(folder)
     if folder.is_file() and folder.name == BEST:
         return _followed(folder)

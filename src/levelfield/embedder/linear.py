@@ -19,11 +19,6 @@ def whitened_components(
     features: (rows, width). With fewer independent rows than `dim`, the rest are random directions orthogonal to all
     components, scaled like the last one: training images do not differ along them, but other images may. O(rows * width
     * dim) by randomised SVD.
-
-    >>> rows = numpy_stream(0, "doc").normal(size=(50, 4)) * [9, 3, 1, 1]
-    >>> weight, bias = whitened_components(rows, 2, whiten=1.0)
-    >>> bool(np.allclose((rows @ weight.T + bias).std(axis=0, ddof=1), 1, atol=1e-4))
-    True
     """
     import scipy.linalg  # noqa: F401  (before limiting threads, which affects only loaded libraries)
 

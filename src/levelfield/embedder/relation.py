@@ -85,10 +85,6 @@ class RelationHead(nn.Module):
 
     In training mode `latest` holds the last call's `Steps` until `taken` is called: a method needs the nodes and errors
     for its losses, and the embedder returns only the rows. Decoders are not used at test time.
-
-    >>> head = RelationHead(10, 6, branches=3).train()
-    >>> head(torch.ones(2, 10)).shape, head.taken().nodes.shape, [part.width for part in head.parts]
-    (torch.Size([2, 6]), torch.Size([2, 3, 2]), [4, 3])
     """
 
     @checked

@@ -118,20 +118,12 @@ def distinct(names: Iterable[str], root: Path) -> list[str]:
 
 
 def codes_of(name: str) -> Codes:
-    """The class of a drawing: its code points without the presentation selector.
-
-    >>> [hex(code) for code in codes_of("Appl/U+2764-U+FE0F.png")]
-    ['0x2764']
-    """
+    """The class of a drawing: its code points without the presentation selector."""
     return tuple(code for code in _all_codes(name) if code != _PRESENTATION)
 
 
 def readable(codes: Codes) -> str:
-    """A readable class name: words and code points.
-
-    >>> readable((0x1F600,)), readable((0x1F469, 0x200D, 0x1F680))
-    ('grinning face (U+1F600)', 'woman, rocket (U+1F469-U+200D-U+1F680)')
-    """
+    """A readable class name: words and code points."""
     words = [unicodedata.name(chr(code), "unnamed").lower() for code in codes if code != _JOINER]
     return f"{', '.join(words)} ({'-'.join(map(_text, codes))})"
 

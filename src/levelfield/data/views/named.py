@@ -133,11 +133,7 @@ def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
 
 
 def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
-    """Parse and check steps: names, settings, and whether the sizes are consistent.
-
-    >>> [step.key for step in parse_steps([{"resize": 256}, {"centre": 227}])]
-    ['resize(size=256)', 'centre(size=227)']
-    """
+    """Parse and check steps: names, settings, and whether the sizes are consistent."""
     parsed = tuple(_parse(step) for step in steps)
     final_side(parsed)
     if any(step.name == "erase" for step in parsed[:-1]):
@@ -146,11 +142,7 @@ def parse_steps(steps: Iterable[Written]) -> tuple[Step, ...]:
 
 
 def is_random(steps: Iterable[Written] | None) -> bool:
-    """Whether one of the steps is random.
-
-    >>> is_random(["flip", {"centre": 224}]), is_random([{"centre": 224}]), is_random(None)
-    (True, False, False)
-    """
+    """Whether one of the steps is random."""
     return any((step if isinstance(step, str) else next(iter(step))) in RANDOM for step in steps or ())
 
 
@@ -251,13 +243,7 @@ def erase(
     area: Pair = (0.02, 0.4),
     ratio: Pair = (0.3, 1 / 0.3),
 ) -> torch.Tensor:
-    """With probability `p` fill a rectangle of the normalised image with a colour (Zhong et al. 2020; their code).
-
-    >>> import torch
-    >>> erased = erase(torch.ones(3, 64, 64), np.random.default_rng(0), p=1.0)
-    >>> 0.02 < float((erased != 1).float().mean()) < 0.4
-    True
-    """
+    """With probability `p` fill a rectangle of the normalised image with a colour (Zhong et al. 2020; their code)."""
     happens = stream.random() < p
     height, width = tensor.shape[1:]
     areas = height * width * stream.uniform(area[0], area[1], size=_TRIES)

@@ -60,11 +60,7 @@ BLOCKS = (
 
 
 class BNInception(nn.Module):
-    """RGB images, normalised by CONFIG, to class scores; `forward_features` gives the maps of the last block.
-
-    >>> BNInception(num_classes=0).forward_features(torch.zeros(1, 3, 64, 64)).shape
-    torch.Size([1, 1024, 2, 2])
-    """
+    """RGB images, normalised by CONFIG, to class scores; `forward_features` gives the maps of the last block."""
 
     def __init__(self, num_classes: int = 1000) -> None:
         super().__init__()
@@ -152,9 +148,6 @@ class _Entrance(nn.Module):
 
 def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of the public weights file, which has a flat list of layers, under the names used here.
-
-    >>> list(renamed({"conv1_7x7_s2.bias": torch.zeros(1), "inception_4a_pool_proj_bn.weight": torch.zeros(1)}))
-    ['entrance.conv1_7x7_s2.bias', 'inception_4a.pool_proj_bn.weight']
 
     Of a batch norm, the first releases of the file have (1, channels) where PyTorch has (channels,).
     """

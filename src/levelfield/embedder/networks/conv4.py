@@ -16,12 +16,7 @@ BLOCKS = 4
 
 
 class Conv4(nn.Module):
-    """RGB images to maps of 64 channels, a sixteenth of their size.
-
-    >>> import torch
-    >>> Conv4().forward_features(torch.zeros(2, 3, 28, 28)).shape
-    torch.Size([2, 64, 1, 1])
-    """
+    """RGB images to maps of 64 channels, a sixteenth of their size."""
 
     def __init__(self) -> None:
         super().__init__()

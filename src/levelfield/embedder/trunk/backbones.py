@@ -106,11 +106,7 @@ def names() -> list[str]:
 
 
 def installable() -> list[str]:
-    """The networks whose pretrained weights are in Python packages.
-
-    >>> installable()[0]
-    'mobilenetv2'
-    """
+    """The networks whose pretrained weights are in Python packages."""
     return [name for name in networks.names() if weights_of(name).pretrained is not None]
 
 

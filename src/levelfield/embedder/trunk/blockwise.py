@@ -18,12 +18,7 @@ BATCH_NORM = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def blocks_of(piece: nn.Module) -> list[nn.Module]:
-    """The blocks that a piece of a network calls one after another; the piece itself if it is no sequence of blocks.
-
-    >>> block = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3))
-    >>> len(blocks_of(nn.Sequential(block, block))), len(blocks_of(block))
-    (2, 1)
-    """
+    """The blocks that a piece of a network calls one after another; the piece itself if it is no sequence of blocks."""
     parts = list(piece) if type(piece) is nn.Sequential else []
     return parts if parts and all(any(part.children()) for part in parts) else [piece]
 

@@ -39,10 +39,6 @@ def as_maps(output: Tensor, *, prefix_tokens: int = 0, channels: str = "NCHW") -
     """The output of a stage as (rows, channels, height, width).
 
     Tokens become a column of positions; class and register tokens have no position and are dropped.
-
-    >>> import torch
-    >>> as_maps(torch.zeros(2, 1 + 9, 5), prefix_tokens=1).shape
-    torch.Size([2, 5, 9, 1])
     """
     if output.ndim == 3:
         return output[:, prefix_tokens:].transpose(1, 2).unsqueeze(-1)

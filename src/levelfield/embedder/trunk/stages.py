@@ -146,11 +146,7 @@ do not fit: use a multiple, such as 154 or 168.
 
 
 def first_trained(cut: str, used: list[str], stages: list[str], *, backbone: str) -> int:
-    """Number of pieces below the cut.
-
-    >>> first_trained("last-1", ["entrance", "layer1", "layer2"], ["layer1", "layer2"], backbone="mine")
-    2
-    """
+    """Number of pieces below the cut."""
     if cut == "frozen":
         return len(used)
     if cut == "tuned":

@@ -181,12 +181,7 @@ class Trunk(nn.Module):
         return self._join(self._all_stages(self._blank(self._image))[1]).shape[1]
 
     def cost(self, image: int) -> dict[str, int]:
-        """Weights of the used stages, and operations for one image of this side: multiplications and additions apart.
-
-        >>> from levelfield.embedder import backbones
-        >>> Trunk(backbones.create("resnet18", weights="random"), cut="frozen").cost(64)["weights"]
-        11176512
-        """
+        """Weights of the used stages, and multiplications and additions for one image of this side."""
         from torch.utils.flop_counter import FlopCounterMode
 
         with FlopCounterMode(display=False) as counter:
