@@ -22,12 +22,8 @@ CUB_ROWS = [
     "8 102.Western_Wood_Pewee/Western_Wood_Pewee_0002_98041.jpg",
 ]
 CUB_LABELS = ["1 1", "2 1", "3 2", "4 2", "5 101", "6 101", "7 102", "8 102"]
-CUB_CLASSES = [
-    "1 001.Black_footed_Albatross",
-    "2 002.Laysan_Albatross",
-    "101 101.White_Pelican",
-    "102 102.Western_Wood_Pewee",
-]
+CUB_CLASSES = ["1 001.Black_footed_Albatross", "2 002.Laysan_Albatross"]
+CUB_CLASSES += ["101 101.White_Pelican", "102 102.Western_Wood_Pewee"]
 CARS_TRAIN = [
     (39, 116, 569, 375, 14, "00001.jpg"),
     (36, 116, 868, 587, 3, "00002.jpg"),
@@ -41,14 +37,9 @@ CARS_TEST = [
     (1, 1, 9, 9, 99, "00004.jpg"),
 ]
 CARS_ONE = [
-    ("car_ims/000001.jpg", 112, 7, 853, 717, 1, 0),
-    ("car_ims/000002.jpg", 1, 1, 9, 9, 1, 1),
-    ("car_ims/000090.jpg", 1, 1, 9, 9, 2, 0),
-    ("car_ims/000091.jpg", 1, 1, 9, 9, 2, 1),
-    ("car_ims/008055.jpg", 1, 1, 9, 9, 99, 0),
-    ("car_ims/008056.jpg", 1, 1, 9, 9, 99, 1),
-    ("car_ims/016184.jpg", 1, 1, 9, 9, 196, 0),
-    ("car_ims/016185.jpg", 1, 1, 9, 9, 196, 1),
+    (f"car_ims/{first + test:06d}.jpg", 1, 1, 9, 9, label, test)
+    for first, label in ((1, 1), (90, 2), (8055, 99), (16184, 196))
+    for test in (0, 1)
 ]
 SOP_HEADER = "image_id class_id super_class_id path"
 SOP_TRAIN = [

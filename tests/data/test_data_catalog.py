@@ -37,13 +37,16 @@ def test_digest_depends_on_names_labels_groups_and_roles(pets):
 
 
 def test_subset_keeps_order_and_dense_labels(pets):
-    catalog = replace(data.create(pets), groups=np.array([4, 5, 5, 6]), roles=tuple("abcdefghijk"))
+    split = ("train", *["test"] * 10)
+    catalog = replace(data.create(pets), groups=np.array([4, 5, 5, 6]), roles=tuple("abcdefghijk"), split=split)
+    catalog = replace(catalog, class_ids=(5, 7, 8, 9))
+    assert catalog.parts.tolist() == list(split)
     part = catalog.subset([10, 3, 4])
     assert part.class_names == ("dog", "fox")
     assert part.labels.tolist() == [1, 0, 0]
     assert part.paths == tuple(catalog.paths[i] for i in (10, 3, 4))
     assert part.groups.tolist() == [5, 6]
-    assert part.roles == ("k", "d", "e")
+    assert (part.roles, part.split, part.class_ids) == (("k", "d", "e"), ("test",) * 3, (7, 9))
     digests = catalog.digests
     shutil.rmtree(pets)  # files are not read again
     assert catalog.subset([2, 0]).digests == (digests[2], digests[0])
@@ -57,6 +60,8 @@ def test_subset_keeps_order_and_dense_labels(pets):
         {"labels": np.array([0, 0])},
         {"groups": np.array([1])},
         {"roles": ("query",)},
+        {"split": ("tset", "train")},
+        {"class_ids": (1, 2, 3)},
     ],
 )
 def test_contradictory_catalog_is_refused(change):

@@ -24,20 +24,9 @@ def test_header_is_optional_and_paths_are_relative_to_the_file(pets, header):
 
 
 def test_columns_are_found_by_name_with_role_and_group(pets):
-    catalog = data.create(
-        str(
-            write(
-                pets,
-                "label,role,group,path",
-                "a,query,x,cat/0.png",
-                "a,gallery,x,cat/1.png",
-                "b,,y,dog/0.png",
-                "c,Query,x,eel/0.png",
-                "d,,,fox/0.png",
-                "e,,,fox/1.png",
-            )
-        )
-    )
+    rows = ["label,role,group,path", "a,query,x,cat/0.png", "a,gallery,x,cat/1.png", "b,,y,dog/0.png"]
+    rows += ["c,Query,x,eel/0.png", "d,,,fox/0.png", "e,,,fox/1.png"]
+    catalog = data.create(str(write(pets, *rows)))
     assert catalog.roles == ("query", "gallery", "", "query", "", "")
     assert catalog.groups.tolist() == [0, 1, 0, 2, 3]
     # class b has one image too, but it is not looked for
@@ -45,17 +34,8 @@ def test_columns_are_found_by_name_with_role_and_group(pets):
 
 
 def test_split_column_is_kept_and_respected(pets):
-    rows = [
-        "path,label,split",
-        "cat/0.png,a,test",
-        "cat/1.png,a,TEST",
-        "dog/0.png,b,train",
-        "dog/1.png,b,train",
-        "eel/0.png,c,val",
-        "eel/1.png,c,val",
-        "fox/0.png,d,train",
-        "fox/1.png,d,train",
-    ]
+    rows = ["path,label,split", "cat/0.png,a,test", "cat/1.png,a,TEST", "dog/0.png,b,train", "dog/1.png,b,train"]
+    rows += ["eel/0.png,c,val", "eel/1.png,c,val", "fox/0.png,d,train", "fox/1.png,d,train"]
     catalog = data.create(write(pets, *rows))
     assert catalog.split == ("test",) * 2 + ("train",) * 2 + ("validation",) * 2 + ("train",) * 2
     [fold] = data.protocols.create("standard", catalog)

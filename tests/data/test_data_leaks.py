@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from hashlib import md5
-from pathlib import Path
 
 import makers
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from PIL import Image
 
 from levelfield import data
-from levelfield.data import Catalog, protocols
+from levelfield.data import protocols
 from levelfield.data.checks.benchmark import verify
 from levelfield.data.checks.leaks import find_leaks, hash_bits, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
@@ -204,22 +203,3 @@ def test_official_numbers_add_up():
         classes = {part: number for part, (_, number) in facts.parts.items() if part != "gallery"}
         assert facts.classes == (1000 if name == "imagenet" else sum(classes.values()))
         assert facts.page.startswith("https://")
-
-
-def test_catalog_of_a_part_keeps_split_and_ids():
-    catalog = Catalog(
-        "x",
-        tuple(map(Path, "abcd")),
-        np.array([0, 1, 2, 2]),
-        ("p", "q", "r"),
-        class_ids=(5, 7, 9),
-        split=("train", "test", "test", "test"),
-    )
-    part = catalog.subset([3, 1])
-    assert part.class_ids == (7, 9)
-    assert part.split == ("test", "test")
-    assert catalog.parts.tolist() == ["train", "test", "test", "test"]
-    with pytest.raises(BadInput, match="split of 'x' must be"):
-        Catalog("x", (Path("a"),), np.array([0]), ("p",), split=("tset",))
-    with pytest.raises(BadInput, match="class ids"):
-        Catalog("x", (Path("a"),), np.array([0]), ("p",), class_ids=(1, 2))

@@ -48,14 +48,11 @@ def test_the_replaced_convolution_gives_the_same_bits_forward_and_the_same_gradi
         torch.testing.assert_close(one.grad, other.grad)
 
 
-def test_few_outputs_of_a_larger_map_take_the_quick_way_too() -> None:
+def test_few_outputs_take_the_quick_way_and_large_maps_and_frozen_weights_the_ordinary_one() -> None:
     quick = nn.Sequential(nn.Conv2d(6, 6, 5, stride=2, groups=6))
     with_quick_gradients(quick)
     assert type(quick(torch.zeros(1, 6, 7, 7)).grad_fn).__name__ == "_QuickBackward"
     assert type(quick(torch.zeros(1, 6, 11, 11)).grad_fn).__name__ == "ConvolutionBackward0"
-
-
-def test_large_maps_and_frozen_weights_take_the_ordinary_way() -> None:
     quick = nn.Sequential(nn.Conv2d(6, 6, 3, padding=1, groups=6))
     with_quick_gradients(quick)
     assert type(quick(torch.zeros(1, 6, 8, 8)).grad_fn).__name__ == "ConvolutionBackward0"
