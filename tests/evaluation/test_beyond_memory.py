@@ -179,7 +179,6 @@ def test_rows_of_a_file_are_those_of_the_array(tmp_path: Path, monkeypatch: pyte
 def test_another_process_opens_the_path_and_a_damaged_file_is_named(tmp_path: Path) -> None:
     rows = FileRows.of(mapped(tmp_path, ROWS))
     sent = pickle.dumps(rows)
-    assert len(sent) < 1000
     np.testing.assert_array_equal(pickle.loads(sent)[:], ROWS)
     with (tmp_path / "rows.npy").open("r+b") as file:
         file.truncate(6000)

@@ -90,6 +90,15 @@ def test_blocks_give_what_whole_matrices_give(sample, distance):
     found = density(*sample, distance)
     within = np.mean([mean_distance(own) for own in classes if len(own) > 1])
     assert found == pytest.approx((within, mean_distance(means), within / mean_distance(means)), rel=1e-9)
+    if distance == "euclidean":
+        return
+    upper = np.triu_indices(len(rows), 1)
+    squares, same = squares_of(rows)[upper], (labels[:, None] == labels[None])[upper]
+    assert alignment(*sample) == pytest.approx(squares[same].mean(), rel=1e-9)
+    assert alignment(*sample, alpha=1) == pytest.approx(np.sqrt(squares[same]).mean(), rel=1e-9)
+    wanted = math.log(np.exp(-2 * squares).mean())
+    assert uniformity(rows) == pytest.approx(wanted, rel=1e-9)
+    assert uniformity(sample[0]) == pytest.approx(wanted, rel=1e-5)  # products in float32
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
@@ -138,13 +147,6 @@ def test_sizes_at_the_edge_of_float64_only_change_the_unit(distance, size):
     assert spectrum(size * rows) == pytest.approx(size * spectrum(rows), rel=1e-14, abs=0)
 
 
-def test_metrics_of_geometry_are_of_the_queries(sample):
-    rows, labels = sample
-    alone = evaluate(rows[::3], labels[::3], metrics=GEOMETRY)
-    beside = evaluate(rows[::3], labels[::3], metrics=GEOMETRY, gallery=rows, gallery_labels=labels)
-    assert dict(alone) == dict(beside)
-
-
 def test_what_makes_no_sense_is_refused(sample):
     with pytest.raises(BadSpecification, match="'density' is not defined for distance 'dot'; use cosine or euclidean"):
         evaluate(*sample, metrics=["density"], distance="dot")
@@ -154,15 +156,3 @@ def test_what_makes_no_sense_is_refused(sample):
         alignment(*sample, alpha=0)
     with pytest.raises(BadSpecification, match="t=500: expected a number above 0 and at most 100"):
         uniformity(sample[0], t=500)
-
-
-def test_alignment_and_uniformity_give_what_whole_matrices_give(sample):
-    rows, labels = sample
-    upper = np.triu_indices(len(rows), 1)
-    squares = squares_of(unit(rows.astype(np.float64)))[upper]
-    same = (labels[:, None] == labels[None])[upper]
-    assert alignment(rows, labels) == pytest.approx(squares[same].mean(), rel=1e-9)
-    assert alignment(rows, labels, alpha=1) == pytest.approx(np.sqrt(squares[same]).mean(), rel=1e-9)
-    wanted = math.log(np.exp(-2 * squares).mean())
-    assert uniformity(rows.astype(np.float64)) == pytest.approx(wanted, rel=1e-9)
-    assert uniformity(rows) == pytest.approx(wanted, rel=1e-5)  # products in float32

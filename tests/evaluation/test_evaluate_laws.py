@@ -10,19 +10,8 @@ from levelfield.evaluation.search import blocked
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
 from levelfield.evaluation.search.blocked import blocked_counts
 
-ALL = [
-    "recall@1",
-    "recall@2",
-    "recall@8",
-    "precision@1",
-    "precision@4",
-    "r_precision",
-    "map@r",
-    "map",
-    "mrr",
-    "map@c[released]",
-    "map@10",
-]
+ALL = ["recall@1", "recall@2", "recall@8", "precision@1", "precision@4", "r_precision", "map@r", "map", "mrr"]
+ALL += ["map@c[released]", "map@10"]
 
 
 @pytest.fixture
@@ -70,20 +59,6 @@ def test_block_size_changes_no_bit(sample, size, searched, monkeypatch):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
-def test_float32_agrees_with_float64(sample):
-    points, labels = sample
-    one, other = (evaluate(points.astype(kind), labels, metrics=ALL) for kind in (np.float32, np.float64))
-    for name in ALL:
-        assert one[name] == pytest.approx(other[name], abs=1e-4)
-
-
-def test_cosine_and_euclidean_agree_on_unit_rows(sample):
-    points, labels = sample
-    unit = points.astype(np.float64) / np.linalg.norm(points.astype(np.float64), axis=1, keepdims=True)
-    cosine, euclidean = (evaluate(unit, labels, metrics=["map", "mrr"], distance=d) for d in ("cosine", "euclidean"))
-    assert dict(cosine) == pytest.approx(dict(euclidean), abs=1e-9)
-
-
 @pytest.mark.parametrize("distance", ["dot", "euclidean", "cosine"])
 @pytest.mark.parametrize(("kind", "size"), [(np.float32, 2.0**110), (np.float64, 2.0**1020), (np.float64, 2.0**-1000)])
 def test_sizes_at_the_edge_of_a_type_change_nothing(sample, distance, kind, size):
@@ -99,13 +74,6 @@ def test_every_metric_works_alone_and_equals_itself_among_others(sample, name):
     alone = evaluate(points, labels, metrics=[name])
     assert list(alone) == [name]
     assert alone[name] == evaluate(points, labels, metrics=["mrr", "recall@1", "f1", name])[name]
-
-
-def test_lone_queries_are_left_out_or_missed(sample):
-    points, labels = sample
-    out, missed = (evaluate(points, labels, metrics=["recall@1"], lone=lone) for lone in ("exclude", "miss"))
-    assert (out.n_queries, out.n_lone, out.lone[-1]) == (300, missed.n_lone, True)
-    assert missed["recall@1"] * 300 == pytest.approx(out["recall@1"] * (300 - out.n_lone))
 
 
 def test_class_means_weighted_by_their_queries_give_the_query_mean(sample):

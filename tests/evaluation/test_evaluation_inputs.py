@@ -81,12 +81,9 @@ def test_senseless_settings_are_refused(arguments):
         evaluate(ROWS, LABELS, **arguments)
 
 
-def test_labels_beyond_float32_stay_apart():
-    labels = np.array([2**24, 2**24, 2**24 + 1, 2**24 + 1, 2**60, 2**60])
-    assert dict(evaluate(ROWS, labels)) == dict(evaluate(ROWS, LABELS))
-
-
-def test_signed_and_unsigned_labels_meet_without_merging():
+def test_large_signed_and_unsigned_labels_meet_without_merging():
+    beyond_float32 = np.array([2**24, 2**24, 2**24 + 1, 2**24 + 1, 2**60, 2**60])
+    assert dict(evaluate(ROWS, beyond_float32)) == dict(evaluate(ROWS, LABELS))
     labels = LABELS + 2**60  # int64 and uint64 have float64 in common, where these are one number
     mixed = evaluate(ROWS, labels, gallery=ROWS, gallery_labels=labels.astype(np.uint64), query_ids=np.arange(6))
     assert dict(mixed) == dict(evaluate(ROWS, labels))
@@ -109,27 +106,20 @@ def test_text_of_any_kind_is_a_label():
         assert dict(evaluate(ROWS, labels)) == wanted
 
 
-def test_a_list_of_metrics_may_be_one_text_and_k_one_number():
-    assert list(evaluate(ROWS, LABELS, metrics="recall, map@c[released]", k=3)) == ["recall@3", "map@c[released]"]
-
-
 def test_no_positives_at_all_is_no_error():
     result = evaluate(ROWS, np.arange(6), metrics=["recall@1", "map"])
     assert np.isnan(list(result.values())).all()
     assert result.n_lone == 6
     assert len(result.per_class("map").means) == 0
-
-
-def test_a_gallery_of_other_classes_only_makes_every_query_lone():
-    out, missed = (
-        evaluate(ROWS, LABELS, gallery=ROWS, gallery_labels=LABELS + 10, lone=lone) for lone in ("exclude", "miss")
-    )
+    others = {"gallery": ROWS, "gallery_labels": LABELS + 10}
+    out, missed = (evaluate(ROWS, LABELS, **others, lone=lone) for lone in ("exclude", "miss"))
     assert np.isnan(list(out.values())).all()
     assert set(missed.values()) == {0.0}
 
 
-def test_usual_metrics_come_without_asking():
+def test_metrics_by_default_and_from_one_text():
     assert list(evaluate(ROWS, LABELS, k=(1, 10))) == ["recall@1", "recall@10", "r_precision", "map@r", "map", "mrr"]
+    assert list(evaluate(ROWS, LABELS, metrics="recall, map@c[released]", k=3)) == ["recall@3", "map@c[released]"]
 
 
 def test_a_figure_that_was_not_asked_for_is_named():

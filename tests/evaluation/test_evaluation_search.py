@@ -1,4 +1,4 @@
-"""Both implementations of the search against a full sort of every list, for all sizes of classes and blocks."""
+"""Ranks by both implementations of the search, and nearest rows, against a full sort of every list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from levelfield.evaluation.search import blocked, ranking
 from levelfield.evaluation.search.arrangement import EVERYWHERE, arrange
 from levelfield.evaluation.search.blocked import blocked_counts
 from levelfield.evaluation.search.blocked_kernels import SEARCH
-from levelfield.evaluation.search.order import canonical_order, row_numbers
+from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import product
 from levelfield.evaluation.search.ranking import SEARCHES, InMemory, batches, count_ranks
 from levelfield.progress import CallbackProgress
@@ -214,14 +214,10 @@ def test_memory_too_small_says_what_is_needed():
     pairs = InMemory.of(inputs, metrics=8, threads=1, search="blocked").pairs(least, inputs)
     assert len(batches(arrange(inputs, distance="dot"), pairs)) >= 1
     assert dict(evaluate(points, labels, memory=least)) == dict(evaluate(points, labels))
-
-
-@pytest.mark.parametrize("metrics", [["nmi"], ["uniformity"]])
-def test_memory_too_small_for_a_copy_is_refused(metrics):
-    points = np.random.default_rng(9).normal(size=(300, 4))
-    with pytest.raises(BadSpecification, match=r"minimum is '\d+MB'") as error:
-        evaluate(points, np.arange(300) % 7, metrics=metrics, memory="1MB")
-    assert evaluate(points, np.arange(300) % 7, metrics=metrics, memory=str(error.value).split("'")[-2])
+    for metric in ("nmi", "uniformity"):  # which need a copy
+        with pytest.raises(BadSpecification, match=r"minimum is '\d+MB'") as error:
+            evaluate(points, labels, metrics=[metric], memory="1MB")
+        assert evaluate(points, labels, metrics=[metric], memory=str(error.value).split("'")[-2])
 
 
 def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
@@ -236,6 +232,13 @@ def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(m
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_different_rows_of_whole_numbers_have_different_numbers(kind):
+    for levels in (2, 3, 8):
+        rows = np.unique(np.random.default_rng(0).integers(0, levels, size=(3000, 9)), axis=0).astype(kind)
+        assert len(np.unique(row_numbers(rows))) == len(rows)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("dim", [3, 128, 600])
 @pytest.mark.parametrize("size", [1, 17, 65, 100])
 def test_an_entry_does_not_depend_on_its_neighbours(kind, dim, size):
@@ -247,21 +250,53 @@ def test_an_entry_does_not_depend_on_its_neighbours(kind, dim, size):
     np.testing.assert_allclose(whole, rows.astype(np.float64) @ rows.T.astype(np.float64), atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("levels", [2, 3, 8])
-def test_different_rows_of_whole_numbers_have_different_numbers(kind, levels):
-    rows = np.unique(np.random.default_rng(0).integers(0, levels, size=(3000, 9)), axis=0).astype(kind)
-    assert len(np.unique(row_numbers(rows))) == len(rows)
+def similarity(query, gallery, distance):
+    query, gallery = query.astype(np.float64), gallery.astype(np.float64)
+    if distance == "hamming":
+        return -((query[:, None] > 0) != (gallery > 0)).sum(axis=2).astype(np.float64)
+    if distance == "euclidean":
+        return -np.sqrt(((query[:, None] - gallery) ** 2).sum(axis=2))
+    if distance == "cosine":
+        lengths = np.outer(np.linalg.norm(query, axis=1), np.linalg.norm(gallery, axis=1))
+        return query @ gallery.T / np.where(lengths > 0, lengths, 1)
+    return query @ gallery.T
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_the_canonical_order_is_that_of_the_set(kind):
+@pytest.mark.parametrize("distance", ["euclidean", "dot", "hamming"])
+def test_level_rows_come_in_order_of_position_and_the_query_never(distance):
+    random = np.random.default_rng(0)
+    points = random.integers(-1, 2, size=(300, 3)).astype(np.float32)  # many rows are equal, many are level
+    found = evaluate(points, random.integers(0, 20, 300), metrics=["mrr"], distance=distance).neighbours(12)
+    values = similarity(points, points, distance)
+    np.fill_diagonal(values, -np.inf)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :12]
+    np.testing.assert_array_equal(found.positions, order)
+    np.testing.assert_allclose(found.similarities, np.take_along_axis(values, order, axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
+def test_a_gallery_with_ids(distance):
     random = np.random.default_rng(1)
-    rows = random.integers(0, 3, size=(200, 2)).astype(kind)
-    shuffled = rows[random.permutation(200)]
-    np.testing.assert_array_equal(
-        rows[canonical_order(rows, np.zeros(200))], shuffled[canonical_order(shuffled, np.zeros(200))]
-    )
+    gallery, query = random.normal(size=(200, 40)), random.normal(size=(70, 40))
+    ids = np.where(np.arange(70) % 3 == 0, np.arange(70) + 5, -1)
+    query[::3] = gallery[ids[::3]]
+    found = evaluate(
+        query, np.arange(70), gallery=gallery, gallery_labels=np.arange(200), query_ids=ids, distance=distance
+    ).neighbours(5)
+    values = similarity(query, gallery, distance)
+    values[np.arange(70)[::3], ids[::3]] = -np.inf
+    order = np.argsort(-values, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(found.positions, order)
+    np.testing.assert_allclose(found.similarities, np.take_along_axis(values, order, axis=1), atol=1e-9)
+
+
+def test_all_others_are_the_most_that_can_be_asked_for():
+    result = evaluate(np.eye(5), [0, 0, 1, 1, 2])
+    others = [[row for row in range(5) if row != query] for query in range(5)]
+    assert np.sort(result.neighbours(4).positions, axis=1).tolist() == others
+    for k in (0, 5):
+        with pytest.raises(BadSpecification, match="must be 1 to 4"):
+            result.neighbours(k)
 
 
 CODE = """

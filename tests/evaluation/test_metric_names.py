@@ -50,7 +50,6 @@ def test_an_unknown_form_names_the_nearest(name, text):
         ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: expected an integer from 0."),
         ("rho[drop=1.5]", "drop=1.5: expected an integer from 0."),
         ("rho[drop=]", "drop=: expected an integer from 0."),
-        ("rho[drop=many]", "drop=many: expected an integer from 0."),
         ("rho[drop=inf]", "drop=inf: expected an integer from 0."),
         ("alignment[alpha=0]", "alpha=0: expected a number above 0."),
         ("alignment[alpha=nan]", "alpha=nan: expected a number above 0."),
@@ -67,9 +66,6 @@ def test_a_senseless_form_is_refused(name, text):
 
 
 def test_commas_within_brackets_do_not_divide_names():
-    assert split("rho[drop=1,reverse],recall@1,, map@c[released] ") == [
-        "rho[drop=1,reverse]",
-        "recall@1",
-        "map@c[released]",
-    ]
+    found = split("rho[drop=1,reverse],recall@1,, map@c[released] ")
+    assert found == ["rho[drop=1,reverse]", "recall@1", "map@c[released]"]
     assert split(" ") == []

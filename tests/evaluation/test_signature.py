@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
 import pytest
 
@@ -18,6 +16,9 @@ def signed(name: str = "recall@1", rows: np.ndarray = ROWS, labels: np.ndarray =
 def test_dimension_may_differ_within_a_column():
     assert signed().definition == signed(dim=3).definition
     assert signed() != signed(dim=3)
+    shown = signed(distance="hamming").representation
+    assert (shown.bits, shown.norm) == (1, "none")
+    assert str(signed().declared(refined="reciprocal", ensemble=4)).endswith("|refined:reciprocal|ensemble:4")
 
 
 @pytest.mark.parametrize(
@@ -41,15 +42,3 @@ def test_clusterings_of_other_starts_never_share_a_column():
     assert signed("nmi").definition == signed("nmi", ties="optimistic").definition
     assert signed("nmi").definition != signed("nmi", starts=1).definition
     assert signed("nmi").definition != signed("nmi[geometric]").definition
-
-
-def test_it_tells_what_was_declared_and_cannot_be_changed():
-    signature = signed().declared(refined="reciprocal", ensemble=4)
-    assert str(signature).endswith("|refined:reciprocal|ensemble:4")
-    with pytest.raises(FrozenInstanceError):
-        signature.definition = None
-
-
-def test_one_bit_codes_say_so():
-    shown = signed(distance="hamming").representation
-    assert (shown.bits, shown.norm) == (1, "none")

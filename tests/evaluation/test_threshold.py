@@ -46,13 +46,10 @@ def all_pairs(rows: Array, labels: Array, distance: str) -> tuple[Array, Array]:
     return np.array(same), np.array(other)
 
 
-def rates_at(value: float, same: Array, other: Array) -> tuple[float, float]:
+def rates_at(value: float, distance: str, same: Array, other: Array) -> tuple[float, float]:
+    """Error rates of a threshold."""
+    value = value if distance in ("cosine", "dot") else -value
     return float((other >= value).mean()), float((same < value).mean())
-
-
-def signed(value: float, distance: str) -> float:
-    """A threshold as a nearness."""
-    return value if distance in ("cosine", "dot") else -value
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
@@ -60,9 +57,9 @@ def signed(value: float, distance: str) -> float:
 def test_thresholds_are_as_good_as_the_best_of_a_plain_loop(distance: str, rule: str | dict[str, float]) -> None:
     rows, labels = drawn(0)
     same, other = all_pairs(rows, labels, distance)
-    tried = [rates_at(value, same, other) for value in np.concatenate([same, other, [np.inf]])]
+    tried = [rates_at(value, "cosine", same, other) for value in np.concatenate([same, other, [np.inf]])]
     found = same_or_not(rows, labels, distance=distance, rule=rule, ci=None)
-    match, miss = rates_at(signed(found.value, distance), same, other)
+    match, miss = rates_at(found.value, distance, same, other)
     chosen = found.validation
     assert (chosen.false_match.value, chosen.false_non_match.value) == (match, miss)
     assert (chosen.false_match.pairs, chosen.false_non_match.pairs) == (len(other), len(same))
@@ -81,7 +78,7 @@ def test_rates_are_those_of_a_plain_loop_and_of_single_decisions(distance: str) 
     rows, labels = drawn(1)
     rates = found.rates(rows, labels + 100)
     same, different = all_pairs(rows, labels, distance)
-    match, miss = rates_at(signed(found.value, distance), same, different)
+    match, miss = rates_at(found.value, distance, same, different)
     assert (rates.false_match.value, rates.false_non_match.value) == (match, miss)
     assert (rates.images, rates.classes) == (len(rows), 12)
     for rate in (rates.false_match, rates.false_non_match):
@@ -129,22 +126,9 @@ def test_blocks_change_no_count_and_a_plain_loop_counts_the_same(seed: int, dist
             same[i] += 1
         else:
             other[[i, j]] += 1
-    for all_counts, at_edges, counted in zip(pairs.by_class(), whole, (same, other), strict=False):
+    for all_counts, at_edges, counted in zip(pairs.by_class, whole, (same, other), strict=False):
         np.testing.assert_array_equal(all_counts, counted)
         np.testing.assert_array_equal(at_edges[0], counted)
-
-
-def test_a_gap_is_cut_in_the_middle() -> None:
-    angles = np.radians([0, 10, 90, 100])  # cosines of one class 0.985, of two classes at most 0.174
-    found = same_or_not(np.stack([np.cos(angles), np.sin(angles)], axis=1), [0, 0, 1, 1])
-    assert found.value == pytest.approx((math.cos(math.radians(10)) + math.cos(math.radians(80))) / 2, abs=1e-5)
-    assert found.validation.false_match.errors == found.validation.false_non_match.errors == 0
-
-
-def test_classes_that_never_differ_can_only_be_refused_or_taken_all() -> None:
-    found = same_or_not(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], rule={"false_match": 0.1})
-    assert (found.validation.false_match.value, found.validation.false_non_match.value) == (0.0, 1.0)
-    assert not found.same(np.ones(3), np.ones(3)).any()
 
 
 @pytest.mark.parametrize("classes", [5, 30])
@@ -202,6 +186,15 @@ def test_only_the_first_columns_count_when_asked() -> None:
     other, names = renamed(drawn(1))
     assert cut.rates(other, names) == first.rates(other[:, :3], names)
     np.testing.assert_array_equal(cut.same(rows[0], rows), first.same(rows[0, :3], rows[:, :3]))
+
+
+def test_a_gap_is_cut_in_the_middle_and_equal_rows_are_refused() -> None:
+    angles = np.radians([0, 10, 90, 100])  # cosines of one class 0.985, of two classes at most 0.174
+    found = same_or_not(np.stack([np.cos(angles), np.sin(angles)], axis=1), [0, 0, 1, 1])
+    assert found.value == pytest.approx((math.cos(math.radians(10)) + math.cos(math.radians(80))) / 2, abs=1e-5)
+    found = same_or_not(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], rule={"false_match": 0.1})
+    assert (found.validation.false_match.value, found.validation.false_non_match.value) == (0.0, 1.0)
+    assert not found.same(np.ones(3), np.ones(3)).any()
 
 
 def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:

@@ -21,7 +21,7 @@ from levelfield.embedder.model import Model, Shown
 from levelfield.embedder.model_files import DESCRIPTION, MEMBERS, WEIGHTS, member_folders, read_description, write_model
 from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.errors import BadInput
-from levelfield.evaluation.joining import joined
+from levelfield.evaluation.search.distances import joined
 from levelfield.files.writing import copy_whole, link_whole
 from levelfield.progress import SILENT, Progress
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from levelfield.evaluation.compacting import Compacted, compact
 from levelfield.evaluation.engine import evaluate
-from levelfield.evaluation.joining import joined
 from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
 from levelfield.evaluation.metrics.kmeans import kmeans
 from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
@@ -13,6 +12,7 @@ from levelfield.evaluation.metrics.threshold import Rate, Rates, Threshold, same
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
 from levelfield.evaluation.query_blocks import Shards, in_processes, on_ray
 from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
+from levelfield.evaluation.search.distances import joined
 from levelfield.evaluation.search.ranking import Division
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics import Interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ _RANK = 1e-10  # a variance below this share of the largest one is rounding: row
 class Compacted:
     """Embeddings in a compact form.
 
-    name: "float32", "float16", "int8", "bits", "first 64", "whitened 64".
+    name: such as "int8" or "first 64".
     distance: compares the `rows`; "hamming" for bits, otherwise that of the caller.
     bits: per number.
     encode: from rows in float64, of length 1 under cosine. decode: None if stored rows can be compared.
@@ -118,7 +119,7 @@ def compact(
         kind, _, count = name.partition(" ")
         k = int(count or dim)
         if kind in ("float32", "float16", "first"):
-            encode = _to_float16 if kind == "float16" else _first(k)
+            encode = _to_float16 if kind == "float16" else partial(_first, k=k)
             forms[name] = Compacted(name, k, 16 if kind == "float16" else 32, distance, test, unit, encode)
         elif fitted is None:
             continue
@@ -127,14 +128,12 @@ def compact(
         elif kind == "bits":
             forms[name] = Compacted(name, dim, 1, "hamming", test, unit, fitted.to_bits, fitted.from_bits)
         elif k <= len(fitted.weight):
-            forms[name] = Compacted(name, k, 32, distance, test, unit, fitted.whitening(k))
+            forms[name] = Compacted(name, k, 32, distance, test, unit, partial(fitted.whitened, k=k))
     return forms
 
 
 def form_names(dim: int, dims: Sequence[int] | None = None) -> list[str]:
-    """The names of all compact forms of embeddings with `dim` numbers.
-
-    dims: each k of `first k` and `whitened k`; None: dim/2, dim/4, ... down to 16, and dim for `whitened`.
+    """The names of all compact forms of embeddings with `dim` numbers. dims: as in `compact`.
 
     >>> form_names(32), form_names(32, [8])[4:]
     (['float32', 'float16', 'int8', 'bits', 'first 16', 'whitened 32', 'whitened 16'], ['first 8', 'whitened 8'])
@@ -165,13 +164,8 @@ def compact_scores(
 ) -> Iterator[CompactScore]:
     """Evaluate every compact form, float32 first. Only one form's rows are in memory at a time.
 
-    Args:
-        train: (m, dim) embeddings of training classes; None: only forms that need none.
-        arrays: the arrays to evaluate, as arguments of `evaluate`.
-        settings: other arguments of `evaluate`; its metrics must be retrieval metrics.
-        dims: each k of `first k` and `whitened k`, as in `compact`.
-        distance: compares rows, except bits.
-        progress: gets a stage for each form.
+    arrays, settings: arguments of `evaluate`; its metrics must be retrieval metrics. train, dims, distance: as in
+    `compact`. progress: gets a stage for each form.
     """
     gallery, whole = arrays.get("gallery"), None
     for form in compact(train, arrays["embeddings"], dims=dims, distance=distance).values():
@@ -186,11 +180,7 @@ def compact_scores(
 
 
 def undetermined(determined: Collection[str], dim: int, dims: Sequence[int] | None = None) -> str:
-    """A sentence on whitened forms that are not among the determined ones; empty if there are none.
-
-    >>> undetermined(["float32", "whitened 16"], 32)
-    'whitened 32: the training embeddings vary in fewer dimensions.'
-    """
+    """A sentence on whitened forms that are not among the determined ones; empty if there are none."""
     lacking = [name for name in form_names(dim, dims) if name.startswith("whitened ") and name not in determined]
     return f"{', '.join(lacking)}: the training embeddings vary in fewer dimensions." if lacking else ""
 
@@ -241,14 +231,11 @@ class _Fitted:
         ones: Array = np.unpackbits(codes, axis=1, count=len(self.mean)).astype(np.int8)
         return 2 * ones - 1
 
-    def whitening(self, k: int) -> Callable[[Array], Array]:
+    def whitened(self, part: Array, k: int) -> Array:
         from threadpoolctl import threadpool_limits
 
-        def whitened(part: Array) -> Array:
-            with threadpool_limits(1, user_api="blas"):
-                return ((part - self.mean) @ self.weight[:k].T).astype(np.float32)
-
-        return whitened
+        with threadpool_limits(1, user_api="blas"):
+            return ((part - self.mean) @ self.weight[:k].T).astype(np.float32)
 
 
 def _in_blocks(change: Callable[[Array], Array], rows: Array) -> Array:
@@ -270,5 +257,5 @@ def _to_float16(part: Array) -> Array:
     return part.clip(-_HIGHEST, _HIGHEST).astype(np.float16)
 
 
-def _first(k: int) -> Callable[[Array], Array]:
-    return lambda part: part[:, :k].astype(np.float32)
+def _first(part: Array, k: int) -> Array:
+    return part[:, :k].astype(np.float32)

@@ -53,13 +53,7 @@ def check_inputs(
     query_ids: Any = None,
     dim: int | None = None,
 ) -> Inputs:
-    """Convert arrays for the engine; the caller's arrays are never changed.
-
-    >>> check_inputs([[0.0, 1.0], [1.0, float("nan")]], [0, 0])
-    Traceback (most recent call last):
-    ...
-    levelfield.errors.BadInput: embeddings: 1 of 2 rows contain NaN or infinity; the first is row 1.
-    """
+    """Convert arrays for the engine; the caller's arrays are never changed."""
     query = finite_rows(embeddings, "embeddings", dim)
     device = torch.device("cpu")
     if isinstance(embeddings, torch.Tensor):

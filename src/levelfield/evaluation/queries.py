@@ -82,11 +82,6 @@ def for_all_queries(
     """The sample with an interval for the score of all `population` counted queries of the same file.
 
     Student's t on the logit with the correction for a finite population; it is a point if all were measured.
-
-    >>> values, half = np.arange(100) % 2.0, np.ones(100, dtype=bool)
-    >>> sample = for_all_queries(Sample(np.arange(100), 200, 0), {"recall@1": values}, half, 200, level=0.95)
-    >>> round(sample.intervals["recall@1"].low, 3), round(sample.intervals["recall@1"].high, 3)
-    (0.43, 0.57)
     """
     intervals = {name: _interval(values[counted], population, level) for name, values in per_query.items()}
     return replace(sample, intervals=intervals)

@@ -88,7 +88,7 @@ class Evaluation(Mapping[str, float]):
 
     @property
     def n_queries(self) -> int:
-        """Number of queries, including those without positives."""
+        """Number of queries, including lone ones."""
         return len(self.lone)
 
     @property
@@ -195,11 +195,6 @@ def class_intervals(
 ) -> dict[str, Interval]:
     """Intervals of the mean of each metric over the counted queries (or over their class means): Student's t over
     classes on the logit. Both ends are NaN below 5 classes.
-
-    >>> values, codes = np.array([1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]), np.repeat(np.arange(5), 2)
-    >>> recall = class_intervals({"recall@1": values}, codes, np.ones(10, dtype=bool))["recall@1"]
-    >>> round(recall.low, 3), recall.mean, round(recall.high, 3)
-    (0.275, 0.8, 0.977)
     """
     if not per_query or not counted.any():
         return {name: Interval(math.nan, *NO_ENDS, level) for name in per_query}
@@ -218,12 +213,10 @@ def paired_differences(first: Evaluation, second: Evaluation, *, level: float = 
     the difference is the same in every class.
 
     >>> from levelfield.evaluation import evaluate
-    >>> rows, labels = np.random.default_rng(0).normal(size=(40, 10)), np.repeat(np.arange(10), 4)
-    >>> rows += 2 * np.eye(10)[labels]
+    >>> rows, labels = np.eye(10).repeat(4, axis=0), np.repeat(np.arange(10), 4)
     >>> whole, half = (evaluate(rows, labels, metrics=["map@r"], dim=dim) for dim in (10, 5))
-    >>> lost = paired_differences(half, whole)["map@r"]
-    >>> round(lost.low, 3), round(lost.mean, 3), round(lost.high, 3)
-    (-0.223, -0.04, 0.143)
+    >>> paired_differences(half, whole)["map@r"].mean < 0
+    True
     """
     check_level(level)
     labels, other_labels = (result.classes[result.query_codes] for result in (first, second))

@@ -13,7 +13,7 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, check_inputs, finite_rows
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.evaluation.search.threads import one_thread, share
+from levelfield.evaluation.search.threads import share, torch_threads
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
 from levelfield.reports.tsne import WHOLE, Near, Phase, affinities, layout, nearest
@@ -85,7 +85,7 @@ def embedding_maps(
         if leads:
             first_map.set_result(maps[label])
 
-    with one_thread(), threadpool_limits(1, user_api="blas"):
+    with torch_threads(1), threadpool_limits(1, user_api="blas"):
         for _ in share(rows_of, draw, min(threads, len(rows_of))):
             stage.advance()
     centred = {label: maps[label] - maps[label].mean(axis=0) for label in rows_of}

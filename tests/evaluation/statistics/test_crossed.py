@@ -34,6 +34,11 @@ def test_one_seed_and_classes_of_one_size_are_students_paired_test() -> None:
         low, high = known.confidence_interval()
         assert (one.low, one.high) == (pytest.approx(low), pytest.approx(high))
         assert not one.retrained
+        [other] = compare_all({"b": rows["b"], "a": rows["a"]}, np.full(30, 7))
+        turned = other.seen_from("a")
+        assert (turned.first, turned.second) == (one.first, one.second)
+        for part in ("difference", "low", "high", "t", "df", "p"):
+            assert getattr(turned, part) == pytest.approx(getattr(one, part))
 
 
 def test_seeds_count_as_a_plain_loop_counts_them() -> None:
@@ -73,13 +78,6 @@ def test_seeds_count_as_a_plain_loop_counts_them() -> None:
         bound = by_seeds * seeds_freedom / stats.chi2.ppf(UNLIKELY, seeds_freedom)
         df = (by_classes + bound) ** 2 / (by_classes**2 / classes_freedom + bound**2 / seeds_freedom)
         assert found[i, j].df == pytest.approx(min(df, classes_freedom))
-
-
-def test_a_trained_row_of_two_seeds_beside_a_fixed_one_has_about_one_degree_of_freedom() -> None:
-    rows = made(2, 2, 50, noise=0.1)
-    [one] = compare_all({"a": rows["a"], "b": rows["b"][:1]}, np.ones(50), fixed=["b"])
-    assert one.df is not None
-    assert 1 <= one.df < 1.1
 
 
 def test_a_noisier_seed_makes_a_smaller_t_and_a_fixed_row_adds_nothing() -> None:
@@ -142,13 +140,3 @@ def test_freedom_of_classes_is_that_of_the_matrix() -> None:
     found = ClassWeights.of(w)
     assert found.freedom == pytest.approx(np.trace(form) ** 2 / np.trace(form @ form))
     assert np.trace(form) == pytest.approx(w @ w)  # unbiased if all classes vary equally
-
-
-def test_swapping_two_rows_mirrors_the_comparison() -> None:
-    rows = made(2, 3, 40)
-    [one] = compare_all(rows, np.ones(40))
-    [other] = compare_all({"b": rows["b"], "a": rows["a"]}, np.ones(40))
-    turned = other.seen_from("a")
-    assert (turned.first, turned.second) == (one.first, one.second)
-    for part in ("difference", "low", "high", "t", "df", "p"):
-        assert getattr(turned, part) == pytest.approx(getattr(one, part))

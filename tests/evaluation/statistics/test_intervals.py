@@ -9,24 +9,16 @@ from scipy import stats
 from levelfield.evaluation.statistics import Table, class_interval, figure_intervals, t_interval
 
 
-def test_one_run_has_no_interval() -> None:
-    assert t_interval([0.5]) is None
-
-
 @pytest.mark.parametrize(
     ("level", "freedom", "quantile"),  # as printed in tables of Student's distribution
-    [
-        (0.95, 1, 12.706),
-        (0.95, 9, 2.262),
-        (0.8, 3, 1.638),
-        (0.99, 4, 4.604),
-    ],
+    [(0.95, 1, 12.706), (0.95, 9, 2.262), (0.8, 3, 1.638), (0.99, 4, 4.604)],
 )
 def test_the_interval_has_the_quantile_of_the_tables(level: float, freedom: int, quantile: float) -> None:
     runs = np.random.default_rng(freedom).random(freedom + 1)
     found = t_interval(runs, level=level)
     assert found is not None
     assert found.half_width * np.sqrt(len(runs)) / runs.std(ddof=1) == pytest.approx(quantile, abs=5e-4)
+    assert t_interval(runs[:1]) is None
 
 
 def test_near_one_it_stays_below_one_and_is_longer_below() -> None:

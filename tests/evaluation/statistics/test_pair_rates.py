@@ -77,10 +77,6 @@ def test_an_interval_holds_its_rate_and_is_never_a_point(classes: list[tuple[int
     assert found.high - found.low > 0.01
 
 
-def test_below_five_classes_with_pairs_there_is_none() -> None:
-    assert PairRate(np.array([1, 0, 2, 0, 0, 0]), np.array([5, 5, 5, 5, 0, 0]), 1).interval(0.95) is None
-
-
 def test_rates_that_differ_in_every_class_differ_and_equal_ones_do_not() -> None:
     seldom, often = (PairRate(np.full(30, errors) + np.arange(30) % 2, np.full(30, 100), 1) for errors in (2, 40))
     assert differ(PairRate(seldom.errors, seldom.pairs, 2), often, 0.95)

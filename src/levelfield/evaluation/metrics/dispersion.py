@@ -71,7 +71,19 @@ def uniformity(rows: Arrays, t: float = 2.0) -> float:
 )
 @cached
 def intra(points: Points) -> float:
-    means = [_within(points, positions) for positions in points.classes if len(positions) > 1]
+    means = []
+    for positions in points.classes:
+        if (count := len(positions)) < 2:
+            continue
+        centre = points.mean(positions)
+        if points.unit:
+            # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact
+            # for equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
+            zeros = sum(int((~part.any(axis=1)).sum()) for part in points.parts(positions))
+            means.append(points.scatter(positions, centre) / (count - 1) + zeros / count)
+        else:
+            distances = _class_pairs(points, positions, centre, Tensor.sqrt_)
+            means.append(points.scale * (distances / pairs_of(count)))
     return math.fsum(means) / len(means) if means else math.nan
 
 
@@ -114,8 +126,15 @@ def ratio(points: Points, *, form: None = None) -> float:
 )
 def _alignment(points: Points, *, form: None = None, alpha: float) -> float:
     classes = [positions for positions in points.classes if len(positions) > 1]
+    sums = []
+    for positions in classes:
+        centre = points.mean(positions)
+        if alpha == 2:
+            sums.append(len(positions) * points.scatter(positions, centre))
+        else:
+            sums.append(_class_pairs(points, positions, centre, lambda squares: squares.pow_(alpha / 2)))
     pairs = sum(pairs_of(len(positions)) for positions in classes)
-    return math.fsum(_power_sum(points, positions, alpha) for positions in classes) / pairs if pairs else math.nan
+    return math.fsum(sums) / pairs if pairs else math.nan
 
 
 @register(
@@ -136,25 +155,6 @@ def _uniformity(points: Points, *, form: None = None, t: float, stage: Stage = S
     rows = points.copied(np.float64 if t > 20 else points.rows.dtype)
     total = pair_sum(count, lambda start, stop: rows[start:stop], lambda squares: squares.mul_(-t).exp_(), stage)
     return math.log(total / pairs_of(count))
-
-
-def _within(points: Points, positions: Array) -> float:
-    """Mean distance over the pairs of one class."""
-    count, centre = len(positions), points.mean(positions)
-    if points.unit:
-        # 1 - xy = |x - y|^2 / 2 for unit rows, and the mean of |x - y|^2 / 2 is the scatter / (count - 1): exact for
-        # equal rows. A zero row has |x|^2 = 0, and its distance to all others is 1.
-        zeros = sum(int((~part.any(axis=1)).sum()) for part in points.parts(positions))
-        return points.scatter(positions, centre) / (count - 1) + zeros / count
-    return points.scale * (_class_pairs(points, positions, centre, Tensor.sqrt_) / pairs_of(count))
-
-
-def _power_sum(points: Points, positions: Array, alpha: float) -> float:
-    """Sum of |x - y|^alpha over the pairs of one class."""
-    centre = points.mean(positions)
-    if alpha == 2:
-        return len(positions) * points.scatter(positions, centre)
-    return _class_pairs(points, positions, centre, lambda squares: squares.pow_(alpha / 2))
 
 
 def _class_pairs(points: Points, positions: Array, centre: Array, value: Any) -> float:

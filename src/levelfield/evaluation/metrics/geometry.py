@@ -107,12 +107,7 @@ def cached(compute: Callable[[Points], Any]) -> Callable[..., Any]:
 def geometry_scores(
     rows: Array, codes: Array, metrics: Sequence[Metric], *, distance: str, stage: Stage = SILENT_STAGE
 ) -> dict[str, float]:
-    """Geometry metrics of rows as `distance` compares them: unit length under cosine, bits under hamming.
-
-    >>> from levelfield.evaluation import parse
-    >>> geometry_scores(np.eye(2), np.array([0, 1]), [parse("rho"), parse("inter_distance")], distance="cosine")
-    {'rho': 0.0, 'inter_distance': 1.0}
-    """
+    """Geometry metrics of rows as `distance` compares them: unit length under cosine, bits under hamming."""
     points: dict[bool, Points] = {}
     result = {}
     for metric in metrics:
@@ -145,10 +140,6 @@ def pair_sum(
 
     block(start, stop): returns these rows in one dtype, which is used for products; the sum is in float64. Rows should
     be centred at the origin: |x|^2 + |y|^2 - 2xy loses small distances beside |x|^2. `value` may modify its input.
-
-    >>> rows = np.array([[0.0], [1.0], [3.0]])
-    >>> pair_sum(3, lambda start, stop: rows[start:stop], torch.sqrt)
-    6.0
     """
     total = 0.0
     for start in range(0, count, BLOCK):
@@ -165,11 +156,7 @@ def pair_sum(
 
 
 def pairs_of(count: int) -> int:
-    """Number of pairs of `count` rows.
-
-    >>> pairs_of(4)
-    6
-    """
+    """Number of pairs of `count` rows."""
     return count * (count - 1) // 2
 
 

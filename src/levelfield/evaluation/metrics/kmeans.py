@@ -47,11 +47,7 @@ def clusterings(
     steps: int = STEPS,
     stage: Stage = SILENT_STAGE,
 ) -> Iterator[Array]:
-    """`kmeans` for each start; shared work is done once.
-
-    >>> [len(set(labels.tolist())) for labels in clusterings(np.arange(12.0).reshape(6, 2), 3, starts=range(2))]
-    [3, 3]
-    """
+    """`kmeans` for each start; shared work is done once."""
     if not 1 <= clusters <= len(rows):
         raise BadInput(f"clusters={clusters}, but there are {len(rows)} rows; clusters must be 1 to {len(rows)}.")
     rows = np.ascontiguousarray(rows, dtype=np.result_type(rows, np.float32))
@@ -166,16 +162,14 @@ def nearest(
     The score is `row @ centre - half[centre]`, with half = |centre|^2 / 2: larger means nearer; ties go to the lower
     index. It does not depend on the other rows and columns of the call. Without columns the score is -inf and the
     centre an index beyond all others. The steps of `stage` are pairs.
-
-    >>> centres = np.array([[0.0], [4.0]])
-    >>> nearest(np.array([[1.0], [3.0]]), centres, half_squares(centres), columns=np.array([0, 1]))
-    (array([0., 4.]), array([0, 1]))
     """
     count = len(rows) if positions is None else len(positions)
     best, name = np.full(count, -np.inf, rows.dtype), np.full(count, len(centres))
     if not len(columns):
         return best, name
-    targets, half = _targets(centres, half, columns)
+    padded = np.pad(columns, (0, -len(columns) % TILE), mode="edge")  # whole tiles
+    targets, half = torch.from_numpy(centres[padded]).T, half[padded]
+    half[len(columns) :] = np.inf  # the padding can never be nearest
     width = min(targets.shape[1], _COLUMNS)
     height = _ROWS * (_COLUMNS // width)  # few columns: more rows at once
 
@@ -197,19 +191,7 @@ def nearest(
     return best, name
 
 
-def _targets(centres: Array, half: Array, columns: Array) -> tuple[torch.Tensor, Array]:
-    """The centres at `columns` and their halves, in whole tiles; the padding can never be nearest."""
-    chosen = np.pad(columns, (0, -len(columns) % TILE), mode="edge")
-    halves = half[chosen]
-    halves[len(columns) :] = np.inf
-    return torch.from_numpy(centres[chosen]).T, halves
-
-
 def ahead(score: Array, name: Array, other: Array, other_name: Array) -> Array:
-    """Where the first of two centres is nearer, or equally near with a lower index.
-
-    >>> ahead(np.array([2.0, 1.0, 1.0]), np.array([7, 7, 7]), np.array([1.0, 1.0, 1.0]), np.array([0, 8, 7]))
-    array([ True,  True, False])
-    """
+    """Where the first of two centres is nearer, or equally near with a lower index."""
     better: Array = (score > other) | ((score == other) & (name < other_name))
     return better

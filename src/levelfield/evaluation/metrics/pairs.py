@@ -69,12 +69,13 @@ class PairSet:
 
     @property
     def same_pairs(self) -> int:
-        return int(self.by_class()[0].sum())
+        return int(self.by_class[0].sum())
 
     @property
     def other_pairs(self) -> int:
-        return int(self.by_class()[1].sum()) // 2
+        return int(self.by_class[1].sum()) // 2
 
+    @property
     def by_class(self) -> tuple[Array, Array]:
         """Pairs within each class, and between it and the others; the latter belong to two classes each."""
         sizes = self.class_sizes
@@ -82,12 +83,7 @@ class PairSet:
 
 
 def pair_set(rows: Array, codes: Array, *, distance: str, name: str = "embeddings") -> PairSet:
-    """Sort rows by class, and by content within a class, so that the input order does not matter.
-
-    >>> pairs = pair_set(np.array([[1.0, 0.0], [0.0, 1.0], [0.8, 0.6]]), np.array([7, 3, 7]), distance="cosine")
-    >>> pairs.codes.tolist(), pairs.same_pairs, pairs.other_pairs
-    ([0, 1, 1], 1, 2)
-    """
+    """Sort rows by class, and by content within a class, so that the input order does not matter."""
     codes = np.unique(codes, return_inverse=True)[1]
     classes = int(codes.max()) + 1
     if classes < 2:

@@ -94,12 +94,7 @@ def reciprocal_rank(groups: TieGroups, *, k: None = None, form: None = None) -> 
 
 
 def reach(metrics: Iterable[Metric], positives: Array) -> Array:
-    """The last rank that the metrics read, for queries with the given numbers of positives; at least the nearest.
-
-    >>> from levelfield.evaluation.metrics.registry import parse
-    >>> reach([parse("r_precision"), parse("precision@2")], np.array([1, 7]))
-    array([2, 7])
-    """
+    """The last rank that the metrics read, for queries with the given numbers of positives; at least the nearest."""
     last = np.zeros(len(positives), np.int64)
     for metric in metrics:
         rank = EVERYWHERE if metric.facts.reach is None else metric.facts.reach

@@ -11,7 +11,7 @@ from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.inputs import Array, Arrays
 from levelfield.evaluation.metrics.geometry import Points, cached
 from levelfield.evaluation.metrics.registry import Facts, Number, register
-from levelfield.evaluation.search.threads import one_thread
+from levelfield.evaluation.search.threads import torch_threads
 
 DIRECTIONS = ("uniform-spectrum", "spectrum-uniform")
 PAPER_LENGTH = 35  # length of the class spectra in roth2020 (section E)
@@ -27,7 +27,7 @@ def spectrum(rows: Arrays) -> Array:
     >>> spectrum([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
     array([5., 1.])
     """
-    values: Array = singular_values(Points.of(rows))
+    values: Array = _all_values(Points.of(rows))
     return values
 
 
@@ -95,15 +95,14 @@ def rho(points: Points, *, form: str, drop: float) -> float:
 
 
 @cached
-def singular_values(points: Points) -> Array:
-    """Of all rows."""
+def _all_values(points: Points) -> Array:
     return _singular_values(points, points.order)
 
 
 def _singular_values(points: Points, positions: Array) -> Array:
     dim = points.rows.shape[1]
     triangle = torch.zeros(0, dim, dtype=torch.float64)
-    with one_thread():
+    with torch_threads(1):
         for part in points.parts(positions, size=2 * dim):
             triangle = torch.linalg.qr(torch.cat([triangle, torch.from_numpy(part)]), mode="r").R
         values: Array = points.scale * torch.linalg.svdvals(triangle).numpy()
@@ -111,7 +110,7 @@ def _singular_values(points: Points, positions: Array) -> Array:
 
 
 def _decay(points: Points, drop: int, direction: str) -> float:
-    values = singular_values(points)
+    values = _all_values(points)
     if not 0 <= drop < len(values):
         raise BadInput(
             f"rho cannot drop the {drop} largest of {len(values)} singular values (rows: {points.rows.shape}); "

@@ -72,11 +72,6 @@ class Rule:
 
     @classmethod
     def of(cls, rule: str | Mapping[str, float]) -> Rule:
-        """The rule as text.
-
-        >>> str(Rule.of({"false_match": 0.01}))
-        'false_match<=0.01'
-        """
         choice = {rule: math.nan} if isinstance(rule, str) else dict(rule)
         if len(choice) != 1 or not set(choice) <= set(RULES):
             raise unknown("rule for a threshold", ", ".join(map(str, choice)), RULES)
@@ -142,7 +137,12 @@ class Threshold:
         >>> same_or_not(rows, ["a", "a", "b", "b"], ci=None).same([[1.0, 0.2]], [[1.0, 0.1], [0.2, 1.0]])
         array([ True, False])
         """
-        left, right = (self._rows(rows, name) for rows, name in ((first, "first"), (second, "second")))
+        sides = []
+        for rows, name in ((first, "first"), (second, "second")):
+            checked = finite_rows(np.atleast_2d(as_array(rows, name)), name, None)
+            self._check_columns(checked.shape[1], name)
+            sides.append(checked[:, : self.dim].astype(np.float64))
+        left, right = sides
         if self.distance == "hamming":
             similarity = -0.5 * ((left > 0) != (right > 0)).sum(axis=1)
         elif self.distance == "euclidean":
@@ -152,12 +152,6 @@ class Threshold:
             similarity = (left * right).sum(axis=1)
         result: Array = similarity >= self.similarity
         return result
-
-    def _rows(self, rows: Any, name: str) -> Array:
-        """Validated rows of one embedding or several, in float64."""
-        checked = finite_rows(np.atleast_2d(as_array(rows, name)), name, None)
-        self._check_columns(checked.shape[1], name)
-        return checked[:, : self.dim].astype(np.float64)
 
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:
@@ -277,7 +271,7 @@ def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
 
 def _errors_by_class(pairs: PairSet, edges: Array, progress: Progress) -> list[PairRates]:
     """Both rates at each edge."""
-    same, other = pairs.by_class()
+    same, other = pairs.by_class
     counts = zip(*count_by_class(pairs, edges, progress), strict=True)
     return [(PairRate(matches, other, 2), PairRate(same - above, same, 1)) for above, matches in counts]
 

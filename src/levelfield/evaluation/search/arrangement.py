@@ -140,9 +140,6 @@ def ranges(sums: Array, most: float, *, items: int = EVERYWHERE) -> Iterator[tup
     """Consecutive ranges of at least one item, with at most `items` items and a sum of at most `most`.
 
     sums: running sums of the items, from 0.
-
-    >>> list(ranges(np.array([0, 2, 4, 9, 10]), 5))
-    [(0, 2), (2, 3), (3, 4)]
     """
     begin = 0
     while begin < len(sums) - 1:

@@ -130,11 +130,6 @@ def neighbours(inputs: Inputs, k: int, *, distance: str) -> Neighbours:
     """The k nearest rows of each query, itself excluded by id; tied rows in gallery order.
 
     Memory: a copy of the rows, and the result.
-
-    >>> from levelfield.evaluation.inputs import check_inputs
-    >>> near = neighbours(check_inputs([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], [0, 0, 1]), 1, distance="cosine")
-    >>> near.positions.ravel(), near.similarities.ravel()
-    (array([2, 2, 1]), array([0.6, 0.8, 0.8]))
     """
     most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
     if not 1 <= k <= most:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 
-from levelfield.errors import unknown
-from levelfield.evaluation.inputs import Array
+from levelfield.errors import BadInput, unknown
+from levelfield.evaluation.inputs import Array, Arrays, as_array
 
 Distance = Literal["cosine", "euclidean", "dot", "hamming"]
 DISTANCES: tuple[Distance, ...] = get_args(Distance)
@@ -17,13 +17,7 @@ _CHUNK = 128  # rows converted to float64 at a time: they fit in the cache
 
 
 def distance_called(name: str) -> Distance:
-    """Return `name` if it is a known distance.
-
-    >>> distance_called("cosin")
-    Traceback (most recent call last):
-    ...
-    levelfield.errors.UnknownName: Unknown distance 'cosin'. Did you mean 'cosine'?
-    """
+    """Return `name` if it is a known distance."""
     for distance in DISTANCES:
         if name == distance:
             return distance
@@ -66,13 +60,7 @@ class Change:
 
     @classmethod
     def of(cls, query: Selection, gallery: Selection, *, distance: str) -> Change:
-        """The change of a distance. It depends on the rows if their lengths matter, but not on their order.
-
-        >>> rows = Selection(np.array([[3.0, 4.0], [0.0, 0.0]]))
-        >>> Change.of(rows, rows, distance="cosine").rows(rows)
-        array([[0.6, 0.8],
-               [0. , 0. ]])
-        """
+        """The change of a distance. It depends on the rows if their lengths matter, but not on their order."""
         if distance_called(distance) in ("cosine", "hamming"):
             return cls(distance)
         # Dividing by a power of two preserves order and ties and prevents overflow of squares.
@@ -81,8 +69,11 @@ class Change:
             return cls(distance, scale)
         # |a|^2 + |b|^2 - 2ab loses small distances if all rows share a large offset, so centre the rows at the origin,
         # in multiples of a power of two: integers must stay integers to keep ties exact.
-        mean, deviation = _moments(gallery, scale)
-        step = _power_of_two_above(float(deviation.max()))
+        count = len(gallery.rows)
+        starts = range(0, count, _CHUNK)
+        mean = sum((gallery.part(start) / scale).sum(axis=0) for start in starts) / count
+        variance = sum(np.square(gallery.part(start) / scale - mean).sum(axis=0) for start in starts) / count
+        step = _power_of_two_above(float(np.sqrt(variance).max()))
         return cls(distance, scale, np.rint(mean / step) * step)
 
     def rows(self, rows: Selection) -> Array:
@@ -109,6 +100,31 @@ def unit_rows(rows: Array, dtype: type[np.generic] | None = None) -> Array:
     return Selection(rows).change(_unit, dtype)
 
 
+def joined(members: Sequence[Arrays]) -> Array:
+    """Normalise the rows of each member (n, d_k) to length 1 and concatenate them: float32 (n, sum of d_k).
+
+    Without normalisation the member with the longest rows would dominate. The result is not normalised again: every row
+    without a zero part has length sqrt(members), so Euclidean distance and cosine rank equally. A zero row stays zero.
+    The bits of a row depend only on that row.
+
+    >>> joined([np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[100.0], [-7.0]])])
+    array([[ 0.6,  0.8,  1. ],
+           [ 0. ,  0. , -1. ]], dtype=float32)
+    """
+    if not len(members):
+        raise BadInput("No members to join: pass at least one.")
+    arrays = [np.ascontiguousarray(as_array(rows, f"member {number}")) for number, rows in enumerate(members)]
+    for number, rows in enumerate(arrays):
+        if rows.ndim != 2:
+            raise BadInput(f"Member {number} has shape {rows.shape}; expected (images, dim).")
+        if len(rows) != len(arrays[0]):
+            raise BadInput(
+                f"Member {number} has {len(rows)} rows but member 0 has {len(arrays[0])}: all members need the same "
+                "images in the same order."
+            )
+    return np.concatenate([unit_rows(rows, np.float32) for rows in arrays], axis=1)
+
+
 def _unit(part: Array) -> Array:
     largest = np.abs(part).max(axis=1, keepdims=True)
     part /= np.where(largest > 0, largest, 1.0)
@@ -119,23 +135,11 @@ def _unit(part: Array) -> Array:
 
 
 def half_squares(rows: Array) -> Array:
-    """|row|^2 / 2 of each row, summed in float64.
-
-    >>> half_squares(np.array([[3.0, 4.0]]))
-    array([12.5])
-    """
+    """|row|^2 / 2 of each row, summed in float64."""
     result = np.empty(len(rows), rows.dtype)
     for start in range(0, len(rows), _CHUNK):
         result[start : start + _CHUNK] = 0.5 * np.square(rows[start : start + _CHUNK], dtype=np.float64).sum(axis=1)
     return result
-
-
-def _moments(chosen: Selection, scale: float) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column, in units of `scale`."""
-    count = len(chosen.rows)
-    starts = range(0, count, _CHUNK)
-    mean = sum((chosen.part(start) / scale).sum(axis=0) for start in starts) / count
-    return mean, np.sqrt(sum(np.square(chosen.part(start) / scale - mean).sum(axis=0) for start in starts) / count)
 
 
 def scale_of(rows: Array) -> float:

@@ -29,22 +29,12 @@ def _factors(width: int) -> Array:
 
 
 def canonical_order(rows: Array, codes: Array) -> Array:
-    """Positions that sort rows by hash, equal rows by class.
-
-    >>> rows = np.array([[1.0], [2.0], [3.0]])
-    >>> shuffled = rows[[2, 0, 1]]
-    >>> bool((rows[canonical_order(rows, np.arange(3))] == shuffled[canonical_order(shuffled, np.arange(3))]).all())
-    True
-    """
+    """Positions that sort rows by hash, equal rows by class."""
     return np.lexsort((codes, row_numbers(rows)))
 
 
 def class_order(rows: Array, codes: Array) -> Array:
-    """Positions that sort rows by class, then by hash.
-
-    >>> class_order(np.array([[5.0], [7.0], [6.0]]), np.array([1, 0, 1]))[0]
-    np.int64(1)
-    """
+    """Positions that sort rows by class, then by hash."""
     return np.lexsort((row_numbers(rows), codes))
 
 

@@ -20,25 +20,18 @@ _PIECES = (512, 128, 64, 16)
 
 
 def product(left: Array, right: Array) -> Array:
-    """`left @ right.T` as a new array, computed in whole tiles.
-
-    >>> product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [1.0, 0.0]]))
-    array([[11.,  1.]])
-    """
+    """`left @ right.T` as a new array, computed in whole tiles."""
     one, other = torch.from_numpy(tiled(left)), torch.from_numpy(tiled(right))
-    length = _piece(left.dtype, left.shape[1])
+    dim = left.shape[1]
+    length = next((part for part in (dim, *_PIECES) if part <= dim and steady(left.dtype, part)), max(dim, 1))
     result = one[:, :length] @ other[:, :length].T
-    for start in range(length, left.shape[1], length):
+    for start in range(length, dim, length):
         result += one[:, start : start + length] @ other[:, start : start + length].T
     return np.ascontiguousarray(result.numpy()[: len(left), : len(right)])
 
 
 def tiled(values: Array, chosen: Array | None = None) -> Array:
-    """The chosen rows (not copied if all are chosen and fill their tiles), padded by repeating the last row.
-
-    >>> tiled(np.array([[1.0], [2.0], [3.0]]), np.array([2, 0])).shape
-    (48, 1)
-    """
+    """The chosen rows (not copied if all are chosen and fill their tiles), padded by repeating the last row."""
     count = len(values) if chosen is None else len(chosen)
     if chosen is None and count % TILE == 0:
         return values
@@ -48,27 +41,13 @@ def tiled(values: Array, chosen: Array | None = None) -> Array:
 
 
 def in_tiles(count: int) -> int:
-    """Round up to whole tiles.
-
-    >>> in_tiles(1), in_tiles(96)
-    (48, 96)
-    """
+    """Round up to whole tiles."""
     return count + -count % TILE
 
 
-def _piece(kind: np.dtype[np.generic], dim: int) -> int:
-    """Length of the row segments in one product."""
-    return next((length for length in (dim, *_PIECES) if length <= dim and steady(kind, length)), max(dim, 1))
-
-
 def steady(kind: np.dtype[np.generic], dim: int) -> bool:
-    """Whether entries of products in whole tiles do not depend on position or side.
-
-    Required for computing only half of a symmetric matrix, and for replacing part of a large product by a small one.
-
-    >>> steady(np.dtype(np.float32), 8)
-    True
-    """
+    """Whether entries of products in whole tiles do not depend on position or side: required for computing only half
+    of a symmetric matrix, and for replacing part of a large product by a small one."""
     return _steady(kind, dim, torch.get_float32_matmul_precision())
 
 

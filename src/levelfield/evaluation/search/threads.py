@@ -18,34 +18,12 @@ Task = TypeVar("Task")
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Run with one torch thread, for operations whose rounding depends on the number of threads.
-
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def all_cores() -> Iterator[None]:
-    """Run with as many torch threads as this process may use cores, or as many as OMP_NUM_THREADS allows.
-
-    Training sets the number of threads of its process, which later work need not share.
-
-    >>> with all_cores():
-    ...     torch.get_num_threads() >= 1
-    True
-    """
+def torch_threads(count: int | None = None) -> Iterator[None]:
+    """Run with this number of torch threads: 1 where rounding depends on it. None: one for each core that this process
+    may use, or as many as OMP_NUM_THREADS allows, whatever number training has set."""
     before = torch.get_num_threads()
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    torch.set_num_threads(int(limit) if limit.isdecimal() and int(limit) else cores())
+    torch.set_num_threads(count or (int(limit) if limit.isdecimal() and int(limit) else cores()))
     try:
         yield
     finally:
@@ -79,21 +57,18 @@ def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> 
         finally:
             done.put(None)
 
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(threads, thread_name_prefix="levelfield") as pool:
-            running = [pool.submit(work) for _ in range(threads)]
-            ended = 0
-            try:
-                while ended < threads:
-                    finished = done.get()
-                    if finished is None:
-                        ended += 1
-                    else:
-                        yield finished
-            finally:
-                stop.set()
-            for thread in running:
-                thread.result()  # raises the thread's error
-    finally:
-        torch.set_num_threads(before)  # default of threads started later
+    # `set_num_threads` in a thread is also the default of threads started later, so it is set back
+    with torch_threads(torch.get_num_threads()), ThreadPoolExecutor(threads, thread_name_prefix="levelfield") as pool:
+        running = [pool.submit(work) for _ in range(threads)]
+        ended = 0
+        try:
+            while ended < threads:
+                finished = done.get()
+                if finished is None:
+                    ended += 1
+                else:
+                    yield finished
+        finally:
+            stop.set()
+        for thread in running:
+            thread.result()  # raises the thread's error

@@ -50,16 +50,8 @@ class Comparison:
         if label == self.first:
             return self
         low, high, t = (None if value is None else -value for value in (self.high, self.low, self.t))
-        return replace(
-            self,
-            first=self.second,
-            second=self.first,
-            difference=-self.difference,
-            low=low,
-            high=high,
-            t=t,
-            seeds=self.seeds[::-1],
-        )
+        turned = replace(self, difference=-self.difference, low=low, high=high, t=t)
+        return replace(turned, first=self.second, second=self.first, seeds=self.seeds[::-1])
 
     @property
     def winner(self) -> str | None:

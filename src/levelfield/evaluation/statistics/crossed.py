@@ -69,7 +69,13 @@ class ClassWeights:
         if len(shares) == 1:
             return cls(shares, np.zeros(1), 0.0)
         influence = shares**2 / (1 - 2 * shares + squares)
-        return cls(shares, influence, _quadratic_freedom(shares, influence))
+        # Satterthwaite's degrees of freedom of the quadratic form, tr(B)^2 / tr(B^2) with B = (I - w1') G (I - 1w')
+        w, g, total = shares, influence, float(influence.sum())
+        wg, gg = float(w @ g), float(g @ g)
+        trace = total - 2 * wg + squares * total
+        mixed = -2 * float((g * g) @ w) + total * float(g @ (w * w))
+        outer = 2 * wg**2 + 2 * squares * gg - 4 * total * squares * wg + (total * squares) ** 2
+        return cls(shares, influence, trace**2 / (gg + 2 * mixed + outer))
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -132,12 +138,7 @@ class Table:
 
     @classmethod
     def of(cls, rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()) -> Table:
-        """Create from rows `[seeds, classes]` by label; fixed: deterministic rows (no variance over seeds).
-
-        >>> table = Table.of({"a": [[0.5, 0.7], [0.7, 0.9]], "b": [[0.4, 0.4]]}, [3, 3], fixed=["b"])
-        >>> table.means.round(2).tolist(), table.noise.round(3).tolist()
-        ([0.7, 0.4], [0.02, 0.0])
-        """
+        """Create from rows `[seeds, classes]` by label; fixed: deterministic rows (no variance over seeds)."""
         weights = ClassWeights.of(queries)
         values = {label: checked(row, label, len(weights)) for label, row in rows.items()}
         class_means = np.stack([row.mean(axis=0) for row in values.values()])
@@ -238,24 +239,12 @@ def _over_seeds(values: Floats, weights: ClassWeights) -> tuple[float, float]:
     return float(figures.var(ddof=1)), float((moved**2 @ weights.influence).sum() / (len(values) - 1))
 
 
-def _quadratic_freedom(w: Floats, g: Floats) -> float:
-    """Satterthwaite's degrees of freedom of the quadratic form, tr(B)^2 / tr(B^2) with B = (I - w1') G (I - 1w')."""
-    total, ww, wg, gg = float(g.sum()), float(w @ w), float(w @ g), float(g @ g)
-    trace = total - 2 * wg + ww * total
-    mixed = -2 * float((g * g) @ w) + total * float(g @ (w * w))
-    outer = 2 * wg**2 + 2 * ww * gg - 4 * total * ww * wg + (total * ww) ** 2
-    return trace**2 / (gg + 2 * mixed + outer)
-
-
 def degrees_of_freedom(
     by_classes: Floats, classes_freedom: float | Floats, seeds: Floats, seeds_freedom: Floats
 ) -> Floats:
     """Satterthwaite's degrees of freedom for the sum of a variance by classes and an upper bound of that by seeds.
 
     At most those of the classes: otherwise a few classes that agree by chance would count as well known.
-
-    >>> degrees_of_freedom(np.ones(3), 99.0, np.array([0.0, 0.1, 1.0]), np.array([np.inf, 2.0, 2.0])).round(1).tolist()
-    [99.0, 8.2, 2.4]
     """
     from scipy.special import chdtri
 

@@ -58,11 +58,7 @@ def rank(table: Mapping[str, Mapping[str, float]]) -> Ranking:
 
 
 def ranks(table: npt.ArrayLike) -> Floats:
-    """Ranks within each dataset: 1 is best, ties share their mean rank.
-
-    >>> ranks([[0.7, 0.9, 0.7]]).tolist()
-    [[2.5, 1.0, 2.5]]
-    """
+    """Ranks within each dataset: 1 is best, ties share their mean rank."""
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or not np.isfinite(values).all():
         raise BadInput("Ranks need one finite value per method and dataset.")
@@ -73,12 +69,7 @@ def ranks(table: npt.ArrayLike) -> Floats:
 
 
 def friedman(ranked: Floats) -> tuple[float, float]:
-    """Friedman's chi-square of ranks [datasets, methods], corrected for ties, and its p-value.
-
-    >>> chi_square, p = friedman(ranks([[3, 2, 1], [3, 2, 1], [3, 1, 2]]))
-    >>> round(chi_square, 4), round(p, 4)
-    (4.6667, 0.097)
-    """
+    """Friedman's chi-square of ranks [datasets, methods], corrected for ties, and its p-value."""
     from scipy.stats import friedmanchisquare
 
     if not np.ptp(ranked):
@@ -88,11 +79,7 @@ def friedman(ranked: Floats) -> tuple[float, float]:
 
 
 def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) -> float:
-    """Nemenyi's critical difference of two mean ranks, with all pairs compared.
-
-    >>> round(critical_difference(4, 14), 2)
-    1.25
-    """
+    """Nemenyi's critical difference of two mean ranks, with all pairs compared."""
     from scipy.stats import studentized_range
 
     q = studentized_range.ppf(1 - alpha, methods, np.inf) / math.sqrt(2)

@@ -81,11 +81,7 @@ def class_interval(values: npt.ArrayLike, queries: npt.ArrayLike, *, level: floa
 
 
 def largest_share(seen: float, units: float, level: float) -> float:
-    """Upper end of Clopper and Pearson's interval for a share `seen`; the number of units need not be an integer.
-
-    >>> round(largest_share(0.0, 5, 0.95), 3), round(largest_share(0.2, 5, 0.95), 3), largest_share(1.0, 5, 0.95)
-    (0.522, 0.716, 1.0)
-    """
+    """Upper end of Clopper and Pearson's interval for a share `seen`; the number of units need not be an integer."""
     from scipy.special import betaincinv
 
     count = seen * units

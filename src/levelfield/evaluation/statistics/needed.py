@@ -22,8 +22,6 @@ class Needed:
 
     >>> Needed(12, 5, None).text("seeds")
     '12 seeds (95 %: 5 or more)'
-    >>> Needed(12, 5, 90).text("seeds")
-    '12 seeds (95 %: 5 to 90)'
     """
 
     number: int

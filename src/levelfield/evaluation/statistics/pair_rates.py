@@ -48,17 +48,14 @@ class PairRate:
     @cached_property
     def present(self) -> np.ndarray:
         """Classes that have pairs."""
-        present: np.ndarray = self.pairs > 0
-        return present
+        return np.asarray(self.pairs > 0)
 
     @property
     def classes(self) -> int:
-        """Number of classes that have pairs."""
         return int(self.present.sum())
 
     @cached_property
     def weights(self) -> ClassWeights:
-        """Weights of the classes that have pairs."""
         return ClassWeights.of(self.pairs[self.present])
 
     @property
@@ -113,10 +110,6 @@ def differ(match: PairRate, miss: PairRate, level: float) -> bool:
     """Whether two rates of the same classes differ significantly: Student's t over classes.
 
     match: rates of negative pairs; miss: rates of positive pairs. Unseen classes vary as if both rates were equal.
-
-    >>> seldom = PairRate(np.arange(20) % 2, np.full(20, 50), members=2)
-    >>> differ(seldom, PairRate(4 + np.arange(20) % 3, np.full(20, 10), members=1), 0.95)
-    True
     """
     from scipy.special import stdtrit
 

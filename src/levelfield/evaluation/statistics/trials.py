@@ -44,8 +44,6 @@ def winning(values: Mapping[str, Sequence[float]], n: int) -> dict[str, float]:
 
     >>> {name: round(share, 3) for name, share in winning({"a": [0.1, 0.4], "b": [0.2, 0.3]}, 1).items()}
     {'a': 0.5, 'b': 0.5}
-    >>> {name: round(share, 3) for name, share in winning({"a": [0.1], "b": [0.1], "c": [0.1]}, 1).items()}
-    {'a': 0.333, 'b': 0.333, 'c': 0.333}
     """
     every = np.unique(np.concatenate([np.asarray(scores, dtype=np.float64) for scores in values.values()]))
     below, equal = {}, {}

@@ -86,15 +86,9 @@ def compare_compact(
 ) -> CompactForms:
     """Evaluate float32, float16, int8, bits, first and whitened dimensions.
 
-    Args:
-        embeddings: of a run, which embeds its own training classes, or of files.
-        train: (m, dim) embeddings of training classes of other embeddings; without them nothing is fitted.
-        metrics: retrieval metrics.
-        k: the K of metrics without a number.
-        dims: each number of first and of whitened dimensions.
-        distance: compares rows, except bits.
-        progress: gets a stage for each form.
-        settings: other arguments of `levelfield.evaluate`.
+    train: (m, dim) embeddings of training classes, unless a run embeds its own; without them nothing is fitted.
+    metrics: retrieval metrics. dims: each number of first and of whitened dimensions. distance: compares rows, except
+    bits. progress: gets a stage for each form. k, settings: arguments of `levelfield.evaluate`.
     """
     if distance == "hamming":
         raise BadInput("Compact forms need a distance other than hamming: bits are a row of the table.")
@@ -110,8 +104,14 @@ def compare_compact(
         train = embeddings.other_classes("training", progress=progress)[0]
     settings = {**settings, "metrics": metrics, "k": k}
     forms = list(compact_scores(train, embeddings.arrays, settings, dims=dims, distance=distance, progress=progress))
-    left_out = _left_out(embeddings, train, [one.form.name for one in forms], dims)
-    return CompactForms(embeddings, forms, left_out, 0 if train is None else len(train))
+    if train is not None:
+        lacking = undetermined([one.form.name for one in forms], embeddings.rows.shape[1], dims)
+        return CompactForms(embeddings, forms, [f"Left out: {lacking}"] if lacking else [], len(train))
+    reason = ": give --train-embeddings FILE."
+    if embeddings.refined:
+        reason = f"; the run's stored model alone cannot repeat its refinement ({embeddings.refined})."
+    left_out = [f"Left out: int8, bits and whitened, which are fitted on training embeddings{reason}"]
+    return CompactForms(embeddings, forms, left_out, 0)
 
 
 def _difference(one: CompactScore, metric: str) -> str:
@@ -123,15 +123,3 @@ def _difference(one: CompactScore, metric: str) -> str:
         return f"{interval.mean:+.4f}"
     ends = "-" if math.isnan(interval.low) else f"{interval.low:+.3f} to {interval.high:+.3f}"
     return f"{interval.mean:+.4f}\n{ends}"
-
-
-def _left_out(
-    embeddings: EmbeddingSet, train: np.ndarray | None, names: list[str], dims: Sequence[int] | None
-) -> list[str]:
-    if train is not None:
-        lacking = undetermined(names, embeddings.rows.shape[1], dims)
-        return [f"Left out: {lacking}"] if lacking else []
-    reason = ": give --train-embeddings FILE."
-    if embeddings.refined:
-        reason = f"; the run's stored model alone cannot repeat its refinement ({embeddings.refined})."
-    return [f"Left out: int8, bits and whitened, which are fitted on training embeddings{reason}"]

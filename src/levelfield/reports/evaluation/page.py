@@ -29,14 +29,10 @@ def write_page(
     threshold: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Write the page of scores of the same images, in the given order.
+    """Write the page (HTML) of scores of the same images, in the given order.
 
-    Args:
-        path: of the HTML file.
-        rows: the scores.
-        images: file that lists the images, one path per row; a run knows its images.
-        threshold: the least cosine of two images of the same class.
-        progress: gets a stage for each part of the page.
+    images: file that lists the images, one path per row; a run knows its images. threshold: the least cosine of two
+    images of the same class. progress: gets a stage for each part of the page.
     """
     embeddings = rows[0].embeddings
     gallery, labels, queries = embeddings.gallery, embeddings.labels.astype(str), len(embeddings.labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -62,7 +62,7 @@ class Scores:
         """All scores as plain data, with None for NaN."""
         result = self.result
         data: dict[str, Any] = {
-            "metrics": {name: self._metric_data(name) for name in result},
+            "metrics": {},
             "queries": result.n_queries,
             "lone": result.n_lone,
             "dim": self.dim,
@@ -70,25 +70,23 @@ class Scores:
             "bytes": self.bytes,
             "refined": self.embeddings.refined or "none",
         }
+        for name in result:
+            metric: dict[str, Any] = {"value": result[name], "signature": self.signature(name)}
+            if name in result.intervals:
+                interval = result.intervals[name]
+                metric["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
+                if result.sample is not None:
+                    all_queries = result.sample.intervals[name]
+                    metric["interval"]["all_queries"] = [all_queries.low, all_queries.high]
+            if name in result.per_start:
+                metric["starts"] = result.per_start[name]
+            data["metrics"][name] = metric
         if result.sample is not None:
             data["sample"] = {"queries": len(result.sample.rows), "of": result.sample.of, "seed": result.sample.seed}
         if result.divided is not None:
             data["divided"] = asdict(result.divided)
         plain: dict[str, Any] = finite(data)
         return plain
-
-    def _metric_data(self, name: str) -> dict[str, Any]:
-        result = self.result
-        data: dict[str, Any] = {"value": result[name], "signature": self.signature(name)}
-        if name in result.intervals:
-            interval = result.intervals[name]
-            data["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
-            if result.sample is not None:
-                all_queries = result.sample.intervals[name]
-                data["interval"]["all_queries"] = [all_queries.low, all_queries.high]
-        if name in result.per_start:
-            data["starts"] = result.per_start[name]
-        return data
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class ScoreTable:
                 values = {metric: float(each.means[number]) for metric, each in means.items()}
                 yield {"class": name, "queries": queries, **values}
 
-        self._write(path, map(lines, self.rows))
+        self._write(path, lines)
 
     def write_queries(self, path: Path) -> None:
         """CSV with a line per query, in the order of the embeddings; `lone` queries have no positives."""
@@ -132,7 +130,7 @@ class ScoreTable:
                 line |= {"label": label, "lone": int(scores.result.lone[row])}
                 yield line | {metric: float(values[row]) for metric, values in scores.result.per_query.items()}
 
-        self._write(path, map(lines, self.rows))
+        self._write(path, lines)
 
     def write_neighbours(self, path: Path, k: int) -> None:
         """CSV with the k nearest rows of each query, nearest first; `same`: whether a row has the query's class."""
@@ -147,16 +145,16 @@ class ScoreTable:
                     same = int(embeddings.labels[row] == embeddings.gallery_labels[other])
                     yield line | {"similarity": float(similarity), "same": same}
 
-        self._write(path, map(lines, self.rows))
+        self._write(path, lines)
 
-    def _write(self, path: Path, lines: Iterator[Iterator[dict[str, Any]]]) -> None:
+    def _write(self, path: Path, lines: Callable[[Scores], Iterator[dict[str, Any]]]) -> None:
         """Write the lines of each row below the names of their values, after what distinguishes the rows."""
         columns, rows = ["class"], []
         refined = any(scores.embeddings.refined for scores in self.rows)
-        for scores, of_row in zip(self.rows, lines, strict=True):
+        for scores in self.rows:
             axes: dict[str, Any] = {"refined": scores.embeddings.refined or "none"} if refined else {}
             axes |= {"distance": scores.distance, "dim": scores.dim}
-            for line in of_row:
+            for line in lines(scores):
                 full = line if len(self.rows) == 1 else axes | line
                 columns = list(full)
                 rows.append(list(full.values()))

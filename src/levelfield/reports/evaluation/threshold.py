@@ -60,10 +60,12 @@ class TestedThreshold:
         digits = 0 if threshold.distance == "hamming" else 4
         known = not math.isnan(threshold.interval[0])
         interval = f" ({100 * threshold.level:g} %: {span(*threshold.interval, digits)})" if known else ""
+        name, _, limit = threshold.rule.partition("<=")
+        goal = f"a rate of false matches of at most {100 * float(limit):g} %" if limit else _GOALS[name]
         decision = _DECISIONS[threshold.distance].format(f"{threshold.value:.{digits}f}")
         sentences = [
             f"Two images are of the same class if {decision}{interval}.",
-            f"Chosen for {_goal(threshold.rule)} on {chosen.classes:,} {self.chosen_on} classes "
+            f"Chosen for {goal} on {chosen.classes:,} {self.chosen_on} classes "
             f"({chosen.images:,} images), tested on {rates.classes:,} test classes ({rates.images:,} images).",
         ]
         if self.chosen_on == "training":
@@ -95,11 +97,6 @@ def choose_threshold(
     gallery = {name: embeddings.arrays[name] for name in ("gallery", "gallery_labels") if name in embeddings.arrays}
     unknowns = threshold.unknowns(rows, labels, **gallery, ci=ci, progress=progress)
     return TestedThreshold(threshold, rates, unknowns, chosen_on)
-
-
-def _goal(rule: str) -> str:
-    name, _, limit = rule.partition("<=")
-    return f"a rate of false matches of at most {100 * float(limit):g} %" if limit else _GOALS[name]
 
 
 def _rate(rate: Rate) -> str:

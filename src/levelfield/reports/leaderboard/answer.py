@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from levelfield.evaluation.statistics import MIN_CLASSES, Comparison
+from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.verdicts import SEEN, difference_text, how_compared
 from levelfield.studies.leaderboard.board import Leaderboard
@@ -23,8 +23,13 @@ def answer(board: Leaderboard) -> list[str]:
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
-    lines = [_use(board, best), _as_good(board, best), _training(board)]
-    return [line for line in [*lines, *fine_tuning_lines(board), _surer(board, best)] if line]
+    ties = [pair for row in board.rows if (pair := board.comparison(best.label, row.label)) and not pair.better()]
+    lines = [_use(board, best), _as_good(board, [tie.second for tie in ties]), _training(board)]
+    lines += fine_tuning_lines(board)
+    widest = max(ties, key=lambda tie: tie.difference, default=None)
+    if widest and not board.limit and (needed := needed_text(widest, brief=False)):
+        lines.append(f"To be more certain: {needed} to distinguish it from {widest.second}.")
+    return [line for line in lines if line]
 
 
 def _use(board: Leaderboard, best: Row) -> str:
@@ -33,32 +38,17 @@ def _use(board: Leaderboard, best: Row) -> str:
     figure = f"{metric} {cell.mean:.3f}" + (f", 95 % {cells.interval(cell)}" if cell.low is not None else "")
     if metric != "recall@1":
         return f"Use {best.label}: {figure}."
-    return f"Use {best.label}: {_out_of(cell.mean)} nearest images are of the right class ({figure})."
+    share = f"{round(10 * cell.mean)} of 10" if 0.1 <= cell.mean <= 0.9 else f"{round(100 * cell.mean)} of 100"
+    return f"Use {best.label}: {share} nearest images are of the right class ({figure})."
 
 
-def _out_of(share: float) -> str:
-    """A share in words.
-
-    >>> _out_of(0.723), _out_of(0.96), _out_of(0.04)
-    ('7 of 10', '96 of 100', '4 of 100')
-    """
-    return f"{round(10 * share)} of 10" if 0.1 <= share <= 0.9 else f"{round(100 * share)} of 100"
-
-
-def _as_good(board: Leaderboard, best: Row) -> str:
+def _as_good(board: Leaderboard, tied: list[str]) -> str:
     if len(board.rows) > 1 and not board.comparisons:
         return f"Ties are not tested: {board.metrics[0]} has no value per query."
-    tied = [tie.second for tie in _ties(board, best)]
     if not tied:
         return ""
     more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
     return f"As good (not distinguishable on these test classes): {', '.join(tied[:_SHOWN])}{more}."
-
-
-def _ties(board: Leaderboard, best: Row) -> list[Comparison]:
-    """The comparisons of the best row with those that tie with it."""
-    pairs = (board.comparison(best.label, row.label) for row in board.rows)
-    return [pair for pair in pairs if pair and not pair.better()]
 
 
 def _training(board: Leaderboard) -> str:
@@ -82,13 +72,6 @@ def _training(board: Leaderboard) -> str:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
         return f"{tested} cannot show whether training pays: {details}"
     return f"Training does not pay here (no significant difference): {details}"
-
-
-def _surer(board: Leaderboard, best: Row) -> str:
-    """What would resolve the widest tie with the best row; empty if `board.limit` covers it."""
-    widest = max(_ties(board, best), key=lambda tie: tie.difference, default=None)
-    needed = needed_text(widest, brief=False) if widest and not board.limit else ""
-    return f"To be more certain: {needed} to distinguish it from {widest.second}." if needed and widest else ""
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:

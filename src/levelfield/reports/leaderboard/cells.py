@@ -18,20 +18,12 @@ UNKNOWN = "not known"
 
 
 def heading(metric: str) -> str:
-    """The column heading; geometry metrics name the set, since papers measure them on training embeddings.
-
-    >>> heading("recall@1"), heading("rho")
-    ('recall@1', 'rho (test)')
-    """
+    """The column heading; geometry metrics name the set, since papers measure them on training embeddings."""
     return f"{metric} (test)" if parse(metric).kind == "geometry" else metric
 
 
 def letters(texts: Iterable[str]) -> dict[str, str]:
-    """A letter for each distinct text, in order of appearance; capitals follow z, then numbers.
-
-    >>> letters(["dim 64", "lr 3", "dim 64"])
-    {'dim 64': 'a', 'lr 3': 'b'}
-    """
+    """A letter for each distinct text, in order of appearance; capitals follow z, then numbers."""
     signs = itertools.chain(string.ascii_letters, (f"({k})" for k in itertools.count(1)))
     return dict(zip(dict.fromkeys(texts), signs, strict=False))
 

@@ -182,13 +182,7 @@ def _computed(definition: dict[str, Any], counted: int | None) -> str:
 
 
 def _queries(definition: dict[str, Any], counted: int | None) -> str:
-    """The number of queries, and how those with no other image of their class are treated.
-
-    >>> _queries({"queries": 63, "lone": "exclude"}, 62)
-    '62 queries (1 more is left out: no other image of its class)'
-    >>> _queries({"queries": 63, "lone": "miss"}, 63)
-    '63 queries (missed where the gallery has no image of their class)'
-    """
+    """The number of queries, and how those with no other image of their class are treated."""
     queries = definition["queries"]
     if definition["lone"] != "exclude":
         return f"{queries:,} queries (missed where the gallery has no image of their class)"

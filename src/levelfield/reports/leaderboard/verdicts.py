@@ -16,13 +16,7 @@ _ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has ever
 
 
 def how_compared(board: Leaderboard) -> str:
-    """How the rows were compared.
-
-    >>> from types import SimpleNamespace
-    >>> one = Comparison("a", "b", 0.1, 0.05, 0.15, 4.0, 90.0, 0.001, 0.001, 774, (3, 3), True)
-    >>> how_compared(SimpleNamespace(comparisons=[one], metrics=["recall@1"]))
-    'Crossed test of recall@1 over 774 test classes and 3 seeds, Holm-corrected over 1 pair, 5 % in all.'
-    """
+    """How the rows were compared: the test, its classes and seeds, and the correction."""
     pairs = board.comparisons
     classes = _span([one.classes for one in pairs])
     if max(one.classes for one in pairs) < MIN_CLASSES:
@@ -36,11 +30,7 @@ def how_compared(board: Leaderboard) -> str:
 
 
 def difference_text(one: Comparison, first: str = "", second: str = "") -> str:
-    """The difference between two rows in words. first, second: how to call them, by default their labels.
-
-    >>> difference_text(Comparison("a", "b", -0.1, None, None, None, None, None, None, 9, (1, 1), False), second="c")
-    'a is 0.100 below c'
-    """
+    """The difference between two rows in words. first, second: how to call them, by default their labels."""
     first, second = first or one.first, second or one.second
     if abs(one.difference) < SEEN:
         return f"{first} and {second} have the same score"
@@ -134,9 +124,4 @@ def _span(numbers: list[int]) -> str:
 
 
 def _p(value: float | None) -> str:
-    """Format a p-value.
-
-    >>> _p(0.00012), _p(0.5), _p(None)
-    ('< 0.001', '0.500', 'not known')
-    """
     return UNKNOWN if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"

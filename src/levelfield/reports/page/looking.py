@@ -12,7 +12,7 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation.search.threads import all_cores, one_thread, share
+from levelfield.evaluation.search.threads import share, torch_threads
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
@@ -31,7 +31,7 @@ _MANY = 6_000  # images of a test set with a list for every query
 Searched: TypeAlias = tuple[Method, SearchResult, Data | None]  # with the error rates of its thresholds
 
 
-@all_cores()
+@torch_threads()
 def look(
     name: str,
     images: ImageSet,
@@ -101,7 +101,7 @@ def _maps_and_regions(
     rows = {str(number): method.rows for number, (method, _) in enumerate(found)}
     near = {str(number): result.mapped for number, (_, result) in enumerate(found) if result.mapped is not None}
     cosine = all(method.distance == "cosine" for method, _ in found)
-    with one_thread(), ThreadPoolExecutor(1) as beside:
+    with torch_threads(1), ThreadPoolExecutor(1) as beside:
         regions = beside.submit(copy_context().run, why, found, images, lost)
         if threads == 1:
             wait([regions])
