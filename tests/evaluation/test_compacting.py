@@ -106,14 +106,10 @@ def test_training_rows_of_a_lower_rank_determine_fewer_components() -> None:
     flat = TRAIN.copy()
     flat[:, 30:] = 0
     assert [name for name in compact(flat, TEST, dims=[30, 31]) if name.startswith("whitened")] == ["whitened 30"]
-
-
-def test_constant_training_rows_have_no_whitening_and_an_empty_dimension_stays_empty() -> None:
-    forms = compact(np.array([[1.0, 0.0]] * 3), np.array([[1.0, 1.0], [1.0, -1.0]]))
-    assert list(forms) == ["float32", "float16", "int8", "bits"]
-    assert forms["int8"].rows[:, 1].tolist() == [0, 0]
-    one = compact(np.array([[1.0, 2.0]]), np.array([[1.0, 1.0], [1.0, -1.0]]))
-    assert list(one) == ["float32", "float16", "int8", "bits"]
+    for train in ([[1.0, 0.0]] * 3, [[1.0, 2.0]]):  # constant: no whitening, and an empty dimension stays empty
+        forms = compact(train, [[1.0, 1.0], [1.0, -1.0]])
+        assert list(forms) == ["float32", "float16", "int8", "bits"]
+    assert compact([[1.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]])["int8"].rows[:, 1].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ LABELS = {
 }
 
 
-def slowly(inputs, distance="euclidean"):
+def slowly(inputs, distance):
     """(above, level) of every positive of every query from a full sort of its list, nearest first."""
     found = []
     for query, row in enumerate(inputs.query.astype(np.float64)):
@@ -80,23 +80,15 @@ def as_lists(arranged, all_counts):
 def test_counts_equal_those_of_a_full_sort(search, kind, distance):
     random = np.random.default_rng(0)
     labels = LABELS[kind](random)
-    inputs = check_inputs(grid(random, len(labels)), labels)
-    arranged = arrange(inputs, distance=distance)
-    counted = count_ranks(arranged, np.full(len(labels), EVERYWHERE), pairs=10**9, search=search)
-    assert as_lists(arranged, counted) == slowly(inputs, distance)
-
-
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("kind", LABELS)
-def test_counts_in_a_gallery_with_ids(search, kind):
-    random = np.random.default_rng(1)
-    labels = LABELS[kind](random)
     gallery, theirs = grid(random, len(labels)), random.permutation(labels)
     ids = np.where(random.random(150) < 0.5, random.integers(0, len(gallery), 150), -1)
-    inputs = check_inputs(grid(random, 150), labels[:150], gallery=gallery, gallery_labels=theirs, query_ids=ids)
-    arranged = arrange(inputs, distance="euclidean")
-    counted = count_ranks(arranged, np.full(150, EVERYWHERE), pairs=10**9, search=search)
-    assert as_lists(arranged, counted) == slowly(inputs)
+    for inputs in (
+        check_inputs(gallery, labels),
+        check_inputs(grid(random, 150), labels[:150], gallery=gallery, gallery_labels=theirs, query_ids=ids),
+    ):
+        arranged = arrange(inputs, distance=distance)
+        counted = count_ranks(arranged, np.full(len(inputs.query), EVERYWHERE), pairs=10**9, search=search)
+        assert as_lists(arranged, counted) == slowly(inputs, distance)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,4 +1,4 @@
-"""Thresholds for "same class": against plain loops over all pairs, coverage of intervals, and refusals."""
+"""Thresholds for "same class" and matched unknowns: against plain loops, coverage of intervals, and refusals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import json
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadInput, BadSpecification, UnknownName
-from levelfield.evaluation import same_or_not
+from levelfield.evaluation import same_or_not, unknowns
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics import pairs as pairs_module
 from levelfield.evaluation.metrics.pairs import count_by_class, histogram, pair_set
@@ -211,34 +212,25 @@ def renamed(sample: tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "labels", "said"),
+    ("arguments", "said"),
     [
-        (np.eye(4), [0, 0, 0, 0], "validation embeddings are all of one class"),
-        (np.eye(4), [0, 1, 2, 3], "each of the 4 classes has one image"),
-        (np.eye(4), [0, 0, 1], "4 validation embeddings but 3 validation labels"),
-        (np.diag([1, 2, np.nan, 3]), [0, 0, 1, 1], "validation embeddings: 1 of 4 rows .* the first is row 2"),
-    ],
-)
-def test_what_cannot_choose_is_refused(rows: Array, labels: list[int], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        same_or_not(rows, labels)
-
-
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        ("equal", "equal_error"),
-        ({"false_mach": 0.1}, "false_match"),
-        ("false_match", "0.01"),
-        ({"false_match": 2}, "between 0 and 1"),
-        ({"balanced": 0.3}, "use"),
-        ({}, "There are"),
+        ({"labels": [0, 0, 0, 0]}, "validation embeddings are all of one class"),
+        ({"labels": [0, 1, 2, 3]}, "each of the 4 classes has one image"),
+        ({"labels": [0, 0, 1]}, "4 validation embeddings but 3 validation labels"),
+        ({"rows": np.diag([1, 2, np.nan, 3])}, "validation embeddings: 1 of 4 rows .* the first is row 2"),
+        ({"rule": "equal"}, "equal_error"),
+        ({"rule": {"false_mach": 0.1}}, "false_match"),
+        ({"rule": "false_match"}, "0.01"),
+        ({"rule": {"false_match": 2}}, "between 0 and 1"),
+        ({"rule": {"balanced": 0.3}}, "use"),
+        ({"rule": {}}, "There are"),
     ],
     ids=str,
 )
-def test_a_rule_that_is_none_is_refused(rule: str | dict[str, float], said: str) -> None:
-    with pytest.raises((UnknownName, BadSpecification), match=said):
-        same_or_not(*drawn(0), rule=rule)
+def test_what_cannot_choose_is_refused(arguments: dict[str, Any], said: str) -> None:
+    rows, labels = arguments.get("rows", np.eye(4)), arguments.get("labels", [0, 0, 1, 1])
+    with pytest.raises((BadInput, UnknownName, BadSpecification), match=said):
+        same_or_not(rows, labels, rule=arguments.get("rule", "equal_error"))
 
 
 def test_classes_that_chose_are_not_tested() -> None:
@@ -252,3 +244,67 @@ def test_classes_that_chose_are_not_tested() -> None:
         found.rates(rows[:, :5], labels + 100)
     with pytest.raises(BadInput, match="test embeddings are all of one class"):
         found.rates(rows, np.full(len(rows), 99))
+
+
+def even(seed: int, *, classes: int = 12, each: int = 4, noise: float = 0.6) -> tuple[Array, Array]:
+    """Classes of one size."""
+    random = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(classes), each)
+    return random.normal(size=(classes, 6))[labels] + noise * random.normal(size=(len(labels), 6)), labels
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize("with_gallery", [False, True], ids=["alone", "gallery"])
+def test_the_rate_is_that_of_a_plain_loop(distance: str, with_gallery: bool) -> None:
+    rows, labels = even(0)
+    gallery, others = even(1, classes=9) if with_gallery else (rows, labels)
+    threshold = {"cosine": 0.8, "dot": 5.0, "euclidean": 1.6, "hamming": 0}[distance]
+    searched = {"gallery": gallery, "gallery_labels": others} if with_gallery else {}
+    found = unknowns(rows, labels, threshold=threshold, distance=distance, **searched)
+    least = threshold if distance in ("cosine", "dot") else -threshold
+    expected = sum(
+        any(nearness(row, other, distance) >= least for other in gallery[others != label])
+        for row, label in zip(rows, labels, strict=True)
+    )
+    assert 0 < expected < len(rows)
+    assert (found.matched, found.value) == (expected, expected / len(rows))
+    assert (found.images, found.classes, found.gallery) == (48, 12, len(gallery))
+    assert found.low < found.value < found.high
+
+
+def test_an_image_of_its_own_class_is_no_match_and_the_order_changes_nothing() -> None:
+    rows, labels = np.repeat(np.eye(6), 3, axis=0), np.repeat(np.arange(6), 3)
+    found = unknowns(rows, labels, threshold=0.5)
+    assert (found.matched, found.low) == (0, 0.0)
+    assert 0.3 < found.high < 0.6  # 6 classes without an error cannot rule out more
+    rows, labels = even(3)
+    order = np.random.default_rng(0).permutation(len(rows))
+    assert unknowns(rows, labels, threshold=0.8) == unknowns(rows[order], labels[order], threshold=0.8)
+
+
+def test_the_interval_contains_the_expected_rate_as_often_as_it_says() -> None:
+    found = [unknowns(*even(seed, classes=30, each=3, noise=0.4), threshold=0.9) for seed in range(120)]
+    truth = np.mean([one.value for one in found])
+    inside = np.mean([one.low <= truth <= one.high for one in found])
+    assert 0.1 < truth < 0.6
+    assert inside > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 120)
+
+
+def test_a_threshold_counts_what_its_own_decisions_match() -> None:
+    chosen = same_or_not(*even(5), ci=None)
+    rows, labels = even(6)
+    found = chosen.unknowns(rows, labels + 100, ci=None)
+    wrong = [bool((chosen.same(row, rows[labels != label])).any()) for row, label in zip(rows, labels, strict=True)]
+    assert found.matched == sum(wrong)
+    assert math.isnan(found.low)
+    with pytest.raises(BadInput, match="were also used to choose the threshold"):
+        chosen.unknowns(rows, labels)
+    with pytest.raises(BadInput, match="has 5 columns"):
+        chosen.unknowns(rows[:, :5], labels + 100)
+
+
+def test_few_classes_have_no_interval_and_one_class_no_rate() -> None:
+    rows, labels = even(0, classes=4)
+    assert math.isnan(unknowns(rows, labels, threshold=0.5).low)
+    with pytest.raises(BadInput, match="Two classes are needed"):
+        unknowns(rows, labels * 0, threshold=0.5)
