@@ -96,9 +96,6 @@ def compact(
     >>> forms["bits"].rows
     array([[ 1,  1],
            [-1,  1]], dtype=int8)
-    >>> forms["int8"].stored(test)
-    array([[ 76, 127],
-           [-76, 127]], dtype=int8)
     """
     if distance == "hamming":
         raise BadInput("distance='hamming' compares bits only; bits are one of the compact forms of other distances.")

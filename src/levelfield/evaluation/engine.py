@@ -55,8 +55,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate embeddings: search each query among all other rows (itself excluded by id) or in a gallery.
 
-    The order of rows does not change a result. The number of threads did not change one in any measurement, but the
-    matrix library guarantees equal bits only for one thread.
+    The order of rows does not change a result; the number of threads did not in any measurement.
 
     Args:
         embeddings: (n, dim) numbers, the queries: array, tensor, lists, or a `numpy.memmap` larger than memory.

@@ -170,7 +170,7 @@ class Evaluation(Mapping[str, float]):
 
 
 def mean_of(values: Array, codes: Array, counted: Array, *, average: str) -> float:
-    """Mean over the counted queries or over their class means; NaN if there are none. Independent of input order."""
+    """Mean over the counted queries or over their class means; NaN if there are none."""
     if not counted.any():
         return math.nan
     parts = values[counted] if average == "query" else class_means(values, codes, counted)[1]
@@ -209,8 +209,7 @@ def class_intervals(
 
 def paired_differences(first: Evaluation, second: Evaluation, *, level: float = 0.95) -> dict[str, Interval]:
     """First minus second for every retrieval metric of both, with its interval over classes: Student's t over the
-    differences of each class, since both were searched with the same queries. Both ends are NaN below 5 classes, and if
-    the difference is the same in every class.
+    differences of each class. Both ends are NaN below 5 classes, and if the difference is the same in every class.
 
     >>> from levelfield.evaluation import evaluate
     >>> rows, labels = np.eye(10).repeat(4, axis=0), np.repeat(np.arange(10), 4)

@@ -37,7 +37,7 @@ class Points:
 
     @classmethod
     def of(cls, rows: Any, labels: Any = None, *, unit: bool = False) -> Points:
-        """Create from arrays and validate them; without labels all rows are of one class."""
+        """Validated arrays; without labels all rows are of one class."""
         checked = finite_rows(rows, "rows", None)
         if labels is None:
             return cls(checked, np.zeros(len(checked), dtype=np.int64), unit)
@@ -93,7 +93,7 @@ class Points:
 
 
 def cached(compute: Callable[[Points], Any]) -> Callable[..., Any]:
-    """Decorator: compute a result once for each `Points`, since several metrics need it."""
+    """Decorator: compute a result once for each `Points`."""
 
     @wraps(compute)
     def result(points: Points, *, form: None = None) -> Any:

@@ -41,8 +41,6 @@ def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "unifor
 
     >>> spectral_decay([[1.0, 0.0], [0.0, 1.0]]), spectral_decay([[1.0, 0.0], [1.0, 0.0]])
     (0.0, inf)
-    >>> round(math.exp(spectral_decay([[3.0, 0.0], [0.0, 1.0]])), 4)  # mean of 3 and 1 / their geometric mean
-    1.1547
     """
     if direction not in DIRECTIONS:
         raise unknown("direction", direction, DIRECTIONS)

@@ -75,16 +75,10 @@ def unknowns(
 ) -> Unknowns:
     """Rate of wrong matches of images whose class is not in the gallery.
 
-    Costs one search. Memory: a copy of the rows and a few million similarities at a time.
+    Costs one search. Memory: a copy of the rows and a few million similarities at a time. Arguments as in `evaluate`.
 
     Args:
-        embeddings: (n, dim), the queries.
-        labels: (n,) integers or text.
         threshold: least cosine or inner product of a match, or largest distance or number of different bits.
-        gallery: (m, dim), the rows to search; without it the other embeddings.
-        gallery_labels: (m,), needed with a gallery.
-        distance: as in `evaluate`.
-        dim: use only the first columns.
         ci: confidence level of the interval over classes; None: no interval.
         progress: gets one stage, whose steps are queries.
 

@@ -85,8 +85,7 @@ def blocked_counts(
 
 
 class BlockSearch:
-    """Blocks of one search, shared by threads: each thread has its own buffers; a lock guards the counts of each
-    strip."""
+    """Blocks of one search, shared by threads, each with its own buffers; a lock guards the counts of each strip."""
 
     def __init__(self, arranged: Arrangement, reach: Array, counts: Counts) -> None:
         self.arranged, self.counts = arranged, counts

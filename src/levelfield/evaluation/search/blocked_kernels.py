@@ -84,8 +84,7 @@ def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
 
 
 def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
-    """Sort for queries with more than `SHORT`; consecutive queries with equal counts at a time. (Compiling a sort is
-    slow.)"""
+    """Sort for queries with more than `SHORT`, those with equal counts at a time. (Compiling a sort is slow.)"""
     many = np.diff(starts[begin : end + 1])
     for run in np.split(np.arange(begin, end), np.flatnonzero(np.diff(many)) + 1):
         if many[run[0] - begin] > SHORT:

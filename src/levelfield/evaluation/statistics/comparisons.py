@@ -67,8 +67,6 @@ def compare_all(
     >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
     >>> [(c.first, c.second, c.winner) for c in compare_all({"A": a, "B": b, "C": b}, [5] * 6)]
     [('A', 'B', 'A'), ('A', 'C', 'A'), ('B', 'C', None)]
-    >>> [c.p for c in compare_all({"A": [[0.9, 0.8, 0.9, 0.7]], "B": [[0.5, 0.4, 0.6, 0.3]]}, [5] * 4)]  # too few
-    [None]
     """
     return joint([Table.of(rows, queries, fixed=fixed).differences()]) if len(rows) > 1 else []
 
@@ -136,8 +134,7 @@ def chances(pairs: Differences) -> Floats:
 
 
 def _error(pairs: Differences) -> Floats:
-    error: Floats = np.sqrt(np.where(pairs.variance.classes > 0, pairs.variance.total, 1.0))
-    return error
+    return np.asarray(np.sqrt(np.where(pairs.variance.classes > 0, pairs.variance.total, 1.0)))
 
 
 def _comparisons(pairs: Differences, p: Floats, adjusted: Floats, factors: Floats) -> list[Comparison]:

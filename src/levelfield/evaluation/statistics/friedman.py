@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from levelfield.errors import BadInput
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-ALPHA = 0.05
+from levelfield.evaluation.statistics.comparisons import ALPHA
+from levelfield.evaluation.statistics.crossed import Floats
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def score(cell: Cell) -> str:
 def interval(cell: Cell) -> str:
     """The interval over test classes and retraining, as text.
 
-    >>> interval(Cell(0.5, 0.4, 0.6)), interval(Cell(0.5)), interval(Cell(0.5, -0.1, 1.1))
-    ('0.400-0.600', 'not known', '-0.100 to 1.100')
+    >>> interval(Cell(0.5, 0.4, 0.6)), interval(Cell(0.5, -0.1, 1.1))
+    ('0.400-0.600', '-0.100 to 1.100')
     """
     if cell.low is None or cell.high is None:
         return UNKNOWN
