@@ -10,7 +10,8 @@ from typing import Any
 
 from rich.console import Console
 
-from levelfield.evaluation.statistics.friedman import ALPHA, Ranking, rank, worse_methods
+from levelfield.evaluation.statistics import ALPHA
+from levelfield.evaluation.statistics.friedman import Ranking, rank, worse_methods
 from levelfield.files.writing import write_json
 from levelfield.reports.figures._drawing import panels, plainly, save, shortened
 from levelfield.studies.leaderboard.across import Across, across
