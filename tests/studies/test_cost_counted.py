@@ -25,10 +25,13 @@ def test_operations_of_an_image_are_the_known_ones(backbone: str, known: float) 
     assert row.operations / row.rows == pytest.approx(2 * known, rel=0.02)
 
 
-def test_a_trained_image_costs_three_passes() -> None:
+def test_a_trained_image_costs_three_passes_and_a_finished_run_keeps_its_model_and_no_checkpoint() -> None:
     [still], [trained] = counted("untrained"), counted()
     assert (trained.images, trained.rows) == (32_000, 32_000 + 5_924)
     assert trained.operations / still.operations == pytest.approx((3 * 32_000 + 5_924) / 5_924)
+    model = still.bytes - 4 * 5_924 * 64
+    assert model == pytest.approx(4 * 11.2e6, rel=0.02)  # resnet18 without its classifier, and the head
+    assert trained.bytes == still.bytes
 
 
 def test_looks_for_selection_and_monitoring_are_counted() -> None:
@@ -40,13 +43,6 @@ def test_looks_for_selection_and_monitoring_are_counted() -> None:
     assert separated.rows == 4 * (32_000 + 5_924 + looks * 1_466)
     assert total([separated, joined]).images == 4 * 32_000
     assert (joined.operations, joined.bytes) == (0, 4 * 5_924 * 4 * 64)  # the embeddings of four folds side by side
-
-
-def test_a_finished_run_keeps_its_model_and_no_checkpoint() -> None:
-    [still], [trained] = counted("untrained"), counted()
-    model = still.bytes - 4 * 5_924 * 64
-    assert model == pytest.approx(4 * 11.2e6, rel=0.02)  # resnet18 without its classifier, and the head
-    assert trained.bytes == still.bytes
 
 
 def test_what_differs_from_the_conditions_is_said_without_data() -> None:

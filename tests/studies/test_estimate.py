@@ -30,20 +30,6 @@ def test_folds_store_the_features_of_an_image_once(tmp_path: Path) -> None:
     assert estimated(photos, validation=0.3).feature_bytes == plain
 
 
-def test_the_device_has_ended_whenever_the_clock_is_read(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds, devices = iter(range(10_000)), []
-
-    def clock(device: str) -> float:
-        devices.append(device)
-        return float(next(seconds))
-
-    monkeypatch.setattr(cost_measured, "clock", clock)
-    study = small_study(photos, ["contrastive"])
-    [row] = estimate(study, resolve(study).runs, options=Options(), jobs=1).rows
-    assert set(devices) == {"cpu"}
-    assert row.seconds > study.conditions.steps  # each timed step took one second of this clock
-
-
 def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
     photos = make_photos(tmp_path / "photos")
     two: list[Any] = ["margin", {"label": "wide", "triplet": {"conditions": {"dim": 16}}}]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import multiprocessing
 import os
 import resource
 import signal
@@ -22,7 +21,6 @@ from levelfield.studies import Study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.training import Task
 from levelfield.training import Pace
 
 
@@ -180,14 +178,3 @@ def test_torch_that_cannot_write_its_checkpoint_is_one_message_too(photos: Path,
     told = (tmp_path / "told").read_text()
     assert told.startswith("Cannot write ")
     assert "checkpoint: File too large" in told
-
-
-def test_a_worker_whose_parent_is_gone_ends_and_blames_nobody(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, ["contrastive"])
-    [run, *_] = resolve(study).runs
-    ours, theirs = multiprocessing.Pipe()
-    options = Options(cache_folder=tmp_path / "cache")
-    ours.send((0, Task(run.spec, run.folder(tmp_path), study.metrics, options), True))
-    ours.close()
-    execution._work(theirs)
-    assert not (run.folder(tmp_path) / "error.txt").exists()

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from levelfield.errors import LevelfieldError
+from levelfield.studies.planning.foresight import foresee, sentence
 from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
@@ -150,6 +151,13 @@ def test_a_varied_batch_that_holds_no_tuple_is_left_out() -> None:
         "proxy_nca [batch=2x2]",
         "both [batch=2x2]",
     ]
+
+
+def test_the_smallest_detectable_difference_of_a_plan() -> None:
+    said = foresee(planned(methods=["margin", "triplet", "lda"], seeds=4))
+    assert said.startswith("774 test classes, 4 seeds, 3 pairs of rows: smallest detectable difference about 0.0")
+    assert "these runs" in sentence(50, 1, 10)
+    assert sentence(50, 1, 0) == ""
 
 
 def test_varied_data_are_each_looked_at_once() -> None:

@@ -68,15 +68,6 @@ def test_only_the_first_and_the_last_of_the_example_are_nearly_apart() -> None:
     assert worse_methods(found) == []
 
 
-def test_ranks_equal_those_of_a_loop() -> None:
-    table = np.random.default_rng(0).integers(0, 4, size=(20, 5)) / 4
-    expected = [
-        [1 + sum(other > own for other in row) + (sum(other == own for other in row) - 1) / 2 for own in row]
-        for row in table
-    ]
-    assert ranks(table).tolist() == expected
-
-
 def test_groups_are_all_longest_runs_within_the_difference() -> None:
     random = np.random.default_rng(1)
     for _ in range(50):

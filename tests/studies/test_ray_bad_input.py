@@ -22,9 +22,9 @@ from levelfield.errors import BadInput, Damaged, MissingExtra
 from levelfield.studies.execution.cluster.claims import claim_run
 from levelfield.studies.execution.cluster.nodes import (
     Answer,
+    Mark,
     Node,
     NodeState,
-    Question,
     inspect_node,
     marked,
     refuse_unready,
@@ -130,13 +130,14 @@ def node(name: str) -> Node:
 
 def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
     with marked(tmp_path) as mark:
-        found = inspect_node(Question(Data(name=str(photos)), mark))
-        assert inspect_node(Question(mark=dataclasses.replace(mark, content="another"))).sees_folder is False
+        found = inspect_node(Data(name=str(photos)), mark, "cpu", None, tmp_path)
+        another = dataclasses.replace(mark, content="another")
+        assert inspect_node(None, another, "cpu", None, tmp_path).sees_folder is False
     assert found.sees_folder
     assert (found.images, found.no_data, found.no_device) == (40, "", "")
     assert found.described["versions"] == versions()
-    assert inspect_node(Question(mark=mark)).sees_folder is False
-    missing = inspect_node(Question(Data(name=str(tmp_path / "none")), device="cuda:9"))
+    missing = inspect_node(Data(name=str(tmp_path / "none")), mark, "cuda:9", None, tmp_path)
+    assert missing.sees_folder is False
     assert missing.no_data
     assert "cuda:9" in missing.no_device
 
@@ -165,12 +166,12 @@ def test_a_node_that_is_lost_while_it_looks_is_left_out() -> None:
         get=get,
         exceptions=errors,
     )
-    answers = survey(fake, Question(None, None, "cpu"))
+    answers = survey(fake, None, Mark(Path(), ""), "cpu", None)
     assert [(answer.node.identity, answer.state) for answer in answers] == [(good, "found"), (broken, None)]
 
 
 def test_a_node_without_the_data_is_named(photos: Path) -> None:
-    good = inspect_node(Question(Data(name=str(photos))))
+    good = inspect_node(Data(name=str(photos)), Mark(Path(), ""), "cpu", None, Path())
     bad = dataclasses.replace(good, no_data="There is no folder '/data/cub'.")
     answers = [Answer(node("a"), good), Answer(node("b"), bad), Answer(node("c"), bad)]
     with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make .* --ship-features"):

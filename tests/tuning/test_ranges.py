@@ -125,14 +125,6 @@ def test_the_settings_of_the_papers_are_within_the_ranges(name: str) -> None:
                 assert value in span or rescaled in span, told
 
 
-NOTHING_TO_CHOOSE = {"untrained", "random_projection", "start", "ensemble", "whitened"}
-
-
-def test_every_method_has_something_to_search() -> None:
-    without = {name for name in methods.names() if not methods.search_ranges(name)}
-    assert without == NOTHING_TO_CHOOSE
-
-
 def own(written: Any, **more: Any) -> dict[str, Any]:
     study = parse_study({"data": "emoji", "methods": [written], **more})
     return own_values(study, study.methods[0], space_of(study, study.methods[0]))

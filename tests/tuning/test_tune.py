@@ -196,13 +196,6 @@ def test_an_own_loss_takes_part_and_a_trial_that_cannot_be_made_or_crashes_is_co
     assert found.record.methods["Touchy"].chosen.get("mood", "calm") == "calm"
 
 
-def test_settings_that_a_method_refuses_make_failed_trials(photos: Path, tmp_path: Path) -> None:
-    study = study_of(photos, ["triplet"], **{"triplet.squared": ["perhaps", "never"]})
-    found = searched(study, tmp_path, trials=3)
-    assert [bool(trial.error) for trial in found.trials] == [False, True, True]
-    assert found.record.methods["triplet"].trial == 0
-
-
 def test_pruning_tries_more_settings_for_the_same_images(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["triplet"], steps=45).model_copy(update={"search": SEARCH})
     found = searched(study, tmp_path, trials=3, prune=True)

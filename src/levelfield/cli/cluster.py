@@ -36,7 +36,7 @@ def check(
     One line per node. Exit code 1 if a node cannot do the runs.
     """
     from levelfield.distributed.ray_connection import connected
-    from levelfield.studies.execution.cluster.nodes import Question, marked, survey
+    from levelfield.studies.execution.cluster.nodes import marked, survey
     from levelfield.studies.runs.machine import bits, unlike
     from levelfield.studies.specification.yaml_file import named_by, read_study
     from levelfield.trust import trust, trusted
@@ -46,7 +46,7 @@ def check(
         trust(*named_by(study, []))
         data = read_study(study, root_override(root)).data
     with connected(address) as ray, marked(out.absolute()) as mark:
-        answers = survey(ray, Question(data, mark, device, trusted(), Path.cwd()))
+        answers = survey(ray, data, mark, device, trusted())
     for answer in answers:
         say(_line(answer, with_data=data is not None))
     states = [answer.state for answer in answers if answer.state is not None]

@@ -61,7 +61,7 @@ def crossings(
     specs = {run.row: run.spec for run in reversed(runs)}
     of_set = {row.test_set: specs[row.label] for row in reversed(board.rows)}
     stored = {} if near else _stored(folder)
-    found = []
+    leaks = []
     for number, test_set in enumerate(board.signatures, 1):
         spec = of_set[test_set]
         if spec.data.name == EMBEDDED and not near:
@@ -69,8 +69,8 @@ def crossings(
         one = stored.get(test_set)
         if one is None or one.division != _division(spec):
             one = _search(test_set, spec, folder, near, progress)
-        found.append(one if len(board.signatures) == 1 else replace(one, sheet=f"leaks-{number}.png"))
-    return found
+        leaks.append(one if len(board.signatures) == 1 else replace(one, sheet=f"leaks-{number}.png"))
+    return leaks
 
 
 def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:

@@ -6,7 +6,6 @@ import importlib.util
 import itertools
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,25 +17,10 @@ from levelfield.ranges import Range
 from levelfield.tuning.space import Space
 
 
-class Sampler(ABC):
-    """Proposes settings of one method. The same seed and the same reported values give the same proposals."""
+class Sampler:
+    """Proposes settings of one method: the next of these points; subclasses learn from the scores.
 
-    @abstractmethod
-    def ask(self, count: int) -> list[dict[str, Any]]:
-        """The next `count` settings. Asking for 2 and then 3 gives the same as asking for 5."""
-
-    def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:  # noqa: B027  (most do not learn)
-        """Report the validation scores of all settings asked for since the last call, in their order.
-
-        pruned: which of them were stopped early, so that their score comes from a shorter training.
-        """
-
-    def start_from(self, settings: Mapping[str, Any], value: float) -> None:  # noqa: B027
-        """Report the validation score of the study's own settings, which were not asked for."""
-
-
-class FromPoints(Sampler):
-    """A sampler that does not learn: the next of these settings.
+    The same seed and the same reported values give the same proposals.
 
     >>> from levelfield.ranges import Range
     >>> create("halton", {"margin": Range(0.1, 0.4)}, seed=0, trials=2).ask(2)
@@ -49,7 +33,17 @@ class FromPoints(Sampler):
         self._points = points
 
     def ask(self, count: int) -> list[dict[str, Any]]:
+        """The next `count` settings. Asking for 2 and then 3 gives the same as asking for 5."""
         return list(itertools.islice(self._points, count))
+
+    def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
+        """Report the validation scores of all settings asked for since the last call, in their order.
+
+        pruned: which of them were stopped early, so that their score comes from a shorter training.
+        """
+
+    def start_from(self, settings: Mapping[str, Any], value: float) -> None:
+        """Report the validation score of the study's own settings, which were not asked for."""
 
 
 def _halton(space: Space, seed: int, trials: int) -> Iterator[dict[str, Any]]:
@@ -102,7 +96,7 @@ class FromOptuna(Sampler):
         trials = [self._study.ask(self._distributions) for _ in range(count)]
         self._asked += trials
         # three digits are enough to train with; the sampler knows its own value, which hardly differs
-        return [{key: _from_optuna(span, t.params[key]) for key, span in self._space.items()} for t in trials]
+        return [{key: from_optuna(span, trial.params[key]) for key, span in self._space.items()} for trial in trials]
 
     def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
         for trial, value, early in zip(self._asked, values, pruned, strict=True):
@@ -154,17 +148,14 @@ def for_optuna(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value, default=str)
 
 
-def _from_optuna(span: Range, value: Any) -> Any:
+def from_optuna(span: Range, value: Any) -> Any:
     if span.choices:
         return next(choice for choice in span.choices if for_optuna(choice) == value)
     return span.rounded(value)
 
 
-_BUILT_IN: dict[str, Callable[[Space, int, int], Iterator[dict[str, Any]]]] = {
-    "halton": _halton,
-    "random": _random,
-    "grid": _grid,
-}
+_BUILT_IN: dict[str, Callable[[Space, int, int], Iterator[dict[str, Any]]]]
+_BUILT_IN = {"halton": _halton, "random": _random, "grid": _grid}
 _OPTUNA = ("tpe", "gp", "cma")
 NAMES = (*_BUILT_IN, *_OPTUNA)
 
@@ -172,7 +163,7 @@ NAMES = (*_BUILT_IN, *_OPTUNA)
 def create(name: str, space: Space, *, seed: int, trials: int) -> Sampler:
     """The sampler `name` over `space`. trials: how many settings will be asked for, as far as that is known."""
     if name in _BUILT_IN:
-        return FromPoints(_BUILT_IN[name](space, seed, trials))
+        return Sampler(_BUILT_IN[name](space, seed, trials))
     check_name(name)
     optuna = import_optuna()
     # two start-up trials for each setting, at most Optuna's ten: with 20 trials ten random ones would be half of them

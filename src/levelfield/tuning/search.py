@@ -104,7 +104,10 @@ def tune(
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
         work.check_trials()
         common = work.search_common()
-        searches = [work.begin_method(method) for method in study.methods if is_searched(method)]
+        searches = []
+        for method in filter(is_searched, study.methods):
+            space = space_of(work.study, method)
+            searches.append(work.begin(method.label, [method], space, own_values(work.study, method, space)))
         work.carry_out(searches)
         return write_tuned(work.study, work.how, searches, common, folder)
 
@@ -146,11 +149,7 @@ class _Work:
                 self.how = replace(self.how, judged_by=description)
             self._digest = spec.data_digest
 
-    def begin_method(self, method: MethodSpec) -> _Search:
-        space = space_of(self.study, method)
-        return self._begin(method.label, [method], space, own_values(self.study, method, space))
-
-    def _begin(
+    def begin(
         self, label: str, searched: list[MethodSpec], space: Space, own: dict[str, Any], *, common: bool = False
     ) -> _Search:
         how = self.how
@@ -168,7 +167,7 @@ class _Work:
         if not trained:
             raise BadSpecification("search: no method of the study trains, so `common` has nothing to decide.")
         own = {key: getattr(self.study.conditions, key) for key in space}
-        search = self._begin("common conditions", trained, space, own, common=True)
+        search = self.begin("common conditions", trained, space, own, common=True)
         self.carry_out([search], log=False)
         best = chosen(search.trials)
         if best is not None:

@@ -20,6 +20,7 @@ from levelfield.studies.execution.workers import ThisMachine, run_all
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import PLAN, read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
+from levelfield.studies.specification.study import Study
 from levelfield.studies.specification.yaml_file import read_study
 from levelfield.trust import trusted
 
@@ -64,18 +65,18 @@ def execute_study(
             tested = {number: path for number, path in finished.items() if (path / "items.csv").exists()}
             with computing_on(options.device):
                 executor = executor or ThisMachine(jobs)
-                outcome.unmeasured = _evaluate_corrupted(resolved, tested, executor, progress)
+                outcome.unmeasured = _evaluate_corrupted(study, tested, executor, progress)
     return outcome
 
 
 def _evaluate_corrupted(
-    resolved: ResolvedStudy, runs: dict[int, Path], executor: Executor, progress: RunsProgress
+    study: Study, runs: dict[int, Path], executor: Executor, progress: RunsProgress
 ) -> dict[int, str]:
     """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
-    metrics = ranking(resolved.study.metrics)
+    metrics = ranking(study.metrics)
     metrics = [name for name in metrics if parse(name).kind == "retrieval"] or metrics[:1]
     stages = {path: progress.of_run(number) for number, path in runs.items()}
-    failed = executor.record(list(stages), resolved.study.corruptions, metrics, stages)
+    failed = executor.record(list(stages), study.corruptions, metrics, stages)
     reasons = {number: failed[path] for number, path in runs.items() if path in failed}
     for number in runs:
         reason = reasons.get(number)

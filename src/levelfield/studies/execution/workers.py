@@ -94,8 +94,13 @@ class _Workers:
         try:
             while True:
                 idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
-                while len(self.workers) - len(idle) < self.jobs and (following := self._next()) is not None:
-                    self._give(idle.pop() if idle else self._start(each), *following)
+                while len(self.workers) - len(idle) < self.jobs:
+                    number, patient = self.work.agenda.next(), False
+                    if number is None and self.held:
+                        number, patient = self.held.pop(0), True
+                    if number is None:
+                        break
+                    self._give(idle.pop() if idle else self._start(each), number, patient)
                 busy = [pipe for pipe, worker in self.workers.items() if worker.run is not None]
                 if not busy:
                     break
@@ -109,13 +114,6 @@ class _Workers:
         finally:
             processes.stop([worker.process for worker in self.workers.values()])
 
-    def _next(self) -> tuple[int, bool] | None:
-        """A run, and whether to wait for its lock; None if no run is left, or all others wait for active runs."""
-        number = self.work.agenda.next()
-        if number is not None:
-            return number, False
-        return (self.held.pop(0), True) if self.held else None
-
     def _start(self, each: int) -> Connection:
         """Start a worker. each: processes of a run."""
         slot = min(set(range(len(self.workers) + 1)) - {worker.slot for worker in self.workers.values()})
@@ -125,6 +123,7 @@ class _Workers:
         return pipe
 
     def _give(self, pipe: Connection, number: int, patient: bool) -> None:
+        """Send a run to a worker. patient: whether to wait for its lock."""
         self.workers[pipe].run = number
         with contextlib.suppress(ConnectionError):  # a dead worker is noticed at the next `recv`
             pipe.send((number, self.work.task(number), patient))

@@ -16,7 +16,6 @@ from levelfield.evaluation.statistics import Comparison, Differences, figure_int
 from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims, limit_sentence
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_score
 from levelfield.studies.leaderboard.rows import COSTS, Row, cells_of, front, row_of
-from levelfield.studies.runs.folder.store import Result
 from levelfield.studies.runs.machine import unlike
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Claim
@@ -171,7 +170,10 @@ def gather(
     queried = [metric for metric in metrics if all(entry.has_queries(metric) for entry in every_entry)]
     first = (queried or ranking(metrics))[0]
     metrics = tuple(dict.fromkeys([first, *metrics]))  # the tested metric comes first and decides the order
-    usual = _usual_representation(entries_by_row, first)
+    representations = Counter(
+        json.dumps(entries[0].results[0].signatures[first]["representation"]) for entries in entries_by_row.values()
+    )
+    usual = json.loads(representations.most_common(1)[0][0])
     signatures: dict[str, dict[str, Any]] = {}
     differences: list[Differences] = []
     rows: list[Row] = []
@@ -201,16 +203,13 @@ def gather(
     trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
     judged = judge_claims(claims, parts, first, trials=trials)
     results = [result for entry in every_entry for result in entry.results]
-    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(results), **_machines(results)}
-    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
-
-
-def _machines(results: Sequence[Result]) -> dict[str, Any]:
-    """Facts on machines that can differ in the last bits."""
+    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(results)}
     computed_by = [result.summary.get("computed_by", ()) for result in results]
-    named = unlike(computed_by)
-    facts: dict[str, Any] = {"machines": named} if named else {}
-    return facts | ({"bits_can_differ": True} if any("bits can differ" in each for each in computed_by) else {})
+    if machines := unlike(computed_by):
+        facts["machines"] = machines
+    if any("bits can differ" in machine for machine in computed_by):
+        facts["bits_can_differ"] = True
+    return Leaderboard(name, list(metrics), rows, comparisons, signatures, missing, facts, judged)
 
 
 def _by_test_set(entries_by_row: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
@@ -240,12 +239,3 @@ def _one_definition(metric: str, entries_by_row: dict[str, list[Entry]]) -> dict
         )
     definition: dict[str, Any] = json.loads(next(iter(definitions.values())))
     return definition
-
-
-def _usual_representation(entries_by_row: dict[str, list[Entry]], metric: str) -> dict[str, Any]:
-    """The representation that most rows have."""
-    texts = Counter(
-        json.dumps(entries[0].results[0].signatures[metric]["representation"]) for entries in entries_by_row.values()
-    )
-    usual: dict[str, Any] = json.loads(texts.most_common(1)[0][0])
-    return usual

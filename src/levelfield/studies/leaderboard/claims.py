@@ -138,8 +138,12 @@ def _verdict(claim: Claim, one: Comparison, metric: str) -> Verdict:
     if not one.classes:
         seeds = "one seed" if one.seeds[0] == 1 else f"equal for all {one.seeds[0]} seeds"
         note = f"{seeds}, and no value per class" if one.p is None else "over seeds only"
+    elif result == OPEN and (numbers := needed_text(one)):
+        note = f"{numbers} would resolve it"
+    elif result == OPEN and one.classes < MIN_CLASSES:
+        note = f"{one.classes} test classes are too few"
     elif result == OPEN:
-        note = _what_would_resolve(one)
+        note = "too small a difference to say what would resolve it"
     else:
         note = "" if one.retrained else "for these runs only"
     verdict = Verdict(claim.claim, metric, claim.source, result, one.difference, one.low, one.high, one.adjusted, note)
@@ -156,15 +160,6 @@ def _decision(claim: Claim, one: Comparison) -> str:
     if max(-one.low, one.high) <= claim.within:
         return HOLDS
     return FAILS if one.low > claim.within or one.high < -claim.within else OPEN
-
-
-def _what_would_resolve(comparison: Comparison) -> str:
-    numbers = needed_text(comparison)
-    if numbers:
-        return f"{numbers} would resolve it"
-    if comparison.classes < MIN_CLASSES:
-        return f"{comparison.classes} test classes are too few"
-    return "too small a difference to say what would resolve it"
 
 
 def limit_sentence(comparisons: Sequence[Comparison]) -> str:

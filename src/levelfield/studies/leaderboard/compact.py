@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,7 @@ class CompactTable:
     left_out: list[str]
 
 
-@dataclass(frozen=True)
-class _Seed:
+class _Seed(NamedTuple):
     """One form and seed: size, dimensions of the whole embedding, score, and the score of each class."""
 
     bytes: int
@@ -100,9 +100,12 @@ def compact_table(
             left_out.append(f"{label}: {error}")
             stage.advance(len(entries_by_row[label]) - len(seeds))
             continue
-        row = _row(label, entries_by_row[label], seeds)
-        rows.append(row)
-        if lacking := undetermined(row.cells, row.dim):
+        entries, whole = entries_by_row[label], [forms[WHOLE] for forms in seeds]
+        names = [name for name in seeds[0] if all(name in forms for forms in seeds)]
+        cells = {name: _cell([forms[name] for forms in seeds], whole, name) for name in names}
+        folders = [result.folder.name for entry in entries for result in entry.results]
+        rows.append(CompactRow(label, whole[0].dim, [entry.seed for entry in entries], cells, folders))
+        if lacking := undetermined(cells, whole[0].dim):
             left_out.append(f"{label}, {lacking}")
     return CompactTable(metric, rows, left_out)
 
@@ -132,13 +135,6 @@ def _forms(folder: Path, metric: str) -> dict[str, CompactScore]:
     train, _ = embed_part(folder, "training")
     settings = {"metrics": [metric], "ci": None}
     return {one.form.name: one for one in compact_scores(train, items.arrays(test), settings)}
-
-
-def _row(label: str, entries: Sequence[Entry], seeds: Sequence[dict[str, _Seed]]) -> CompactRow:
-    names = [name for name in seeds[0] if all(name in one for one in seeds)]
-    cells = {name: _cell([one[name] for one in seeds], [one[WHOLE] for one in seeds], name) for name in names}
-    folders = [result.folder.name for entry in entries for result in entry.results]
-    return CompactRow(label, seeds[0][WHOLE].dim, [entry.seed for entry in entries], cells, folders)
 
 
 def _cell(form: Sequence[_Seed], whole: Sequence[_Seed], name: str) -> CompactCell:

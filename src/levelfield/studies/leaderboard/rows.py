@@ -72,7 +72,10 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
     >>> front([row("a", 0.7, 9), row("b", 0.6, 4), row("c", 0.6, 5), row("start", 0.5, 0)], "seconds", "nmi")
     ['start', 'b', 'a']
     """
-    priced = [(paid, row.cells[metric].mean, row.label) for row in rows if (paid := paid_for(row, cost)) is not None]
+    costs = [getattr(row, cost) if row.trained or cost in OF_USE else 0.0 for row in rows]
+    priced = [
+        (paid, row.cells[metric].mean, row.label) for paid, row in zip(costs, rows, strict=True) if paid is not None
+    ]
     labels: list[str] = []
     best, price = float("-inf"), -1.0
     for paid, value, label in sorted(priced, key=lambda one: (one[0], -one[1])):
@@ -80,12 +83,6 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
             labels.append(label)
             best, price = value, paid
     return labels
-
-
-def paid_for(row: Row, cost: str) -> float | None:
-    """The cost of the row; None if unknown."""
-    paid: float | None = getattr(row, cost)
-    return paid if row.trained or cost in OF_USE else 0.0
 
 
 def networks_differ(rows: Sequence[Row]) -> bool:

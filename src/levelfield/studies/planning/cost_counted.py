@@ -43,16 +43,6 @@ class Counted:
     deviations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _PerImage:
-    """Operations of one image below and above the cut, bytes of the network, input width of its head."""
-
-    below: float
-    above: float
-    bytes: int
-    width: int
-
-
 def count(study: Study) -> tuple[list[PlannedRun], list[Counted]]:
     """The runs of a study and the cost of each row, without any image or pretrained weight."""
     runs = plan(study)
@@ -76,17 +66,18 @@ def _counted(run: PlannedRun) -> Counted:
     """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
     Evaluations during training are included."""
     c, settings = run.spec.conditions, run.spec.settings
-    train, validation, test = _official_images(run)
+    train, validation, test, classes = _official_counts(run)
     if run.spec.joined:
         usual, count = run.spec.protocol.folds, len(run.spec.needs)
         deviations: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
         return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), deviations)
-    classes = _official_classes(run)
     method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
-    per_image = _per_image(c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim)
-    setting = setting_of(method, c, per_image.width, 0)
+    per_image_below, per_image_above, weights, width = _network_cost(
+        c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim
+    )
+    setting = setting_of(method, c, width, 0)
     if method.trains:  # with the parameters of its own head
-        method.head(RandomFeatures(per_image.width, np.arange(classes)), setting)
+        method.head(RandomFeatures(width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
     trains = method.trains and run.spec.trained_by is None
     seen = c.steps * layout.batch_size if trains else 0
@@ -94,10 +85,9 @@ def _counted(run: PlannedRun) -> Counted:
     views = max(1, c.views) if c.augment != "none" or c.train_view else 1
     evaluated = evaluated_images(c, trains, train, validation, test)
     below = train * views + validation + test if stored else seen + evaluated
-    operations = below * per_image.below + (3 * seen + evaluated) * per_image.above
+    operations = below * per_image_below + (3 * seen + evaluated) * per_image_above
     deviations = tuple(each.text for each in run.spec.with_deviations(declared(method, c, setting)))
-    room = 4 * test * c.dim + per_image.bytes
-    return Counted(run.row, 1, seen, seen + evaluated, operations, room, deviations)
+    return Counted(run.row, 1, seen, seen + evaluated, operations, 4 * test * c.dim + weights, deviations)
 
 
 def missing_weights(runs: list[PlannedRun]) -> list[str]:
@@ -116,26 +106,27 @@ def _facts(name: str) -> DatasetFacts | None:
     return facts if isinstance(facts, DatasetFacts) and "train" in facts.parts else None
 
 
-def _official_images(run: PlannedRun) -> tuple[int, int, int]:
-    """Official numbers of training, validation and test images of a run. A fold trains on all but its own part."""
+def _official_counts(run: PlannedRun) -> tuple[int, int, int, int]:
+    """Official numbers of training, validation and test images of a run, and of training classes.
+
+    A fold trains on all but its own part.
+    """
     protocol, facts = run.spec.protocol, _facts(run.spec.data.name)
     if facts is None:
         raise BadSpecification(f"The size of '{run.spec.data.name}' is unknown until it has been downloaded.")
     folds = protocol.folds
     share = (folds - 1) / folds if folds > 1 else 1 - protocol.validation
-    known = facts.parts["train"][0]
-    train = round(known * share)
-    return train, known - train, sum(n for part, (n, _) in facts.parts.items() if part != "train")
-
-
-def _official_classes(run: PlannedRun) -> int:
-    """Official number of training classes of a run."""
-    facts, (train, validation, _) = _facts(run.spec.data.name), _official_images(run)
-    return max(2, round(facts.parts["train"][1] * train / (train + validation))) if facts else 2
+    images, classes = facts.parts["train"]
+    train = round(images * share)
+    test = sum(count for part, (count, _) in facts.parts.items() if part != "train")
+    return train, images - train, test, max(2, round(classes * train / images))
 
 
 @lru_cache(maxsize=32)
-def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, image: int, dim: int) -> _PerImage:
+def _network_cost(
+    backbone: str, cut: str, taps: tuple[str, ...], pooling: str, image: int, dim: int
+) -> tuple[float, float, int, int]:
+    """Operations of one image below and above the cut, bytes of the network, input width of its head."""
     trunk = Trunk(backbones.create(backbone, weights="random"), cut=cut, taps=taps, pooling=pooling, image=image)
     embedder = Embedder(trunk, Head(trunk.width, dim))
     blank = torch.zeros(1, 3, image, image)
@@ -145,4 +136,4 @@ def _per_image(backbone: str, cut: str, taps: tuple[str, ...], pooling: str, ima
         embedder(stored)
     weights = 4 * sum(parameter.numel() for parameter in embedder.parameters())
     blocks = BLOCK if cut != "tuned" else 1  # layers below the cut are computed in blocks of fixed size
-    return _PerImage(below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width)
+    return below.get_total_flops() / blocks, float(above.get_total_flops()), weights, trunk.width

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from levelfield import methods
-from levelfield.batching import Choice, Layout
+from levelfield.batching import Layout
 from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder
 from levelfield.embedder.devices import capacity, clock
@@ -72,12 +73,7 @@ class Estimate:
 
 
 def estimate(
-    study: Study,
-    runs: list[PlannedRun],
-    *,
-    options: Options,
-    jobs: int,
-    progress: Progress = SILENT,
+    study: Study, runs: list[PlannedRun], *, options: Options, jobs: int, progress: Progress = SILENT
 ) -> Estimate:
     """Time the parts of a study once and scale."""
     torch.set_num_threads(study.conditions.threads)
@@ -115,8 +111,7 @@ def estimate(
     )
 
 
-@dataclass(frozen=True)
-class _Network:
+class _Network(NamedTuple):
     """Measurements of a network on one block of real images."""
 
     seconds_per_image: float
@@ -181,8 +176,13 @@ def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost
         except (Exception, SystemExit) as error:  # raised by user code: the plan reports it and continues
             return MethodCost(run.row, 0, 0.0, [f"the first step fails: {type(error).__name__}: {error}"])
     trains = method.trains and run.spec.trained_by is None  # else another run trains its network
-    if trains:
-        step += _planning_seconds(drawn, layout, inputs, conditions.dim)
+    if trains:  # plan one batch, with random embeddings if the batching uses them
+        batches = drawn.make(inputs.train_labels, layout, batches_per_epoch=PROBES)
+        size = len(inputs.train_labels), conditions.dim
+        rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
+        began = time.perf_counter()
+        batches.plan(0, rows)
+        step += (time.perf_counter() - began) / PROBES
     if not inputs.is_cached:
         step += network.seconds_per_image * layout.batch_size
         embedding += network.seconds_per_image
@@ -262,16 +262,6 @@ def _step_seconds(
         return step, embedded()
     affordable = MOST_NUMBERS // max(1, sum(math.prod(shape) for shape in shapes))
     return min(timed(affordable) for _ in range(PROBES)), min(embedded() for _ in range(PROBES))
-
-
-def _planning_seconds(drawn: Choice, layout: Layout, inputs: RunInputs, dim: int) -> float:
-    """Seconds to plan one batch, with random embeddings if the batching uses them."""
-    batches = drawn.make(inputs.train_labels, layout, batches_per_epoch=PROBES)
-    size = len(inputs.train_labels), dim
-    rows = numpy_stream(0, "estimate").normal(size=size) if batches.needs_memory else None
-    began = time.perf_counter()
-    batches.plan(0, rows)
-    return (time.perf_counter() - began) / PROBES
 
 
 def size_text(count: int) -> str:

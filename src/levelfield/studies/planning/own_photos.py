@@ -6,9 +6,8 @@ import copy
 import math
 import os
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -132,13 +131,12 @@ def fit_to(
     return content, sentences, int(facts.shorter_side[1]) if facts.shorter_side is not None else conditions["image"]
 
 
-@dataclass(frozen=True)
-class _Stopping:
+class _Stopping(NamedTuple):
     """How runs on the user's photos stop: the reason in words, another protocol, and changed conditions."""
 
     text: str
-    protocol: ProtocolChoice | None = None
-    conditions: dict[str, Any] = field(default_factory=dict)
+    protocol: ProtocolChoice | None
+    conditions: dict[str, Any]
 
 
 def _choose_stopping(catalog: Catalog, wished: Study, fixed: Set[str]) -> _Stopping | None:

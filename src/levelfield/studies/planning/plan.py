@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from levelfield import methods
 from levelfield.batch_layout import Layout
@@ -153,25 +152,22 @@ def _needs(
     needed = []
     for name in methods.requires(method.name, method.settings):
         if (runs := planned.get(name)) is not None:
-            chosen = _joined_seeds(method, runs) if all_seeds else [seed if seed in runs else min(runs)]
-            needed += [_as_needed(runs[s].spec) for s in chosen]
+            seeds = [seed if seed in runs else min(runs)]
+            if all_seeds:
+                named = methods.class_of(method.name).joined_seeds(method.settings)
+                seeds = list(runs) if isinstance(named, str) else list(named)
+            if unplanned := [str(one) for one in seeds if one not in runs]:
+                raise BadSpecification(
+                    f"Method '{method.label}' joins seed {unplanned[0]}, but the study has the seeds "
+                    f"{', '.join(map(str, runs))}."
+                )
+            needed += [_as_needed(runs[one].spec) for one in seeds]
         elif (identity := recorded_identity(expanded(name))) is not None:
             needed.append(Needed(name=name, identity=identity))
         else:
             wrong = unknown("label or finished run folder", name, planned.keys() - {method.label})
             raise BadSpecification(f"Method '{method.label}' needs another run: {wrong}")
     return tuple(needed)
-
-
-def _joined_seeds(method: MethodSpec, runs: Mapping[int, PlannedRun]) -> list[int]:
-    """All seeds, or those that the method names."""
-    named = methods.class_of(method.name).joined_seeds(method.settings)
-    chosen = list(runs) if isinstance(named, str) else list(named)
-    for seed in chosen:
-        if seed not in runs:
-            there = ", ".join(map(str, runs))
-            raise BadSpecification(f"Method '{method.label}' joins seed {seed}, but the study has the seeds {there}.")
-    return chosen
 
 
 def _as_needed(spec: RunSpec) -> Needed:
@@ -226,8 +222,7 @@ def _file_digest(method: MethodSpec, conditions: Conditions, protocol: ProtocolC
     named = [reference.rpartition(":")[0] for reference in references_in(method.name)]
     named += [weights] if weights not in (None, "random") else []
     named += dict.fromkeys(reference.rpartition(":")[0] for reference in references_in(parts))
-    return "-".join(_content(expanded(name)) for name in named)
-
-
-def _content(path: Path) -> str:
-    return hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() if path.is_file() else "missing"
+    paths = [expanded(name) for name in named]
+    return "-".join(
+        hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest() if path.is_file() else "missing" for path in paths
+    )

@@ -92,22 +92,24 @@ def resolve(
         raise MissingData("\n".join(lacking))
     _check_conditions([run.spec.conditions for run in runs], options.device)
     trunks: dict[tuple[Any, ...], Trunk] = {}
-    for run in _first_seeds(runs):
+    first_seeds: dict[tuple[Any, ...], PlannedRun] = {}
+    for run in runs:
+        first_seeds.setdefault((run.row, str(run.variation), run.spec.fold, run.spec.joined), run)
+    for run in first_seeds.values():
         inputs = inputs_for(run.spec, options.cache_folder, options.device, shared)
         if tested and not len(inputs.fold.test):
             raise BadSpecification(
                 f"The protocol '{run.spec.protocol.name}' has no test classes, so nothing can be compared. Use it with "
                 "`levelfield train`."
             )
-        network = _network_of(run.spec.conditions)
+        c = run.spec.conditions
+        network = (c.backbone, c.own_weights, c.cut, c.taps, c.pooling, c.image)  # what a trunk is built from
         trunks[network] = trunks.get(network) or inputs.checked_trunk()
         if here:
-            method = build_method(
-                run.spec.method, run.spec.conditions, partial(make_method, run.spec, num_classes=inputs.num_classes)
-            )
+            method = build_method(run.spec.method, c, partial(make_method, run.spec, num_classes=inputs.num_classes))
             shared.methods[run.spec.identity] = method
         else:
-            method = built[_built_as(run.spec.method, run.spec.conditions)]
+            method = built[_built_as(run.spec.method, c)]
         _check_method(run, method, inputs.train_labels, trunks[network])
     if not kept:
         shared.release()
@@ -116,14 +118,6 @@ def resolve(
 
 def _built_as(method: MethodSpec, conditions: Conditions) -> tuple[str, int]:
     return method.model_dump_json(), conditions.dim
-
-
-def _first_seeds(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """Runs without those that differ from an earlier one only in their seed."""
-    first: dict[tuple[Any, ...], PlannedRun] = {}
-    for run in runs:
-        first.setdefault((run.row, str(run.variation), run.spec.fold, run.spec.joined), run)
-    return list(first.values())
 
 
 def _check_conditions(all_conditions: Sequence[Conditions], device: str) -> None:
@@ -135,12 +129,6 @@ def _check_conditions(all_conditions: Sequence[Conditions], device: str) -> None
             backend_for(device, int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
     for metric in {conditions.select for conditions in all_conditions} - {"budget"}:
         ranking([metric])
-
-
-def _network_of(conditions: Conditions) -> tuple[Any, ...]:
-    """The conditions that decide whether a trunk can be built, and where it is cut."""
-    c = conditions
-    return c.backbone, c.own_weights, c.cut, c.taps, c.pooling, c.image
 
 
 def _check_method(run: PlannedRun, method: Method, labels: np.ndarray, trunk: Trunk) -> None:

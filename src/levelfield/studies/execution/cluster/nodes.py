@@ -51,17 +51,6 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a node needs for the runs."""
-
-    data: Data | None = None
-    mark: Mark | None = None
-    device: str = "cpu"
-    trust: tuple[str, ...] | None = None
-    working_directory: Path | None = None
-
-
-@dataclass(frozen=True)
 class NodeState:
     """What one node has. described: versions and machine, as in run.yaml. no_data, no_device: empty, or the reason."""
 
@@ -98,35 +87,36 @@ def pinned(node: str) -> Any:
     return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
-def inspect_node(question: Question) -> NodeState:
+def inspect_node(
+    data: Data | None, mark: Mark, device: str, trust: tuple[str, ...] | None, working_directory: Path
+) -> NodeState:
     """What this machine has for the runs."""
-    if question.working_directory is not None and question.working_directory.is_dir():
-        os.chdir(question.working_directory)
+    if working_directory.is_dir():
+        os.chdir(working_directory)
     images, no_data, no_device = 0, "", ""
-    if question.data is not None:
-        settings = {key: value for key, value in question.data.settings.items() if key != "skip_unreadable"}
+    if data is not None:
+        settings = {key: value for key, value in data.settings.items() if key != "skip_unreadable"}
         try:
-            with as_trusted(question.trust):
-                images = len(datasets.create(question.data.name, **settings))
+            with as_trusted(trust):
+                images = len(datasets.create(data.name, **settings))
         except LevelfieldError as error:
             no_data = str(error)
     try:
-        usable(question.device)
+        usable(device)
     except LevelfieldError as error:
         no_device = str(error)
-    sees_folder = question.mark is not None and question.mark.is_seen
-    return NodeState(described_machine(), sees_folder, images, no_data, no_device)
+    return NodeState(described_machine(), mark.is_seen, images, no_data, no_device)
 
 
-def survey(ray: Any, question: Question) -> list[Answer]:
+def survey(ray: Any, data: Data | None, mark: Mark, device: str, trust: tuple[str, ...] | None) -> list[Answer]:
     """Ask every node that can do runs. A node that is lost meanwhile is left out."""
     asked = []
     for node in (node for node in nodes_of(ray) if node.cpus):
-        gpu = min(1.0, node.gpus) if question.device.startswith("cuda") else 0
+        gpu = min(1.0, node.gpus) if device.startswith("cuda") else 0
         task = ray.remote(inspect_node).options(
             num_cpus=0, num_gpus=gpu, max_retries=1, scheduling_strategy=pinned(node.identity)
         )
-        asked.append((node, task.remote(question)))
+        asked.append((node, task.remote(data, mark, device, trust, Path.cwd())))
     answers = [_answer(ray, node, promised) for node, promised in asked]
     alive = {node.identity for node in nodes_of(ray)}
     return [one for one in answers if one.state is not None or one.node.identity in alive]

@@ -20,7 +20,6 @@ from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.features import check_shippable, packed
 from levelfield.studies.execution.cluster.nodes import (
     Mark,
-    Question,
     first_line,
     marked,
     nodes_of,
@@ -30,7 +29,7 @@ from levelfield.studies.execution.cluster.nodes import (
 )
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
-from levelfield.studies.execution.cluster.task import UNREACHABLE, Order, work_on
+from levelfield.studies.execution.cluster.task import UNREACHABLE, work_on
 from levelfield.studies.execution.corrupted_runs import record_all, record_on
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
@@ -89,11 +88,7 @@ class OnRay:
                 check_shippable(unfinished, work.options)
                 packages = packed(work.runs, work.options, work.progress)
                 shipments = {digest: self.ray.put(one) for digest, one in packages.items()}
-            dispatch = _Dispatch(self.ray, work, mark, shared, demands, shipments, self.most or len(work.runs))
-            try:
-                dispatch.all()
-            finally:
-                dispatch.cancel()
+            _Dispatch(self.ray, work, mark, shared, demands, shipments, self.most or len(work.runs)).execute_all()
 
     def record(
         self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
@@ -110,7 +105,7 @@ class OnRay:
         folder, seen = mark.path.parent, True
         for data in dict.fromkeys(work.runs[k].spec.data for k in work.agenda.waiting):
             if (folder, data) not in self._sees_folder:
-                answers = survey(self.ray, Question(data, mark, work.options.device, work.options.trust, Path.cwd()))
+                answers = survey(self.ray, data, mark, work.options.device, work.options.trust)
                 refuse_unready(answers, needs_data=not self.ship_features)
                 states = [answer.state for answer in answers]
                 self._sees_folder[folder, data] = all(state is not None and state.sees_folder for state in states)
@@ -142,32 +137,29 @@ class _Dispatch:
     most: int
     active: dict[Any, _Attempt] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)  # runs of other commands
-    _polled: float = 0.0
 
-    def all(self) -> None:
-        """Give out runs until all are settled."""
-        while True:
-            while len(self.active) < self.most and (number := self.work.agenda.next()) is not None:
-                if not self._take(number):
-                    self.held.append(number)
-                    self.work.progress.on_event(Event("busy", number))
-            if self.held and time.monotonic() - self._polled > POLL_SECONDS:
-                self._polled = time.monotonic()
-                self.held = [number for number in self.held if not self._take(number)]
-            if self.active:
-                ready, _ = self.ray.wait(list(self.active), num_returns=1, timeout=POLL_SECONDS, fetch_local=False)
-                for task in ready:
-                    self._receive(task)
-            elif self.held:
-                time.sleep(POLL_SECONDS)
-            elif not self.work.agenda.waiting:
-                return
-
-    def cancel(self) -> None:
-        """End all tasks, after Ctrl-C."""
-        for task, attempt in self.active.items():
-            self.ray.cancel(task, force=True)
-            attempt.lock.close()
+    def execute_all(self) -> None:
+        """Give out runs until all are settled; end the active ones after Ctrl-C."""
+        polled = 0.0
+        try:
+            while self.active or self.held or self.work.agenda.waiting:
+                while len(self.active) < self.most and (number := self.work.agenda.next()) is not None:
+                    if not self._take(number):
+                        self.held.append(number)
+                        self.work.progress.on_event(Event("busy", number))
+                if self.held and time.monotonic() - polled > POLL_SECONDS:
+                    polled = time.monotonic()
+                    self.held = [number for number in self.held if not self._take(number)]
+                if self.active:
+                    ready, _ = self.ray.wait(list(self.active), num_returns=1, timeout=POLL_SECONDS, fetch_local=False)
+                    for task in ready:
+                        self._receive(task)
+                elif self.held:
+                    time.sleep(POLL_SECONDS)
+        finally:
+            for task, attempt in self.active.items():
+                self.ray.cancel(task, force=True)
+                attempt.lock.close()
 
     def _take(self, number: int) -> bool:
         """Give out a run that is not finished; returns False if another command executes it."""
@@ -193,14 +185,14 @@ class _Dispatch:
         # Ray shows a task only its own GPU
         options = replace(task.options, device=task.options.device.partition(":")[0])
         task = replace(task, folder=folder, options=options)
-        order = Order(attempt.number, task, Path.cwd(), self.mark if in_place else None)
-        sent: list[Any] = [self.shipments.get(spec.data_digest), None]
+        shipment, state, needed = self.shipments.get(spec.data_digest), None, []
         if not in_place:
-            sent[1] = self.ray.put(pack(folder)) if folder.exists() else None
+            state = self.ray.put(pack(folder)) if folder.exists() else None
             for source in (needed_folder(folder, need) for need in spec.needed):
-                sent.append(self.ray.put((str(Path(*source.parts[-2:])), pack(source))))
-        remote = self.ray.remote(num_returns="streaming", max_retries=0)(work_on)
-        self.active[remote.options(**wanted).remote(order, *sent)] = attempt
+                needed.append(self.ray.put((str(Path(*source.parts[-2:])), pack(source))))
+        remote = self.ray.remote(num_returns="streaming", max_retries=0)(work_on).options(**wanted)
+        mark = self.mark if in_place else None
+        self.active[remote.remote(attempt.number, task, Path.cwd(), mark, shipment, state, *needed)] = attempt
 
     def _receive(self, task: Any) -> None:
         """Take the next message of a task."""

@@ -12,7 +12,7 @@ import queue
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from levelfield.files.writing import default_cache_folder, scratch_folder
@@ -28,45 +28,41 @@ PAUSE = 0.2  # seconds between two checks for a new checkpoint
 UNREACHABLE = "unreachable"  # kind of the event of a node that does not see the study's folder
 
 
-@dataclass(frozen=True)
-class Order:
-    """A run to execute. mark: of the study's folder; None: the node has a folder of its own."""
-
-    number: int
-    task: Task
-    working_directory: Path
-    mark: Mark | None
-
-
 def work_on(
-    order: Order, shipment: Shipment | None, state: Parcel | None, *needed: tuple[str, Parcel]
+    number: int,
+    task: Task,
+    working_directory: Path,
+    mark: Mark | None,
+    shipment: Shipment | None,
+    state: Parcel | None,
+    *needed: tuple[str, Parcel],
 ) -> Iterator[Event | Parcel]:
     """Execute a run.
 
-    shipment: features, for a node without the images. state: what the driver has of the run's folder. needed: the
-    folders of the runs that it needs.
+    mark: of the study's folder; None: the node has a folder of its own. shipment: features, for a node without the
+    images. state: what the driver has of the run's folder. needed: the folders of the runs that it needs.
     """
     importlib.import_module(PRELOADED)  # once in a process
     if shipment is not None:
         unpacked(shipment)
-    if order.working_directory.is_dir():
-        os.chdir(order.working_directory)  # relative paths of a study mean the same as for its driver
-    if order.mark is not None:
-        if order.mark.is_seen:
-            yield from _events(order.number, order.task, None)
+    if working_directory.is_dir():
+        os.chdir(working_directory)  # relative paths of a study mean the same as for its driver
+    if mark is not None:
+        if mark.is_seen:
+            yield from _events(number, task, None)
         else:
-            yield Event(UNREACHABLE, order.number, socket.gethostname())
+            yield Event(UNREACHABLE, number, socket.gethostname())
         return
     with scratch_folder(default_cache_folder() / "cluster", "run") as scratch:
         for path, parcel in needed:
             unpack(parcel, scratch / path)
-        home = order.task.folder
+        home = task.folder
         folder = scratch / home.parts[-2] / home.parts[-1]
         folder.mkdir(parents=True, exist_ok=True)
         if state is not None:
             unpack(state, folder)
-        task = replace(order.task, folder=folder, options=replace(order.task.options, home=home))
-        yield from _events(order.number, task, Changes(folder))
+        task = replace(task, folder=folder, options=replace(task.options, home=home))
+        yield from _events(number, task, Changes(folder))
 
 
 def _events(number: int, task: Task, changes: Changes | None) -> Iterator[Event | Parcel]:

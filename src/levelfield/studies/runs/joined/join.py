@@ -91,8 +91,8 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
         return
     content: dict[str, Any] = {"identity": identity, "members": []}
     for member in members:
-        place = {**member.place, "identity": member.identity, "folder": str(member.folder)}
-        content["members"].append({"label": member.label, **place})
+        source = {**member.numbers, "identity": member.identity, "folder": str(member.folder)}
+        content["members"].append({"label": member.label, **source})
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 

@@ -54,14 +54,14 @@ class Member:
         return str(self.described.get("method", {}).get("label", self.folder.name))
 
     @property
-    def place(self) -> dict[str, int]:
+    def numbers(self) -> dict[str, int]:
         """What distinguishes the run from others of its label."""
         return {key: self.described[key] for key in PLACE if self.described.get(key) is not None}
 
     @property
     def title(self) -> str:
         """The name of this run in messages."""
-        return ", ".join([self.label, *(f"{key} {number}" for key, number in self.place.items())])
+        return ", ".join([self.label, *(f"{key} {number}" for key, number in self.numbers.items())])
 
     @property
     def dim(self) -> int:
