@@ -156,7 +156,7 @@ def test_a_node_that_is_lost_while_it_looks_is_left_out() -> None:
         raise Lost("The node doesn't exist any more.")
 
     def options(*, scheduling_strategy: NodeAffinitySchedulingStrategy, **_: object) -> SimpleNamespace:
-        return SimpleNamespace(remote=lambda _: scheduling_strategy.node_id)
+        return SimpleNamespace(remote=lambda *_: scheduling_strategy.node_id)
 
     errors = SimpleNamespace(GetTimeoutError=TimeoutError, RayTaskError=KeyError, RayError=Lost)
     facts = {"NodeManagerHostname": "vm", "NodeManagerAddress": "", "Resources": {"CPU": 1.0}}

@@ -74,7 +74,6 @@ DIFFERENCES = (
 
 @cache
 def _rows(objective: str) -> Mapping[str, Mapping[str, Any]]:
-    """The rows of all presets of an objective, by name."""
     rows = [row for row in entries_of("presets.json") if row["objective"] == objective]
     return {preset: row for row in rows for preset in row["presets"]}
 

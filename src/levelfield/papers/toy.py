@@ -128,7 +128,11 @@ def train(form: str, setting: Setting, seed: int) -> Outcome:
     batches, generator = stream(seed, "toy", "batches"), stream(seed, "toy", "tuples")
     for _ in range(STEPS):
         batch = torch.randperm(len(points), generator=batches)[:BATCH]
-        tuples = _switched_triplets(labels[batch], setting.switch, generator) if setting.tuples == "all" else None
+        tuples = None
+        if setting.tuples == "all":
+            triplets = all_triplets(*class_masks(labels[batch]))
+            uniform = torch.rand(len(triplets), generator=generator)
+            tuples = switch_triplets(triplets, triplets[:, 1], uniform, switch=setting.switch)
         rows = network(points[batch])
         if setting.pull:
             loss = objective(rows, labels[batch], tuples=tuples, generator=generator)
@@ -140,14 +144,6 @@ def train(form: str, setting: Setting, seed: int) -> Outcome:
     with torch.no_grad():
         train_rows, test_rows = (nn.functional.normalize(network(rows), dim=1) for rows in (points, test))
     return Outcome(points, labels, train_rows, test, test_labels, test_rows)
-
-
-def _switched_triplets(labels: Tensor, switch: float, generator: torch.Generator) -> Tensor:
-    """All triplets of the batch; with probability `switch` the positive replaces the negative (and the anchor the
-    positive)."""
-    triplets = all_triplets(*class_masks(labels))
-    uniform = torch.rand(len(triplets), generator=generator)
-    return switch_triplets(triplets, triplets[:, 1], uniform, switch=switch)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,13 @@ def write_tuned(
     )
     trials = [trial for one in results for trial in one.trials]
     write_log(folder / LOG, trials, how)
-    write_text(folder / TUNED, _as_yaml(tuned))
+    plain = tuned.model_dump(mode="json", exclude_defaults=True)  # for a person to read
+    if plain["data"].keys() == {"name"}:
+        plain["data"] = plain["data"]["name"]
+    plain["methods"] = [_written(method) for method in tuned.methods]
+    plain["tuning"] = plain.pop("tuning")  # last: it is long
+    dumped = yaml.dump(plain, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
+    write_text(folder / TUNED, _HEAD + dumped)
     journal = [folder / JOURNAL] if _write_journal(folder / JOURNAL, results, how) else []
     return Tuned(tuned, trials, (folder / TUNED, folder / LOG, *journal))
 
@@ -89,17 +95,6 @@ def _chosen(method: MethodSpec, record: TunedMethod | None, trials: int) -> Meth
     if record is None or not trials or not methods.class_of(method.name, method.settings).tunable:
         return method
     return applied(method, {**record.chosen, "trials": trials})
-
-
-def _as_yaml(study: Study) -> str:
-    """A study file that a person can read: what has its default is left out."""
-    plain = study.model_dump(mode="json", exclude_defaults=True)
-    if plain["data"].keys() == {"name"}:
-        plain["data"] = plain["data"]["name"]
-    plain["methods"] = [_written(method) for method in study.methods]
-    plain["tuning"] = plain.pop("tuning")  # last: it is long
-    dumped = yaml.dump(plain, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=120)
-    return f"{_HEAD}{dumped}"
 
 
 class _Dumper(yaml.SafeDumper):

@@ -184,9 +184,9 @@ class _Work:
 
     def _goes_on(self, search: _Search) -> bool:
         """Whether the budget allows another round. A bracket is begun only if all of it fits, except the first one."""
-        if search.spent.over or not (self.how.prune and search.trials and search.can_be_shorter):
-            return not search.spent.over
-        return search.spent.left >= bracket_cost(self.study.conditions.steps) - 1e-9
+        whole = self.how.prune and search.trials and search.can_be_shorter
+        least = bracket_cost(self.study.conditions.steps) - 1e-9 if whole else 0.0
+        return not search.spent.over and search.spent.left >= least
 
     def _round(self, searches: list[_Search]) -> None:
         """Propose trials of every search and train them; with pruning first for few steps, see `halving`."""
@@ -214,7 +214,10 @@ class _Work:
         return ROUND if budget is None else min(ROUND, budget - search.spent.trials)
 
     def _train(self, asked: list[tuple[_Search, Trial]], steps: int | None) -> list[Trial]:
-        """Execute the runs of several trials; a run that several of them need is executed once."""
+        """Execute the runs of several trials; a run that several of them need is executed once.
+
+        A trial of several methods has their mean score and all costs.
+        """
         attempts = [[self._attempt(search, trial, m, steps) for m in search.methods] for search, trial in asked]
         every_run = [run for together in attempts for one in together for run in one.runs]
         runs = list({(run.label, run.spec.folder_name): run for run in every_run}.values())
@@ -232,7 +235,10 @@ class _Work:
         results = []
         for (_, trial), together in zip(asked, attempts, strict=True):
             parts = [one.judged(self.folder, self.how.metric, failed, self._charged) for one in together]
-            results.append(_mean(trial, parts))
+            error = next((part.error for part in parts if part.error), "")
+            value = None if error else sum(part.value or 0.0 for part in parts) / len(parts)
+            seconds, images = sum(part.seconds for part in parts), sum(part.images for part in parts)
+            results.append(replace(trial, value=value, seconds=seconds, images=images, pruned=False, error=error))
         return results
 
     def _attempt(self, search: _Search, trial: Trial, method: MethodSpec, steps: int | None) -> Attempt:
@@ -246,7 +252,10 @@ class _Work:
             else:
                 candidate = applied(method, trial.settings)
             methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
-            candidate = candidate if steps is None else _shorter(candidate, steps / study.conditions.steps)
+            own_steps = candidate.conditions.get("steps")
+            if steps is not None and own_steps is not None:  # which would replace the study's
+                shorter = max(1, round(own_steps * steps / study.conditions.steps))
+                candidate = candidate.model_copy(update={"conditions": {**candidate.conditions, "steps": shorter}})
             tried = self.how.trial_study(study, candidate, seed=seed, steps=steps)
             runs = plan(tried, digest=lambda _: self._digest, device=self.options.device)
         except Exception as error:  # a user's class may raise anything; the search goes on
@@ -274,25 +283,3 @@ class _Work:
 def _with_conditions(study: Study, values: dict[str, Any]) -> Study:
     conditions = Conditions.model_validate({**study.conditions.model_dump(mode="json"), **values})
     return study.model_copy(update={"conditions": conditions})
-
-
-def _shorter(method: MethodSpec, share: float) -> MethodSpec:
-    """The method with this share of its own number of steps, which would replace the study's."""
-    own = method.conditions.get("steps")
-    if own is None:
-        return method
-    return method.model_copy(update={"conditions": {**method.conditions, "steps": max(1, round(own * share))}})
-
-
-def _mean(trial: Trial, parts: list[Trial]) -> Trial:
-    """The result of a trial from those of its methods: the mean score, and all costs."""
-    error = next((part.error for part in parts if part.error), "")
-    return Trial(
-        trial.method,
-        trial.number,
-        trial.settings,
-        None if error else sum(part.value or 0.0 for part in parts) / len(parts),
-        seconds=sum(part.seconds for part in parts),
-        images=sum(part.images for part in parts),
-        error=error,
-    )

@@ -85,19 +85,16 @@ def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
             continue
         if first == "conditions":
             setting = {rest: value}
+        elif first in _OF_NAMED_PART and rest:
+            name, settings = _named_part(method, first)
+            setting = {first: {name: {**settings, rest: value}}}
+        elif rest:
+            written = method.settings.get(first)
+            setting = {first: {**(written if isinstance(written, Mapping) else {}), rest: value}}
         else:
-            setting = {first: _with_inner_setting(method, first, rest, value)} if rest else {key: value}
+            setting = {key: value}
         method = method.model_copy(update={"settings": {**method.settings, **setting}})
     return method
-
-
-def _with_inner_setting(method: MethodSpec, part: str, key: str, value: Any) -> dict[str, Any]:
-    """The settings of a part of the method with one more."""
-    if part in _OF_NAMED_PART:
-        name, settings = _named_part(method, part)
-        return {name: {**settings, key: value}}
-    written = method.settings.get(part)
-    return {**(written if isinstance(written, Mapping) else {}), key: value}
 
 
 def _named_part(method: MethodSpec, part: str) -> tuple[str, dict[str, Any]]:
@@ -158,13 +155,12 @@ def _is_whole(method: MethodSpec, setting: str) -> bool:
         usual = _part_defaults(first, _named_part(method, first)[0]).get(rest)
         return isinstance(usual, int) and not isinstance(usual, bool)
     inner = method.settings.get("objective") if first == "settings" else None
-    return takes_integers(_class_of(str(inner or method.name), method), rest or setting)
-
-
-def _class_of(name: str, method: MethodSpec) -> Any:
+    name = str(inner or method.name)
     if name in objectives.names():
-        return objective_classes.get(name)
-    return load_from_file(name) if is_file_reference(name) else methods.class_of(method.name, method.settings)
+        kind: Any = objective_classes.get(name)
+    else:
+        kind = load_from_file(name) if is_file_reference(name) else methods.class_of(method.name, method.settings)
+    return takes_integers(kind, rest or setting)
 
 
 def _part_defaults(part: str, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,10 +65,11 @@ def reported(
     []
     """
     ours = dict(conditions or {})
+    lines = [line for one in tables() for line in one.lines if (line.dataset, line.method) == (dataset, method)]
     matches = [
         _beside(line, metric, ours)
-        for line in _lines(dataset)
-        if line.method == method and line.value is not None and is_about(line, metric) and _same_method(line, ours)
+        for line in lines
+        if line.value is not None and is_about(line, metric) and _same_method(line, ours)
     ]
     return sorted(matches, key=lambda one: _order(one, source))
 
@@ -94,10 +95,6 @@ def definition_note(line: Line, metric: str) -> str:
         note = f"{note}, so that {limit}" if note else limit
     remark = str(entry.get("remark", ""))
     return "; ".join(text for text in (note, remark) if text)
-
-
-def _lines(dataset: str) -> Iterable[Line]:
-    return (line for one in tables() for line in one.lines if line.dataset == dataset)
 
 
 def _same_method(line: Line, ours: Mapping[str, Any]) -> bool:

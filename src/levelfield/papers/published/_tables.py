@@ -176,6 +176,11 @@ def _table(described: Mapping[str, Any]) -> Table:
 
 def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
     known = names()
+    suspect = ""
+    for wrong in known["suspect"]:
+        same = (wrong["paper"], wrong["table"]) == (paper, number) and row["metric"] in wrong["metrics"]
+        if same and wrong.get("method", row["method"]) == row["method"] and row["origin"] == "own":
+            suspect = suspect or str(wrong["why"])
     variant = f"{row['method']} [{row['protocol'].partition('-')[0]}]"  # the name may have another meaning there
     method = known["methods"].get(variant) or known["methods"].get(row["method"]) or {}
     return Line(
@@ -198,17 +203,9 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
         value=_number(row["mean"]),
         spread=_number(row["ci_or_std"]),
         note=row["note"],
-        suspect=_suspect(paper, number, row),
+        suspect=suspect,
         decimals=len(row["mean"].partition(".")[2]),
     )
-
-
-def _suspect(paper: str, number: int, row: Mapping[str, str]) -> str:
-    for one in names()["suspect"]:
-        same = (one["paper"], one["table"]) == (paper, number) and row["metric"] in one["metrics"]
-        if same and one.get("method", row["method"]) == row["method"] and row["origin"] == "own":
-            return str(one["why"])
-    return ""
 
 
 def _number(text: str) -> float | None:
