@@ -57,17 +57,15 @@ def said(*claims: str | dict[str, Any], **rows: list[Entry]) -> list[str]:
 def test_what_is_clear_holds_or_does_not_and_what_is_close_cannot_be_told() -> None:
     rows = {"good": row(0.8), "bad": row(0.6), "same": row(0.8, noise=0.05)}
     assert said("good > bad", "bad > good", "good > same", **rows) == [HOLDS, FAILS, OPEN]
+    assert said("a > fixed", a=row(0.7), fixed=row(0.6, seeds=1, seeded=False)) == [HOLDS]
+    [one] = judged("a > b", a=row(0.8, seeds=1), b=row(0.6, seeds=1))
+    assert (one.verdict, one.note) == (HOLDS, "for these runs only")
 
 
 def test_equal_within_a_margin() -> None:
     rows = {"a": row(0.700), "b": row(0.705), "c": row(0.75)}
     assert said("a = b", "a = c", {"claim": "a = c", "within": 0.1}, **rows) == [HOLDS, FAILS, HOLDS]
     assert said("a = wild", a=row(0.7), wild=row(0.7, noise=0.3)) == [OPEN]
-
-
-def test_what_no_seed_changes_is_compared_with_every_seed() -> None:
-    [one] = judged("a > fixed", a=row(0.7), fixed=row(0.6, seeds=1, seeded=False))
-    assert one.verdict == HOLDS
 
 
 def test_a_metric_without_queries_is_judged_by_seeds() -> None:
@@ -114,11 +112,6 @@ def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_
     assert number.low <= number.number
     assert number.number > (3 if missing == "seeds" else 40)
     assert f"{number.text(missing)} would resolve it; roth2020 table 4" in one.text
-
-
-def test_one_seed_speaks_of_these_runs() -> None:
-    [one] = judged("a > b", a=row(0.8, seeds=1), b=row(0.6, seeds=1))
-    assert (one.verdict, one.note) == (HOLDS, "for these runs only")
 
 
 def test_four_classes_are_too_few_for_any_claim() -> None:

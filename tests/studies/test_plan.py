@@ -154,7 +154,7 @@ def test_a_varied_batch_that_holds_no_tuple_is_left_out() -> None:
 
 
 def test_the_smallest_detectable_difference_of_a_plan() -> None:
-    said = foresee(planned(methods=["margin", "triplet", "lda"], seeds=4))
+    said = foresee(planned(digest="", methods=["margin", "triplet", "lda"], seeds=4))
     assert said.startswith("774 test classes, 4 seeds, 3 pairs of rows: smallest detectable difference about 0.0")
     assert "these runs" in sentence(50, 1, 10)
     assert sentence(50, 1, 0) == ""

@@ -98,6 +98,9 @@ def test_a_value_lands_where_the_study_file_would_write_it() -> None:
     assert made.settings == {"miner": {"distance_weighted": {"upper": None, "lower": 0.3}}, "beta": 1.0, "lr": 0.01}
     assert made.conditions == {"trunk_lr": 0.1}
     assert applied(MethodSpec(name="triplet"), {"conditions.batch": "5x2"}).settings == {"batch": "5x2"}
+    preset = MethodSpec(name="margin", settings={"preset": "roth2020/cub"})
+    [(name, settings)] = applied(preset, {"miner.lower": 0.3}).settings["miner"].items()
+    assert (name, settings["lower"], settings["upper"]) == ("distance_weighted", 0.3, None)
 
 
 def test_parts_of_a_method_bring_their_ranges() -> None:
@@ -138,12 +141,6 @@ def test_trial_0_has_the_values_of_preset_parts_and_conditions() -> None:
     rates = {"conditions.lr": [1e-4, 1e-1, "log"], "conditions.trunk_lr": [1e-6, 1e-1, "log"]}
     found = own({"triplet": {"lr": 0.02}}, search=rates, conditions={"trunk_lr": 0.004, "cut": "last-1"})
     assert (found["conditions.lr"], found["conditions.trunk_lr"]) == (0.02, 0.004)
-
-
-def test_a_setting_of_a_part_keeps_what_the_preset_says() -> None:
-    method = MethodSpec(name="margin", settings={"preset": "roth2020/cub"})
-    [(name, settings)] = applied(method, {"miner.lower": 0.3}).settings["miner"].items()
-    assert (name, settings["lower"], settings["upper"]) == ("distance_weighted", 0.3, None)
 
 
 INTEGERS = """

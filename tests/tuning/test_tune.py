@@ -92,12 +92,18 @@ def test_the_same_trials_come_with_any_number_of_jobs_and_after_an_interruption(
     assert again.study == whole.study.model_copy(update={"tuning": again.record})
 
 
-def test_a_larger_budget_continues_the_smaller_one(photos: Path, tmp_path: Path) -> None:
-    few = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=3)
-    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/metrics.json")}
-    more = searched(study_of(photos, [{"lda": {}}]), tmp_path, trials=5)
+def test_a_larger_budget_continues_the_smaller_one_and_a_second_search_counts_all_trials(
+    photos: Path, tmp_path: Path
+) -> None:
+    few = searched(study_of(photos, [{"lda": {}}]), tmp_path / "first", trials=3)
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("first/*/*/metrics.json")}
+    more = searched(study_of(photos, [{"lda": {}}]), tmp_path / "first", trials=5)
     assert told(more.trials[:3]) == told(few.trials)
+    assert made
     assert all(path.stat().st_mtime_ns == when for path, when in made.items())
+    again = searched(few.study, tmp_path / "second", trials=2)
+    assert again.study.methods[0].settings["trials"] == 5
+    assert again.study.conditions.tuning_trials == 5
 
 
 def test_test_images_change_no_choice(photos: Path, tmp_path: Path) -> None:
@@ -135,12 +141,8 @@ def test_folds_judge_by_their_mean(photos: Path, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("lda 0/*/metrics.json"))) == 3
     assert all(trial.value is not None for trial in found.trials)
     assert "3 class-disjoint folds" in found.record.judged_by
-
-
-def test_too_few_classes_for_the_folds_is_one_message(photos: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        LevelfieldError, match=r"Trials of 'lda' cannot be made.*training classes.*Use more classes or fewer"
-    ):
+    too_few = r"Trials of 'lda' cannot be made.*training classes.*Use more classes or fewer"
+    with pytest.raises(LevelfieldError, match=too_few):
         searched(study_of(photos, [{"lda": {}}]), tmp_path, judge=Judge(folds=6))
 
 
@@ -291,13 +293,6 @@ def test_a_budget_too_small_for_pruning_is_refused(
 ) -> None:
     with pytest.raises(BadSpecification, match=told):
         searched(small_study(photos, ["triplet"], steps=steps), tmp_path, prune=True, **how)
-
-
-def test_a_study_that_is_tuned_again_counts_all_its_trials(photos: Path, tmp_path: Path) -> None:
-    first = searched(study_of(photos, [{"lda": {}}]), tmp_path / "first", trials=3)
-    second = searched(first.study, tmp_path / "second", trials=2)
-    assert second.study.methods[0].settings["trials"] == 5
-    assert second.study.conditions.tuning_trials == 5
 
 
 def with_splits(photos: Path, file: Path) -> Path:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published import entries_of
 
-_REGULARISED, _TEXT = "rho", "text"
+_REGULARISED = "rho"
 
 
 class Difference(NamedTuple):
@@ -111,21 +111,9 @@ def without_regulariser(preset: str) -> str:
     >>> without_regulariser("roth2020/cub/rho"), without_regulariser("roth2020/sop/rho_beta06")
     ('roth2020/cub', 'roth2020/sop/beta06')
     """
-    return _with_variant(preset, lambda variant: variant.removeprefix(_REGULARISED).lstrip("_"))
-
-
-def without_text(preset: str) -> str:
-    """The preset of the code beside that of the text.
-
-    >>> without_text("roth2020/cub/text"), without_text("roth2020/cub/semihard_text")
-    ('roth2020/cub', 'roth2020/cub/semihard')
-    """
-    return _with_variant(preset, lambda variant: variant.removesuffix(_TEXT).rstrip("_"))
-
-
-def _with_variant(preset: str, change: Any) -> str:
     paper, dataset, variant = (*preset.split("/"), "", "")[:3]
-    return "/".join(part for part in (paper, dataset, change(variant)) if part)
+    plain = variant.removeprefix(_REGULARISED).lstrip("_")
+    return "/".join(part for part in (paper, dataset, plain) if part)
 
 
 def _row(objective: str, preset: str) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from levelfield import objectives
-from levelfield.papers.published import benchmarks, is_benchmark, reported
+from levelfield.papers.published import benchmarks, reported
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
@@ -26,7 +26,7 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
     """
     source = _table_of(board.study)
     by_row = {run.row: run.spec for run in reversed(runs)}
-    conditions = {label: conditions_of(spec, runs) for label, spec in by_row.items() if is_benchmark(spec.data.name)}
+    conditions = {label: conditions_of(spec, runs) for label, spec in by_row.items() if spec.data.name in benchmarks()}
     entries = [
         entry
         for row in board.rows

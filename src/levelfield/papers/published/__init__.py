@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from levelfield.papers.published._reported import Reported, is_about, is_benchmark, reported
+from levelfield.papers.published._reported import Reported, is_about, reported
 from levelfield.papers.published._tables import Line, Table, benchmarks, ceiling, papers, table, tables
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "ceiling",
     "hyperparameters",
     "is_about",
-    "is_benchmark",
     "papers",
     "reported",
     "table",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from levelfield.papers.published._tables import Line, architecture, benchmarks, ceiling, metric_entry, table, tables
+from levelfield.papers.published._tables import Line, architecture, ceiling, metric_entry, table, tables
 
 _COMPARED = ("protocol", "backbone", "dim", "image", "batch", "sampler", "switch", "epochs", "selection")
 _DECIDE = ("switch", "refine", "student", "objective")  # a difference in one of these makes it another method
@@ -151,12 +151,3 @@ def _order(one: Reported, source: str) -> tuple[float, bool, bool, str]:
     apart: float = sum(_WEIGHT.get(text.split()[0], 1) for text in one.differs)
     apart += sum(0.5 * _WEIGHT.get(key, 1) for key in one.unknown if other)
     return apart, other, one.line.origin != "own", one.line.source
-
-
-def is_benchmark(dataset: str) -> bool:
-    """Whether papers report results on a dataset.
-
-    >>> is_benchmark("cub"), is_benchmark("emoji")
-    (True, False)
-    """
-    return dataset in benchmarks()

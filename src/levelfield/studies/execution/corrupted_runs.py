@@ -74,7 +74,7 @@ def record_all(
         return whole.evaluate(progress)
     settings = (max(1, torch.get_num_threads() // len(shares)), decoders_per_job(len(shares)), trusted())
     device = usable(requested())
-    workers: dict[object, tuple[BaseProcess, Share]] = {}
+    workers: dict[Connection, tuple[BaseProcess, Share]] = {}
     failed: dict[Path, str] = {}
     try:
         for slot, share in enumerate(shares):
@@ -82,10 +82,11 @@ def record_all(
             process, pipe = processes.start(_work, share, *settings, device, environment=environment)
             workers[pipe] = (process, share)
         while workers:
-            for pipe in wait(list(workers)):
+            for ready in wait(list(workers)):
+                pipe = cast(Connection, ready)
                 process, share = workers[pipe]
                 try:
-                    message = cast(Connection, pipe).recv()
+                    message = pipe.recv()
                 except (EOFError, ConnectionError):
                     del workers[pipe]
                     process.join()

@@ -68,8 +68,7 @@ class Agenda:
 
 @dataclass
 class Outcome:
-    """The outcome of a study: failed runs by number, with the reason, and finished runs that could not be evaluated on
-    corrupted images."""
+    """Failed runs by number, with the reason, and finished runs that could not be evaluated on corrupted images."""
 
     failed: dict[int, str] = field(default_factory=dict)
     unmeasured: dict[int, str] = field(default_factory=dict)

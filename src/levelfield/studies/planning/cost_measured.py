@@ -219,8 +219,7 @@ class RandomFeatures:
 def _step_seconds(
     method: Method, layout: Layout, inputs: RunInputs, setting: Setting, conditions: Conditions
 ) -> tuple[float, float]:
-    """Seconds of one training step, and of embedding one image above the cut, on random inputs of the right shape; the
-    best of a few.
+    """Seconds of one training step, and of embedding one image above the cut, on random inputs: the best of a few.
 
     Of a long step, as of a deep network on a CPU, only a part is timed: a table of a paper has dozens of methods.
     """
