@@ -17,7 +17,6 @@ import yaml
 from levelfield import methods
 from levelfield.embedder.trunk.weights import public_file
 from levelfield.evaluation import evaluate
-from levelfield.papers.presets import DIFFERENCES
 from levelfield.reports.facts import as_written
 from levelfield.reports.published_comparison import resolved_settings
 from levelfield.studies import Study, read_study
@@ -188,16 +187,19 @@ def verified(told: str) -> str:
 def differences() -> str:
     """Where text and code differ: settings of objectives have presets for both, conditions an override."""
     rows = [
-        (one.paper, f"{one.what} ({one.methods})", one.text, one.code, "code", _other(one.preset, one.conditions))
-        for one in DIFFERENCES
+        (
+            one["paper"],
+            f"{one['what']} ({one['methods']})",
+            one["text"],
+            one["code"],
+            "code",
+            f"preset `{one['preset']}`",
+        )
+        for one in FACTS["preset_differences"]
     ]
     for one in FACTS["differences"]:
         rows.append((one["paper"], one["what"], one["text"], one["code"], *followed(one)))
     return _table(("paper", "what", "text", "code", "the study follows", "the other one"), sorted(rows))
-
-
-def _other(preset: str, conditions: Iterable[tuple[str, str]]) -> str:
-    return f"preset `{preset}`" if preset else " ".join(f"`conditions.{key}={value}`" for key, value in conditions)
 
 
 def followed(one: dict[str, str]) -> tuple[str, str]:

@@ -61,3 +61,10 @@ def test_a_study_follows_text_or_code_and_can_follow_the_other(one: dict[str, An
     assert other
     if "study" in one:
         assert read_study(one["study"], [other.strip("`")]).conditions != read_study(one["study"]).conditions
+
+
+@pytest.mark.parametrize("one", script.FACTS["preset_differences"], ids=lambda one: f"{one['methods']}-{one['what']}")
+def test_every_difference_of_text_and_code_is_a_pair_of_presets(one: dict[str, str]) -> None:
+    for name in one["methods"].split(", "):
+        known = presets(name)
+        assert known[one["preset"]] != known[one["preset"].removesuffix("text").rstrip("_/")], name

@@ -10,9 +10,7 @@ import pytest
 from levelfield import methods, miners, objectives
 from levelfield.errors import BadSpecification
 from levelfield.papers import presets as _presets
-from levelfield.papers.presets import DIFFERENCES, Difference
 from levelfield.studies.specification.study import Study
-from levelfield.studies.specification.yaml_file import read_study
 
 EVERY = [(name, preset) for name in objectives.names() for preset in _presets.presets(name)]
 
@@ -57,21 +55,6 @@ def test_every_preset_makes_an_objective(name: str, preset: str) -> None:
 def test_a_preset_has_the_papers_numbers(name: str, preset: str, expected: dict[str, Any]) -> None:
     found = _presets.presets(name)[preset]
     assert {key: found[key] for key in expected} == expected
-
-
-@pytest.mark.parametrize("one", [one for one in DIFFERENCES if one.preset], ids=lambda one: f"{one.methods}-{one.what}")
-def test_every_difference_of_text_and_code_is_a_pair_of_presets(one: Difference) -> None:
-    for name in one.methods.split(", "):
-        known = _presets.presets(name)
-        assert known[one.preset] != known[one.preset.removesuffix("text").rstrip("_/")], name
-
-
-def test_a_difference_in_training_is_a_condition_of_the_papers_studies() -> None:
-    [one] = [one for one in DIFFERENCES if one.conditions]
-    study = read_study(f"{one.paper}/table1")
-    for key, value in one.conditions:
-        assert getattr(study.conditions, key) not in (value, None)
-        assert getattr(read_study(f"{one.paper}/table1", [f"conditions.{key}={value}"]).conditions, key) == value
 
 
 def test_what_is_given_wins_over_the_preset() -> None:
