@@ -19,8 +19,7 @@ from levelfield.reports.leaderboard.answer import advice, answer, fine_tuning_li
 from levelfield.reports.leaderboard.cells import front_lines
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation, show, terminal
 from levelfield.reports.leaderboard.verdicts import how_compared, pairs_table, verdicts
-from levelfield.studies.leaderboard.board import Leaderboard, gather
-from levelfield.studies.leaderboard.fine_tuning import fine_tuning
+from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning, gather
 from levelfield.training import Conditions
 
 

@@ -183,19 +183,6 @@ class Attempt:
     trial: Trial
     runs: tuple[PlannedRun, ...] = ()
 
-    @property
-    def counted(self) -> list[PlannedRun]:
-        """Runs of the method itself, without those of its teacher and without members that another run joins."""
-        own = [run for run in self.runs if run.label == self.runs[-1].label]
-        return [run for run in own if run.spec.member is None] or own
-
-    @property
-    def needed(self) -> list[PlannedRun]:
-        """Runs of other methods that this one needs, such as its teacher; of joined runs without their parts."""
-        others = [run for run in self.runs if run.label != self.runs[-1].label]
-        parts = {need.name for run in others if run.spec.joined for need in run.spec.needs}
-        return [run for run in others if run.spec.folder_name not in parts]
-
     def judged(self, folder: Path, metric: str, failed: Mapping[str, str], charged: set[tuple[str, str]]) -> Trial:
         """The trial with its score (the mean over folds), time and images, read from its finished runs.
 
@@ -203,13 +190,17 @@ class Attempt:
         """
         if not self.runs:
             return self.trial
-        results = [read_result(run.folder(folder)) for run in self.counted]
-        lacking = next((run for run, one in zip(self.counted, results, strict=True) if one is None), None)
+        own = [run for run in self.runs if run.label == self.runs[-1].label]
+        counted = [run for run in own if run.spec.member is None] or own  # without members that another run joins
+        results = [read_result(run.folder(folder)) for run in counted]
+        lacking = next((run for run, one in zip(counted, results, strict=True) if one is None), None)
         if lacking is not None:
             return replace(self.trial, error=failed.get(lacking.title, "the run did not finish"))
         finished = [one for one in results if one is not None]
         value = math.fsum(one.values[metric] for one in finished) / len(finished)
-        for run in self.needed:
+        others = [run for run in self.runs if run.label != self.runs[-1].label]
+        parts = {need.name for run in others if run.spec.joined for need in run.spec.needs}
+        for run in (run for run in others if run.spec.folder_name not in parts):  # such as a teacher
             key, result = (self.trial.method, run.spec.folder_name), read_result(run.folder(folder))
             if result is not None and key not in charged:
                 charged.add(key)

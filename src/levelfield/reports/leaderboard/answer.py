@@ -7,9 +7,8 @@ from dataclasses import replace
 from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.verdicts import SEEN, difference_text, how_compared
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.board import OPEN, FineTuning, Leaderboard, fine_tuning
 from levelfield.studies.leaderboard.claims import needed_text
-from levelfield.studies.leaderboard.fine_tuning import OPEN, FineTuning, fine_tuning
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
 
