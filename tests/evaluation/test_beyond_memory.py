@@ -106,7 +106,6 @@ def test_processes_give_the_same_bits_and_report_progress(tmp_path: Path) -> Non
     rows, heard = mapped(tmp_path, POINTS.astype(np.float16)), []
     progress = CallbackProgress(lambda _, done, total: heard.append((done, total)))
     found = evaluate(rows, LABELS, metrics=METRICS, shards=in_processes(2), progress=progress)
-    assert found.divided is not None
     assert found.divided.workers == 2
     assert same(found, evaluate(POINTS.astype(np.float16), LABELS, metrics=METRICS))
     assert (heard[0], heard[-1]) == ((0, 810_000), (810_000, 810_000))
@@ -163,13 +162,11 @@ def test_rows_of_a_file_are_those_of_the_array(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(file_rows, "_ROWS", 4)
     mapping, places = mapped(tmp_path, ROWS), np.array([899, 3, 4, 5, 5, 3, 0])
     rows = FileRows.of(mapping)
-    assert rows is not None
     for part in (slice(7, 300), slice(890, 1000), slice(5, 5), slice(None, None, 7), places, ROWS[:, 0] > 0):
         np.testing.assert_array_equal(rows[part], ROWS[part])
         np.testing.assert_array_equal(rows.first(2).astype(np.float64)[part], ROWS[part][:, :2].astype(np.float64))
     assert (rows.max(), rows.min(), rows.size, len(rows)) == (ROWS.max(), ROWS.min(), ROWS.size, 900)
     some = FileRows.of(mapping[100:200])
-    assert some is not None
     np.testing.assert_array_equal(some[:], ROWS[100:200])
     changed, columns = np.load(tmp_path / "rows.npy", mmap_mode="c"), mapped(tmp_path, ROWS.T.copy().T, "f.npy")
     for other in (changed, columns, mapping[::2], mapping[:, :3], ROWS, [[1.0]]):

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.evaluation import alignment, density, evaluate, spectrum, uniformity
+from levelfield.evaluation.search.threads import torch_threads
 
 GEOMETRY = ["rho", "intra_distance", "inter_distance", "density", "alignment", "alignment[alpha=1]", "uniformity"]
 
@@ -113,14 +113,11 @@ def test_order_of_rows_and_names_of_classes_change_no_bit(sample, distance):
 
 def test_two_threads_give_the_bits_of_one(sample):
     sample = sample[0][:1200], sample[1][:1200]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = evaluate(*sample, metrics=GEOMETRY)
-        torch.set_num_threads(2)
-        assert dict(evaluate(*sample, metrics=GEOMETRY)) == dict(one)
-    finally:
-        torch.set_num_threads(before)
+    found = []
+    for threads in (1, 2):
+        with torch_threads(threads):
+            found.append(dict(evaluate(*sample, metrics=GEOMETRY)))
+    assert found[0] == found[1]
 
 
 def test_a_collapsed_net_has_no_distances():

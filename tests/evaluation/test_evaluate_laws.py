@@ -84,15 +84,11 @@ def test_class_means_weighted_by_their_queries_give_the_query_mean(sample):
     assert evaluate(*sample, metrics=["map@r"], average="class")["map@r"] == pytest.approx(found.means.mean())
 
 
-def test_truncated_dimensions_equal_a_cut_array(sample):
+def test_truncated_dimensions_half_precision_and_tensors_are_accepted(sample):
     points, labels = sample
     cut = evaluate(points, labels, dim=5)
     assert dict(cut) == dict(evaluate(points[:, :5], labels))
     assert cut.signature("map").representation.dim == 5
-
-
-def test_half_precision_and_tensors_are_accepted(sample):
-    points, labels = sample
     half = points.astype(np.float16)
     want = dict(evaluate(half.astype(np.float32), labels))
     assert dict(evaluate(half, labels)) == want

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, kmeans
@@ -14,19 +12,10 @@ from levelfield.evaluation.metrics.kmeans import nearest
 from levelfield.evaluation.search.distances import half_squares
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.products import product
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.randomness import numpy_stream
 
 Scores = Callable[[np.ndarray, np.ndarray], np.ndarray]  # larger is nearer
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def plain_lloyd(rows: np.ndarray, clusters: int, scores: Scores, *, seed: int, start: int, steps: int) -> np.ndarray:
@@ -122,10 +111,10 @@ def test_neither_order_of_rows_nor_threads_change_a_label(kind):
     random = np.random.default_rng(4)
     rows = (random.normal(size=(300, 24))[random.integers(0, 300, 2500)] + random.normal(size=(2500, 24))).astype(kind)
     shuffled = random.permutation(2500)
-    with threads(1):
+    with torch_threads(1):
         want = kmeans(rows, 300)
         np.testing.assert_array_equal(kmeans(rows[shuffled], 300), want[shuffled])
-    with threads(2):
+    with torch_threads(2):
         np.testing.assert_array_equal(kmeans(rows, 300), want)
 
 

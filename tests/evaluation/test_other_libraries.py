@@ -30,21 +30,17 @@ def sample():
 
 @pytest.mark.parametrize("distance", SEARCH)
 @pytest.mark.parametrize("average", ["query", "class"])
-def test_self_search_gives_the_numbers_of_pml(sample, distance, average):
+def test_self_search_and_queries_in_a_gallery_give_the_numbers_of_pml(sample, distance, average):
     calculator = AccuracyCalculator(
         tuple(NAMES), knn_func=CustomKNN(SEARCH[distance]), kmeans_func=id, avg_of_avgs=average == "class"
     )
-    theirs = calculator.get_accuracy(*sample)
-    ours = evaluate(*sample, metrics=NAMES.values(), distance=distance, average=average)
-    assert {name: ours[own] for name, own in NAMES.items()} == pytest.approx(theirs, abs=1e-4)
-
-
-@pytest.mark.parametrize("distance", SEARCH)
-def test_queries_in_a_gallery_give_the_numbers_of_pml(sample, distance):
     points, labels = sample
     queries, gallery = (points[::3], labels[::3]), (np.delete(points, np.s_[::3], 0), np.delete(labels, np.s_[::3]))
-    calculator = AccuracyCalculator(tuple(NAMES), knn_func=CustomKNN(SEARCH[distance]), kmeans_func=id)
-    theirs = calculator.get_accuracy(*queries, *gallery)
-    ours = evaluate(*queries, gallery=gallery[0], gallery_labels=gallery[1], metrics=NAMES.values(), distance=distance)
-    assert ours.n_lone > 0
-    assert {name: ours[own] for name, own in NAMES.items()} == pytest.approx(theirs, abs=1e-4)
+    beside = {"gallery": gallery[0], "gallery_labels": gallery[1]}
+    for asked, others, theirs in (
+        (sample, {}, calculator.get_accuracy(*sample)),
+        (queries, beside, calculator.get_accuracy(*queries, *gallery)),
+    ):
+        ours = evaluate(*asked, **others, metrics=NAMES.values(), distance=distance, average=average)
+        assert ours.n_lone > 0
+        assert {name: ours[own] for name, own in NAMES.items()} == pytest.approx(theirs, abs=1e-4)

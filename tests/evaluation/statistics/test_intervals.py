@@ -16,14 +16,12 @@ from levelfield.evaluation.statistics import Table, class_interval, figure_inter
 def test_the_interval_has_the_quantile_of_the_tables(level: float, freedom: int, quantile: float) -> None:
     runs = np.random.default_rng(freedom).random(freedom + 1)
     found = t_interval(runs, level=level)
-    assert found is not None
     assert found.half_width * np.sqrt(len(runs)) / runs.std(ddof=1) == pytest.approx(quantile, abs=5e-4)
     assert t_interval(runs[:1]) is None
 
 
 def test_near_one_it_stays_below_one_and_is_longer_below() -> None:
     found = class_interval([1, 1, 0.9, 1, 1, 0.95], np.ones(6))
-    assert found is not None
     assert 0 < found.low < found.mean < found.high < 1
     assert found.mean - found.low > 2 * (found.high - found.mean)
 
@@ -37,8 +35,6 @@ def test_nothing_is_said_below_five_classes_or_where_all_are_equal(values: list[
 def test_a_figure_of_0_or_1_has_the_exact_bound_of_so_many_classes(classes: int) -> None:
     perfect, hopeless = (class_interval(np.full(classes, value), np.full(classes, 6)) for value in (1.0, 0.0))
     exact = stats.binomtest(0, classes).proportion_ci(0.95, method="exact").high
-    assert perfect is not None
-    assert hopeless is not None
     assert (hopeless.low, hopeless.high) == (0.0, pytest.approx(exact))
     assert (perfect.low, perfect.high) == (pytest.approx(1 - exact), 1.0)
 
@@ -49,7 +45,4 @@ def test_seeds_that_differ_make_it_longer() -> None:
     rows = {"calm": classes + np.zeros((4, 1)), "wild": classes + 0.05 * random.standard_normal((4, 1))}
     calm, wild = figure_intervals(Table.of(rows, np.ones(60)))
     exact = class_interval(classes, np.ones(60))
-    assert calm is not None
-    assert wild is not None
-    assert exact is not None
     assert wild.half_width > 1.4 * calm.half_width > 1.4 * exact.half_width

@@ -27,8 +27,6 @@ def tie(over_seeds: float, over_classes: float, *, seeds: int = 3, difference: f
 def test_seeds_are_missing_where_they_differ_and_classes_where_those_do() -> None:
     seeds, classes = tie(0.02, 0.002), tie(0.0002, 0.06)
     assert (seeds.missing, classes.missing) == ("seeds", "classes")
-    assert seeds.needed_seeds is not None
-    assert classes.needed_classes is not None
     assert 3 < seeds.needed_seeds.number < 100
     assert CLASSES < classes.needed_classes.number < 1000
     for one in (tie(0.004, 0.06), tie(0.0, 0.06, seeds=1)):  # no number of seeds would do
@@ -37,8 +35,6 @@ def test_seeds_are_missing_where_they_differ_and_classes_where_those_do() -> Non
 
 def test_a_smaller_difference_needs_more_and_none_at_all_has_no_number() -> None:
     small, large = (tie(0.0002, 0.06, difference=size).needed_classes for size in (0.01, 0.02))
-    assert small is not None
-    assert large is not None
     assert small.number > 3 * large.number
     assert small.low <= small.number
     assert small.high is None, "the difference may be 0"

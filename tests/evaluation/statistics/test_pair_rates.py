@@ -53,15 +53,12 @@ def test_the_interval_is_that_of_the_written_out_equations() -> None:
     units, with_errors = 1 / squares, w[errors > 0].sum() / squares
     high = min(high, stats.beta.ppf(0.95, with_errors + 1, units - with_errors))
     found = rate_of.interval(0.9)
-    assert found is not None
     assert (found.low, found.mean, found.high) == (pytest.approx(low), rate, pytest.approx(high))
 
 
 @pytest.mark.parametrize(("members", "units"), [(1, 8), (2, 4)])
 def test_no_error_has_the_exact_bound_of_classes_or_of_disjoint_pairs_of_them(members: int, units: int) -> None:
     none, every = (PairRate(np.full(8, errors), np.full(8, 20), members).interval(0.95) for errors in (0, 20))
-    assert none is not None
-    assert every is not None
     assert (none.low, none.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / units)))
     assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / units)), 1.0)
 

@@ -67,10 +67,8 @@ def clusterings(
 
 
 class _Lloyd:
-    """Assignment that compares rows only with moved centres, and with other centres only if they could be nearer.
-
-    A centre moves only if its rows changed. The labels equal those of a full comparison.
-    """
+    """Assignment that compares rows only with moved centres, and with other centres only if they could be nearer: the
+    labels equal those of a full comparison. A centre moves only if its rows changed."""
 
     def __init__(self, rows: Array, order: Array, centres: Array, stage: Stage) -> None:
         self.rows, self.order, self.centres = rows, order, centres

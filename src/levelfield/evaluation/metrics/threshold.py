@@ -285,7 +285,7 @@ def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Arra
 
 
 def _in_units(similarity: float, distance: str, scale: float) -> float:
-    """Convert a similarity to the usual unit: cosine, inner product, distance or number of different bits."""
+    """A similarity in the usual unit: cosine, inner product, distance or number of different bits."""
     if distance == "euclidean":
         return math.sqrt(max(-2 * similarity, 0.0)) * scale
     return -2 * similarity if distance == "hamming" else similarity * scale**2
