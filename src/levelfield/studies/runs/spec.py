@@ -48,16 +48,14 @@ class RunSpec(BaseModel):
     data: Data
     protocol: ProtocolChoice
     conditions: Conditions  # the conditions of this run: the common ones, updated with the method's own
-    common: dict[str, Any] = Field(default_factory=dict)
-    """The common values of the conditions in which the method differs."""
+    common: dict[str, Any] = Field(default_factory=dict)  # common values of the conditions in which the method differs
     method: MethodSpec
     seed: int
     fold: int | None = None  # the fold to train, if the protocol has several
     member: int | None = None  # the member to train, if the method has several
     joined: bool = False  # whether the run joins the embeddings of the runs it needs, and trains nothing
     needs: tuple[Needed, ...] = ()
-    trained_by: Needed | None = None
-    """The run that trains this run's network, if the two differ only in what is done at test time (`refine`)."""
+    trained_by: Needed | None = None  # the run that trains its network, if the two differ only in `refine`
     device: str = "cpu"  # the kind of device, since two kinds do not give the same bits
     data_digest: str = ""
     code_digest: str = ""

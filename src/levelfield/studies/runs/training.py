@@ -46,12 +46,10 @@ class Options:
 
     device: str = "cpu"
     cache_folder: Path | None = None
-    workers: int | None = None
-    """Processes that decode the images of a run; None: the cores that the runs at the same time leave."""
+    workers: int | None = None  # processes that decode images; None: the cores that runs at the same time leave
     tensorboard: bool = False
     pace: Pace = field(default_factory=Pace)
-    trust: tuple[str, ...] | None = None
-    """Files that runs may execute, see `levelfield.trust.trusted`; None: any file they name."""
+    trust: tuple[str, ...] | None = None  # files that runs may execute, see `trust.trusted`; None: any that they name
     home: Path | None = None  # where the folder of the run will be, if it is made elsewhere (on a node of a cluster)
 
 

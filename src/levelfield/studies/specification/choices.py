@@ -115,8 +115,7 @@ class MethodSpec(BaseModel):
     name: str
     label: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
-    conditions: dict[str, Any] = Field(default_factory=dict)
-    """Conditions that replace the common ones; the leaderboard lists them as deviations."""
+    conditions: dict[str, Any] = Field(default_factory=dict)  # they replace the common ones and count as deviations
 
     @model_validator(mode="before")
     @classmethod

@@ -179,7 +179,20 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
     """
     parts = key.split(".")
     if parts[0] == "methods" and len(parts) > 1:
-        _assign_setting(content, key, value)
+        methods = {method["label"]: method for method in _method_specs(content.get("methods"))}
+        label = owner(key, methods)
+        if label is None:
+            hint = suggestion(parts[1], methods)
+            raise BadSpecification(f"'{key}' does not name a method of the study.{hint}")
+        setting = key.removeprefix(f"methods.{label}.")
+        first, _, condition = setting.partition(".")
+        if first != "conditions":
+            methods[label]["settings"][setting] = value
+        elif condition:
+            methods[label].setdefault("conditions", {})[condition] = value
+        else:
+            methods[label]["conditions"] = value or {}
+        content["methods"] = list(methods.values())
         return
     section = content
     for part in parts[:-1]:
@@ -191,23 +204,6 @@ def assign(content: dict[str, Any], key: str, value: Any) -> None:
         close = nearest(parts[0], by_short)
         raise BadSpecification(f"Unknown key '{key}'." + (f" Did you mean '{by_short[close]}'?" if close else ""))
     section[parts[-1]] = value
-
-
-def _assign_setting(content: dict[str, Any], key: str, value: Any) -> None:
-    methods = {method["label"]: method for method in _method_specs(content.get("methods"))}
-    label = owner(key, methods)
-    if label is None:
-        hint = suggestion(key.split(".")[1], methods)
-        raise BadSpecification(f"'{key}' does not name a method of the study.{hint}")
-    setting = key.removeprefix(f"methods.{label}.")
-    first, _, condition = setting.partition(".")
-    if first != "conditions":
-        methods[label]["settings"][setting] = value
-    elif condition:
-        methods[label].setdefault("conditions", {})[condition] = value
-    else:
-        methods[label]["conditions"] = value or {}
-    content["methods"] = list(methods.values())
 
 
 def owner(key: str, labels: Iterable[str]) -> str | None:
