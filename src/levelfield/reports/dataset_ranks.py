@@ -91,7 +91,15 @@ def draw_critical_difference(ranking: Ranking, title: str, path: Path) -> Path:
     axis = axes[0, 0]
     axis.set(xlim=(0.6, last + 0.4), ylim=(-below, 0.75))
     axis.axis("off")
-    _draw_scale(axis, last, ranking.critical_difference)
+    axis.plot([1, last], [0, 0], color="black", linewidth=1)
+    for number in range(1, last + 1):
+        axis.plot([number, number], [0, 0.08], color="black", linewidth=1)
+        axis.text(number, 0.12, str(number), ha="center", fontsize=8)
+    end = min(1 + ranking.critical_difference, last + 0.4)
+    axis.plot([1, end], [0.42, 0.42], color="black", linewidth=1)
+    for edge in (1, *([end] if end == 1 + ranking.critical_difference else [])):
+        axis.plot([edge, edge], [0.37, 0.47], color="black", linewidth=1)
+    axis.text((1 + end) / 2, 0.47, f"critical difference {ranking.critical_difference:.2f}", ha="center", fontsize=8)
     for index, (mean, name) in enumerate(zip(ranking.mean_ranks.values(), short, strict=True)):
         left = index < half  # the better half; names are outside the line, next to its ends
         down = -(first + ROW * (index if left else last - 1 - index))
@@ -105,16 +113,3 @@ def draw_critical_difference(ranking: Ranking, title: str, path: Path) -> Path:
         axis.plot(ends, [-0.12 - BAR * index] * 2, color="#d55e00", linewidth=3, solid_capstyle="butt")
     axis.set_title(title)
     return save(figure, path)
-
-
-def _draw_scale(axis: Any, last: int, difference: float) -> None:
-    """Draw the axis of ranks, with the critical difference above it."""
-    axis.plot([1, last], [0, 0], color="black", linewidth=1)
-    for number in range(1, last + 1):
-        axis.plot([number, number], [0, 0.08], color="black", linewidth=1)
-        axis.text(number, 0.12, str(number), ha="center", fontsize=8)
-    end = min(1 + difference, last + 0.4)
-    axis.plot([1, end], [0.42, 0.42], color="black", linewidth=1)
-    for edge in (1, *([end] if end == 1 + difference else [])):
-        axis.plot([edge, edge], [0.37, 0.47], color="black", linewidth=1)
-    axis.text((1 + end) / 2, 0.47, f"critical difference {difference:.2f}", ha="center", fontsize=8)

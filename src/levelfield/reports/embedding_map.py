@@ -61,7 +61,12 @@ def embedding_maps(
     rows_of = {label: _checked(rows, label) for label, rows in rows_of.items()}
     if not rows_of:
         return {}
-    count = _count(rows_of)
+    first, count = next((label, len(rows)) for label, rows in rows_of.items())
+    for label, rows in rows_of.items():
+        if len(rows) != count:
+            raise BadInput(
+                f"Maps must show the same images, but '{first}' has {count} embeddings and '{label}' {len(rows)}."
+            )
     landmarks = np.arange(count)
     if count > LANDMARKS:
         landmarks = np.sort(numpy_stream(0, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
@@ -70,7 +75,7 @@ def embedding_maps(
     first_map: Future[Array] = Future()
 
     def draw(label: str) -> None:
-        leads = label == next(iter(rows_of))
+        leads = label == first
         try:
             near = known.get(label)
             if near is not None and not leads:
@@ -111,16 +116,6 @@ def _checked(rows: Array, label: str) -> Array:
     if np.ndim(rows) == 2 and len(rows) == 0:
         raise BadInput(f"The embeddings of '{label}' are empty: a map needs at least one image.")
     return finite_rows(rows, f"embeddings of '{label}'", None)
-
-
-def _count(rows_of: Mapping[str, Array]) -> int:
-    (first, rows), *others = rows_of.items()
-    for label, other in others:
-        if len(other) != len(rows):
-            raise BadInput(
-                f"Maps must show the same images, but '{first}' has {len(rows)} embeddings and '{label}' {len(other)}."
-            )
-    return len(rows)
 
 
 def _reduced(rows: Array, landmarks: Array, *, normalize: bool) -> Array:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from levelfield import objectives
 from levelfield.papers.published import benchmarks, reported
 from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.table import Column, Table, numbers
 
@@ -27,13 +27,39 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
     source = _table_of(board.study)
     by_row = {run.row: run.spec for run in reversed(runs)}
     conditions = {label: conditions_of(spec, runs) for label, spec in by_row.items() if spec.data.name in benchmarks()}
-    entries = [
-        entry
-        for row in board.rows
-        for metric in board.metrics
-        if row.label in conditions
-        and (entry := _entry(row, by_row[row.label], metric, conditions[row.label], board, source)) is not None
-    ]
+    entries = []
+    for row, metric in product(board.rows, board.metrics):
+        if row.label not in conditions:
+            continue
+        spec = by_row[row.label]
+        how: dict[str, Any] = {"conditions": conditions[row.label], "source": source}
+        scores = reported(spec.data.name, spec.method.name, metric, **how)
+        if not scores:
+            continue
+        best, line, ours = scores[0], scores[0].line, 100 * row.cells[metric].mean
+        definition = board.signatures[row.test_set][metric]
+        alone = definition["clusterer"] != "none" or definition["self_excluded"] == "id"
+        images = definition["queries"] + (0 if alone else definition["gallery"])
+        official = benchmarks()[spec.data.name]["test_images"]
+        notes = list(best.notes)
+        if spec.data.settings.get("allow_incomplete") and images != official:
+            notes.insert(0, f"not the official data: {images:,} test images here, {official:,} in the paper")
+        entry = {
+            "row": row.label,
+            "metric": metric,
+            "source": line.source,
+            "printed_method": line.printed_method,
+            "printed_metric": line.printed_metric,
+            "origin": line.origin,
+            "reported": best.value,
+            "spread": line.spread,
+            "ours": ours,
+            "difference": ours - best.value,
+            "note": "; ".join(notes),
+            "notes": notes,
+            "others": sorted({one.line.source for one in scores[1:]} - {line.source}),
+        }
+        entries.append(entry)
     return replace(board, facts={**board.facts, "published": entries}) if entries else board
 
 
@@ -123,37 +149,6 @@ def _table_of(study: str) -> str:
     """
     parts = re.match(r"(\w+)-(table\d+)(-|$)", study)
     return f"{parts[1]} {parts[2]}" if parts else ""
-
-
-def _entry(
-    row: Row, spec: RunSpec, metric: str, conditions: Mapping[str, Any], board: Leaderboard, source: str
-) -> dict[str, Any] | None:
-    scores = reported(spec.data.name, spec.method.name, metric, conditions=conditions, source=source)
-    if not scores:
-        return None
-    best, line, mean = scores[0], scores[0].line, row.cells[metric].mean
-    definition = board.signatures[row.test_set][metric]
-    alone = definition["clusterer"] != "none" or definition["self_excluded"] == "id"
-    images = definition["queries"] + (0 if alone else definition["gallery"])
-    official = benchmarks()[spec.data.name]["test_images"]
-    notes = list(best.notes)
-    if spec.data.settings.get("allow_incomplete") and images != official:
-        notes.insert(0, f"not the official data: {images:,} test images here, {official:,} in the paper")
-    return {
-        "row": row.label,
-        "metric": metric,
-        "source": line.source,
-        "printed_method": line.printed_method,
-        "printed_metric": line.printed_metric,
-        "origin": line.origin,
-        "reported": best.value,
-        "spread": line.spread,
-        "ours": 100 * mean,
-        "difference": 100 * mean - best.value,
-        "note": "; ".join(notes),
-        "notes": notes,
-        "others": sorted({one.line.source for one in scores[1:]} - {line.source}),
-    }
 
 
 def _name(value: Any) -> Any:

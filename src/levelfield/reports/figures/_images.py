@@ -60,15 +60,11 @@ def pictured(rows: Sequence[Drawn], metric: str, figure: str) -> Pictured:
         raise BadInput(f"The figure '{figure}' needs at least two test images, a query and another one.")
     same = [row for row in finished if row.row.label in embeddings]
     distance = same[0].results[0].signatures[metric]["definition"]["distance"]
-    chosen = {row.row.label: embeddings[row.row.label] for row in _chosen(same)}
+    idle = next((row for row in same[BEST:] if not methods.trains(row.method)), None)
+    if idle is not None and all(methods.trains(row.method) for row in same[:BEST]):
+        same[BEST:] = [idle]
+    chosen = {row.row.label: embeddings[row.row.label] for row in same[:MOST_ROWS]}
     return Pictured(images, chosen, distance if isinstance(distance, str) else "cosine")
-
-
-def _chosen(rows: Sequence[Drawn]) -> list[Drawn]:
-    idle = next((row for row in rows[BEST:] if not methods.trains(row.method)), None)
-    if idle is None or any(not methods.trains(row.method) for row in rows[:BEST]):
-        return list(rows[:MOST_ROWS])
-    return [*rows[:BEST], idle]
 
 
 def square(path: Path, side: int) -> np.ndarray:

@@ -30,7 +30,12 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
     looks = styles(runs)
     first_runs = {run.row: run for run in reversed(runs)}
     signs = letters(text for row in board.rows for text in row.deviations)
-    groups = _groups(board)
+    groups: dict[str, str] = {}  # none for rows that were not compared
+    for test_set in board.signatures:
+        labels = [row.label for row in board.rows if row.test_set == test_set]
+        pairs = [one for one in board.comparisons if one.first in labels and one.second in labels]
+        if pairs:
+            groups |= letter_groups(labels, [(one.first, one.second) for one in pairs if one.better()])
     dims = {}
     for row in board.rows:
         result = read_result(Path(row.first_run))
@@ -111,17 +116,6 @@ def cautions_of(board: Leaderboard) -> list[str]:
     if best.trained and best.deviations:
         cautions.append(f"{best.label} departs from the conditions: {'; '.join(best.deviations)}.")
     return cautions + [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
-
-
-def _groups(board: Leaderboard) -> dict[str, str]:
-    """The letters of the rows of each test set; none for rows that were not compared."""
-    groups: dict[str, str] = {}
-    for test_set in board.signatures:
-        rows = [row.label for row in board.rows if row.test_set == test_set]
-        own = [one for one in board.comparisons if one.first in rows and one.second in rows]
-        if own:
-            groups |= letter_groups(rows, [(one.first, one.second) for one in own if one.better()])
-    return groups
 
 
 _MOST_SETS = 200  # sets of rows; beyond that the letters would explain nothing
