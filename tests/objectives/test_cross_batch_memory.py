@@ -118,16 +118,6 @@ def test_gradients_reach_the_batch_and_are_derivatives_with_partners_held(name: 
     assert torch.autograd.gradcheck(loss, (second[0].clone().requires_grad_(),), atol=1e-6)
 
 
-def test_older_rows_leave_the_queue_and_the_newest_come_first() -> None:
-    memory = remembering("contrastive")
-    seen = batches()
-    for batch, labels in seen:
-        memory(batch, labels)
-    expected = torch.cat([batch for batch, _ in reversed(seen)])[:SIZE]
-    assert torch.equal(memory.rows, expected)
-    assert torch.equal(memory.labels, torch.cat([labels for _, labels in reversed(seen)])[:SIZE])
-
-
 def test_before_the_start_it_is_the_objective_alone_and_remembers_nothing() -> None:
     memory, alone = remembering("contrastive", miner="all", start=2), objectives.create("contrastive", miner="all")
     for number, (batch, labels) in enumerate(batches()[:3]):

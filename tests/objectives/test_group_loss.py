@@ -25,14 +25,6 @@ def test_without_iterations_it_is_cross_entropy_of_the_soft_prior() -> None:
     torch.testing.assert_close(found.group, expected)
 
 
-def test_probabilities_are_distributions_and_anchors_stay() -> None:
-    rows, labels, weight = sample()
-    anchors = torch.tensor([1, 3])
-    found = group_loss_terms(rows, rows @ weight.T, labels, anchors, iterations=4).probabilities
-    torch.testing.assert_close(found.sum(1), torch.ones(9, dtype=torch.float64))
-    assert found[anchors, labels[anchors]].tolist() == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("level", [0.1, 1e6 + 1 / 3])
 def test_a_constant_row_resembles_nobody_and_gets_no_gradient(dtype: torch.dtype, level: float) -> None:

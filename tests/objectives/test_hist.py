@@ -13,7 +13,7 @@ from torch.nn import functional
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.objectives import Hist
-from levelfield.objectives._parts.hypergraph import distances
+from levelfield.objectives.hist import distances
 from levelfield.randomness import stream
 
 CLASSES, DIM, HIDDEN, LABELS = 5, 4, 3, torch.tensor([3, 0, 3, 1, 0, 3, 4])  # of class 2 there is nobody

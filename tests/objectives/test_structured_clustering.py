@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from levelfield.errors import BadInput, BadSpecification
-from levelfield.objectives._parts.medoids import most_violating
-from levelfield.objectives.structured_clustering import StructuredClustering, choose_medoids
+from levelfield.objectives.structured_clustering import StructuredClustering, choose_medoids, most_violating
 from levelfield.randomness import stream
 
 INFERENCES = ("exact", "greedy", "greedy_pam")

@@ -62,7 +62,11 @@ def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator)
         numbers = torch.empty(0, dtype=torch.int64, device=generator.device)
         while len(numbers) < wanted:  # redraw duplicates; at most a quarter of the numbers is taken
             more = torch.randint(total, (wanted,), generator=generator, device=generator.device)
-            numbers = _first_occurrences(torch.cat((numbers, more)))[:wanted]
+            numbers = torch.cat((numbers, more))
+            ordered, order = numbers.sort(stable=True)
+            first = torch.ones_like(ordered, dtype=torch.bool)
+            first[1:] = ordered[1:] != ordered[:-1]
+            numbers = numbers[order[first].sort().values][:wanted]  # each at its first occurrence
     numbers = numbers.to(positive.device)
     anchor = torch.searchsorted(running, numbers, right=True)
     within = numbers - (running - positive.sum(1) * per_positive)[anchor]
@@ -71,11 +75,3 @@ def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator)
     chosen_n = kth(negative[anchor], within % negatives)
     triplets = torch.stack((anchor, chosen_p, chosen_n), 1)
     return triplets[torch.argsort(anchor, stable=True)]
-
-
-def _first_occurrences(numbers: Tensor) -> Tensor:
-    """`numbers` without repeats, in the order of their first occurrence."""
-    ordered, order = numbers.sort(stable=True)
-    first = torch.ones_like(ordered, dtype=torch.bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return numbers[order[first].sort().values]

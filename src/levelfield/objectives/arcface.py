@@ -26,17 +26,13 @@ def cosine_with_margin(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) ->
     >>> cosine_with_margin(torch.tensor([1.0, 0.0, -1.0]), margin=math.pi / 6, beyond_pi="linear")
     tensor([ 0.8660, -0.5000, -1.2618])
     """
-    moved = cosine * math.cos(margin) - _sine(cosine) * math.sin(margin)
+    squared = (1 - cosine) * (1 + cosine)
+    flat = squared.detach() <= 4 * torch.finfo(squared.dtype).eps
+    sine = squared.masked_fill(flat, 1).sqrt().masked_fill(flat, 0)
+    moved = cosine * math.cos(margin) - sine * math.sin(margin)
     if beyond_pi == "plain":
         return moved
     return torch.where(cosine >= -math.cos(margin), moved, cosine - margin * math.sin(margin))
-
-
-def _sine(cosine: Tensor) -> Tensor:
-    """sqrt(1 - s^2) with a finite slope at s = +-1."""
-    squared = (1 - cosine) * (1 + cosine)
-    flat = squared.detach() <= 4 * torch.finfo(squared.dtype).eps
-    return squared.masked_fill(flat, 1).sqrt().masked_fill(flat, 0)
 
 
 @register(

@@ -74,7 +74,7 @@ class Histogram(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         similarity = Geometry(inputs.embeddings, normalize=self.normalize).similarity
-        position = ((similarity + 1) * self._per_unit).reshape(1, -1)
+        position = ((similarity + 1) * ((self.bins - 1) / 2)).reshape(1, -1)  # in units of nodes
         sides = []
         for mask in class_masks(inputs.labels):
             once = mask.triu(1).reshape(1, -1)  # unordered pairs
@@ -82,8 +82,3 @@ class Histogram(Objective):
         terms = overlap(*sides)
         self.active = (terms.detach() > 0).sum()
         return {"histogram": terms.sum()}
-
-    @property
-    def _per_unit(self) -> float:
-        """Nodes per unit of similarity."""
-        return (self.bins - 1) / 2

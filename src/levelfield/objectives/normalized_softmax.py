@@ -72,15 +72,12 @@ class NormalizedSoftmax(ProxyObjective):
         return not self.dropout  # the dropout mask depends on the batch
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        rows = self._dropped(inputs) if self.training and self.dropout else inputs.embeddings
+        rows = inputs.embeddings
+        if self.training and self.dropout:  # no rescaling: rows are normalised later
+            drawn = torch.rand(rows.shape, generator=inputs.generator, device=inputs.generator.device)
+            rows = rows * to_device(drawn >= self.dropout, rows.device).to(rows.dtype)
         entropy = mean_entropy(self.logits(rows), inputs.labels, inputs.weights, self.smoothing_over_all)
         return {"classification": entropy}
 
     def logits(self, embeddings: Tensor) -> Tensor:
         return self.cosine(embeddings) / self.temperature
-
-    def _dropped(self, inputs: LossInputs) -> Tensor:
-        """Set some coordinates of the rows to 0 (no rescaling: rows are normalised later)."""
-        drawn = torch.rand(inputs.embeddings.shape, generator=inputs.generator, device=inputs.generator.device)
-        kept = to_device(drawn >= self.dropout, inputs.embeddings.device)
-        return inputs.embeddings * kept.to(inputs.embeddings.dtype)

@@ -107,9 +107,15 @@ class Quadruplet(Objective):
         quadruplets = self._quadruplets(geometry, inputs)
         if quadruplets is None:
             return self._of_all(geometry, inputs)
-        first, second, exists = self._hinges(geometry, quadruplets)
+        anchor, positive, negative, fourth = quadruplets.T
+        exists = fourth >= 0
+        left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
+        right = torch.cat((positive, negative, negative))
+        distance = geometry.distance_of(left, right, squared=self.squared)
+        first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
+        second = second * exists
         self.active = (first.detach() > 0).sum() + (second.detach() > 0).sum()
-        weights = inputs.weights_of(quadruplets[:, 0])
+        weights = inputs.weights_of(anchor)
         return {"triplet": mean(first, None, "mean", weights), "negatives": mean(second, exists, "mean", weights)}
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
@@ -134,16 +140,6 @@ class Quadruplet(Objective):
         if triplets is None:
             return None
         return torch.column_stack((triplets, draw_fourth(inputs.labels, triplets, inputs.generator)))
-
-    def _hinges(self, geometry: Geometry, quadruplets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Both hinges, and the mask of tuples with a fourth sample."""
-        anchor, positive, negative, fourth = quadruplets.T
-        exists = fourth >= 0
-        left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
-        right = torch.cat((positive, negative, negative))
-        distance = geometry.distance_of(left, right, squared=self.squared)
-        first, second = quadruplet_terms(*distance.chunk(3), margin1=self.margin1, margin2=self.margin2)
-        return first, second * exists, exists
 
     def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """The second term uses all negative pairs, except those with a member of the anchor's class."""

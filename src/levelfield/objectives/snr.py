@@ -121,22 +121,19 @@ class SNR(Objective):
 
     def _triplets(self, signals: Signals, inputs: LossInputs, triplets: Tuples | None) -> dict[str, Tensor]:
         if triplets is None:
-            return {"triplet": self._all_triplets(signals, inputs)}
+            positive, negative = inputs.class_masks()
+            positive = positive & signals.usable[:, None]
+            total, self.active = sum_over_triplets(
+                signals.matrix(), positive.nonzero(), negative, inputs.weights, margin=self.margin
+            )
+            count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
+            return {"triplet": total / count.clamp_min(1)}
         assert isinstance(triplets, Tensor)
         anchor, positive, negative = triplets.T
         terms = triplet_terms(signals.of(anchor, positive), signals.of(anchor, negative), margin=self.margin)
         usable = signals.usable[anchor]
         self.active = ((terms.detach() > 0) & usable).sum()
         return {"triplet": mean(terms, usable, self.reduction, inputs.weights_of(anchor))}
-
-    def _all_triplets(self, signals: Signals, inputs: LossInputs) -> Tensor:
-        positive, negative = inputs.class_masks()
-        positive = positive & signals.usable[:, None]
-        total, self.active = sum_over_triplets(
-            signals.matrix(), positive.nonzero(), negative, inputs.weights, margin=self.margin
-        )
-        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
-        return total / count.clamp_min(1)
 
     def _pairs(self, signals: Signals, inputs: LossInputs, tuples: Tuples | None) -> dict[str, Tensor]:
         if tuples is None:

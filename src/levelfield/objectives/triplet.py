@@ -105,7 +105,9 @@ class Triplet(Objective):
         return total / count.clamp_min(1)
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        band = inputs.tuples is None and self._mines_a_band
+        miner = self.miner  # one that selects all negatives farther than the positive by at most this margin?
+        same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
+        band = inputs.tuples is None and same and not self.squared
         if self.smooth or self.swap or not (band or self.takes_everything(inputs)):
             return None
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
@@ -114,13 +116,6 @@ class Triplet(Objective):
         self.active = hinges.active
         divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
         return closed(self, inputs, geometry, {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor), matrix)
-
-    @property
-    def _mines_a_band(self) -> bool:
-        """Whether the miner selects all negatives farther than the positive by at most this margin."""
-        miner = self.miner
-        same = isinstance(miner, Semihard) and miner.mode == "all" and miner.margin == self.margin
-        return same and not self.squared
 
 
 def sum_over_triplets(
