@@ -117,31 +117,3 @@ def test_every_objective_is_in_a_contest() -> None:
     contests: Any = importlib.import_module("harness.contests")
     entered = {contest.objective for contest in [*contests.CONTESTS, *contests.PROXY_CONTESTS]}
     assert set(objectives.names()) == entered | set(contests.ELSEWHERE)
-
-
-def test_a_yardstick_that_chooses_other_batches_is_noticed() -> None:
-    batching: Any = importlib.import_module("batching")
-    labels = np.arange(200) % 20
-    memory, settings = batching.embeddings(labels, 6), {"batch_size": 12, "pool": 40}
-    contest = next(contest for contest in batching.CONTESTS if contest.name == "frd")
-    batching.check_same_batches(contest, labels, memory, settings)
-
-    class Worst(contest.peer):  # type: ignore[misc, name-defined]
-        def _scorer(self, rows: np.ndarray) -> Any:
-            score = super()._scorer(rows)
-            return lambda candidates: -score(candidates)
-
-    wrong = batching.Contest(contest.name, contest.what, contest.ours, Worst, contest.targets, {})
-    with pytest.raises(AssertionError, match="other batches"):
-        batching.check_same_batches(wrong, labels, memory, settings)
-
-
-def test_the_made_study_is_whole_and_its_rows_differ(tmp_path: Path) -> None:
-    from levelfield.studies.leaderboard.board import gather
-    from levelfield.studies.runs.folder.store import read_plan
-
-    made: Any = importlib.import_module("harness.made_study")
-    folder = made.make_study(tmp_path / "made", rows=3, seeds=2)
-    board = gather("made", read_plan(folder), folder, made.METRICS)
-    assert not board.missing
-    assert [row.label for row in board.rows] == ["row 002", "row 001", "row 000"]

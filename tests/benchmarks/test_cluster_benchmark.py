@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,20 +43,3 @@ def test_failures_cost_at_most_a_checkpoint_each_and_every_run_ends(cluster: Any
     assert found.repeated <= found.failures * pieces.checkpoint
     assert found.seconds > quiet.seconds
     assert cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2) == found
-
-
-def test_a_slow_line_to_the_driver_stops_the_scaling(cluster: Any, pieces: Any) -> None:
-    slow = replace(pieces, bandwidth=1e6)
-    found = cluster.simulate([10.0] * 100, 1000, slow, bytes_per_run=1e8)
-    assert found.seconds >= 100 * 1e8 / 1e6
-    assert found.busy > 0.9
-
-
-def test_the_table_has_every_paper(cluster: Any, pieces: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = {"runs": 4, "seconds": [3600.0] * 4, "bytes": 1e8}
-    monkeypatch.setattr(cluster, "study_of", lambda name, pieces: study)
-    rows = cluster.papers(pieces, faster=2.0, mtbf=0.0)
-    assert {row["paper"] for row in rows} == {"zheng2021", "fehervari2019", "roth2020", "lim2022", "seidenschwarz2021"}
-    assert {row["nodes"] for row in rows} == set(cluster.NODES)
-    assert rows[0]["node hours"] == 2.0
-    assert rows[1]["times as fast"] == pytest.approx(4.0, rel=0.02)

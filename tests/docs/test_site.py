@@ -63,14 +63,6 @@ def test_the_reference_has_every_public_name(site: dict[str, Any]) -> None:
     assert "::: levelfield.compare\n" in made["python/levelfield.md"]
 
 
-def test_the_diagram_is_drawn_with_every_room(site: dict[str, Any]) -> None:
-    page = (pages.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    drawn = site["diagram"].drawn(page)
-    assert "mermaid" not in drawn
-    assert drawn.count("<rect") == page.count('["')
-    assert drawn.count('class="arrow"') == page.count(" --> ")
-
-
 def test_the_site_asks_no_other_server() -> None:
     config = (pages.ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "http" not in config

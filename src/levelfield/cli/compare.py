@@ -37,7 +37,7 @@ def compare(
     dry_run: Annotated[bool, option("--dry-run", "Print plan, cost and deviations without training.")] = False,
     tensorboard: TensorboardOption = False,
     trials: Annotated[
-        int | None, option("--trials", "-n", "Search settings first: number of trials per method.")
+        int | None, option("--trials", "-n", "Search settings first: number of trials per method.", min=1)
     ] = None,
     time_limit: TimeOption = None,
     output: Output,

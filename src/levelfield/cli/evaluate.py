@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,16 +82,13 @@ class ExtentOptions:
         _in_extent("--ray", "Share the queries among processes of Ray, here or on a cluster.", metavar="[ADDRESS]"),
     ] = None
 
-    @contextmanager
-    def shards(self) -> Iterator[Shards | None]:
+    def shards(self) -> AbstractContextManager[Shards | None]:
         """Who searches the blocks of queries; None: the threads of this process."""
         from levelfield.evaluation import in_processes, on_ray
 
         if self.ray is not None:
-            with on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray) as shards:
-                yield shards
-        else:
-            yield None if self.jobs is None else in_processes(self.jobs)
+            return on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray)
+        return nullcontext(None if self.jobs is None else in_processes(self.jobs))
 
 
 @dataclass(frozen=True)

@@ -108,14 +108,15 @@ class Output:
 class Search:
     """How settings are searched."""
 
-    trials: Annotated[int | None, option("--trials", "-n", "Number of trials per method; default 30.")] = None
+    trials: Annotated[int | None, option("--trials", "-n", "Number of trials per method; default 30.", min=1)] = None
     budget: Annotated[str | None, option("--budget", "Instead of trials: 10m, 1h or '200k images' per method.")] = None
     validation: Annotated[
-        float | None, option("--validation", "Share of the training classes used for validation; default 0.25.")
+        float | None,
+        option("--validation", "Share of the training classes used for validation; default 0.25.", min=0.01, max=0.99),
     ] = None
     folds: Annotated[
         int | None,
-        option("--folds", "Instead of --validation: number of class-disjoint folds of the training classes."),
+        option("--folds", "Instead of --validation: number of class-disjoint folds of the training classes.", min=2),
     ] = None
     sampler: Annotated[str | None, option("--sampler", "tpe, gp, cma (Optuna), halton, random or grid.")] = None
     metric: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,12 +121,6 @@ def choose_how(study: Study, search: Search) -> How:
         raise BadSpecification("--trials and --budget cannot be combined: give one of them.")
     if validation is not None and folds is not None:
         raise BadSpecification("--validation and --folds cannot be combined: give one of them.")
-    if trials is not None and trials < 1:
-        raise BadSpecification(f"--trials {trials}: must be at least 1; the first trial has the study's own settings.")
-    if folds is not None and folds < 2:
-        raise BadSpecification(f"--folds {folds}: must be at least 2, or give --validation.")
-    if validation is not None and not 0 < validation < 1:
-        raise BadSpecification(f"--validation {validation:g}: must be a share between 0 and 1, e.g. 0.25.")
     budget = Budget.parse(search.budget) if search.budget is not None else Budget(trials=trials or 30)
     share = validation or study.protocol.validation or DEFAULT_SHARE
     judge = Judge(folds=folds) if folds is not None else Judge(validation=share, asked=validation is not None)
@@ -164,16 +158,13 @@ def get_ready(parallel: Parallel) -> None:
         check_address(address)
 
 
-@contextmanager
-def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> Iterator[Executor | None]:
+def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> AbstractContextManager[Executor | None]:
     """The executor that `--ray` chooses; None: worker processes."""
     if parallel.ray is None:
-        yield None
-        return
+        return nullcontext()
     from levelfield.studies.execution.cluster.on_ray import on_ray
 
-    with on_ray(parallel.ray, jobs=jobs, threads=threads, ship_features=parallel.ship_features) as executor:
-        yield executor
+    return on_ray(parallel.ray, jobs=jobs, threads=threads, ship_features=parallel.ship_features)
 
 
 @contextmanager

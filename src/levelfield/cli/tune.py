@@ -39,7 +39,6 @@ def tune(
         overrides, trials = fit_to_time(time_limit, study, source, overrides, search.trials, parallel, environment)
         search = replace(search, trials=trials)
     share = search.validation or (1 / search.folds if search.folds else DEFAULT_SHARE)
-    share = share if 0 < share < 1 else DEFAULT_SHARE  # a wrong one is refused later
     chosen = with_ranges(choose_study(study, overrides, source, trial_share=share), search.ranges or [])
     if dry_run:
         _print_outline(chosen, search, environment, parallel)

@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -41,13 +41,16 @@ def view(
     with images_in(root), Server(port=port) as server:  # a port in use is known before the page is made
         with bar("making the page") as progress:
             server.site = read_site(folder, server.token, progress=progress)
-        with _private_folder(folder) if open_browser else nullcontext() as private:
+        # browsers installed as snaps cannot read the system's own temporary folder
+        home = folder if os.access(folder, os.W_OK) else None
+        new_folder = partial(TemporaryDirectory, prefix="view-", dir=home, ignore_cleanup_errors=True)
+        with new_folder() if open_browser else nullcontext() as private:
             _serve(server, private)
     _leave()
 
 
-def _serve(server: Server, private: Path | None) -> None:
-    """Serve until Ctrl-C or SIGTERM. private: open the browser, with a file in this folder."""
+def _serve(server: Server, private: str | None) -> None:
+    """Serve until Ctrl-C or SIGTERM. private: of this user alone, for a file that the browser opens."""
     # no exceptions: one that is raised while Python collects garbage would be lost
     before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -55,7 +58,7 @@ def _serve(server: Server, private: Path | None) -> None:
         if not is_quiet():
             error_console.print("Open this address in a browser on this machine. Ctrl-C ends the server.")
         if private is not None:
-            _open(_redirect_to(server.address, private))
+            _open(_redirect_to(server.address, Path(private)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as Pillow's about large images; errors reach the page
             server.serve()
@@ -81,18 +84,6 @@ def _redirect_to(address: str, folder: Path) -> str:
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}"><a href="{address}">Open</a>')
     return path.resolve().as_uri()
-
-
-@contextmanager
-def _private_folder(study: Path) -> Iterator[Path]:
-    """A folder that only this user can read, removed afterwards.
-
-    It is in the study's folder if that can be written: browsers installed as snaps cannot read the system's own
-    temporary folder.
-    """
-    home = study if os.access(study, os.W_OK) else None
-    with TemporaryDirectory(prefix="view-", dir=home, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 def _open(address: str) -> None:

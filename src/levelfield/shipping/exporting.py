@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +11,14 @@ from pathlib import Path
 from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
-from levelfield.errors import BadInput, unknown
+from levelfield.errors import BadInput, MissingExtra, unknown
 from levelfield.files.writing import temporary_folder, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
 from levelfield.shipping.formats import FORMATS, Format, PlainNetwork, common_view
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
+from levelfield.shipping.onnx_model import EXTRA
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.files import TRAINED
 from levelfield.trust import trusting
@@ -65,7 +67,8 @@ def export(
     if int8 and to != "onnx":
         raise BadInput(f"Weights in 8 bits need the format onnx, not {to}.")
     chosen, home, out = FORMATS[to], run_folder(run), Path(out)
-    chosen.check_installed()
+    if missing := [name for name in chosen.needs if importlib.util.find_spec(name) is None]:
+        raise MissingExtra(f"Exporting {chosen.file} needs {' and '.join(missing)}: {EXTRA}")
     _check_run(home)
     _check_out(out, home, force=force)
     images = TestImages.of(home) if measured else None

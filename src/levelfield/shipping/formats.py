@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import io
 import os
 import sys
@@ -24,10 +23,10 @@ from levelfield.embedder import Embedder, Ensemble, Model
 from levelfield.embedder import load as load_run
 from levelfield.embedder.devices import requested, usable
 from levelfield.embedder.ensemble import copy_model
-from levelfield.errors import BadInput, MissingExtra
+from levelfield.errors import BadInput
 from levelfield.files.writing import write_whole
 from levelfield.shipping.description import INPUT, OUTPUT, View
-from levelfield.shipping.onnx_model import EXTRA, load_onnx
+from levelfield.shipping.onnx_model import load_onnx
 
 OPSET = 17  # of September 2022: the first with a layer norm; onnxruntime 1.13 and later read it
 _EXAMPLES = 2  # images that a network is traced with
@@ -134,12 +133,6 @@ class Format:
     write: Callable[[Path, PlainNetwork, View, Path, bool], None]
     read: Callable[[Path], RowsOf]
     needs: tuple[str, ...] = ()
-
-    def check_installed(self) -> None:
-        """Raise if a package of the extra is missing."""
-        missing = [name for name in self.needs if importlib.util.find_spec(name) is None]
-        if missing:
-            raise MissingExtra(f"Exporting {self.file} needs {' and '.join(missing)}: {EXTRA}")
 
 
 def _write_onnx(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
@@ -267,27 +260,16 @@ def _weights(graph: Any) -> dict[str, int]:
 def _tracing(name: str) -> Iterator[None]:
     """Without the exporter's warnings (the result is checked with several batches), and with one sentence for an error
     instead of the whole graph, which torch prints."""
-    with warnings.catch_warnings(), _printing_nothing(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        except (RuntimeError, TypeError, ValueError) as error:  # torch.onnx.errors are RuntimeErrors
-            raise BadInput(f"This network cannot be written as {name}: {_first_line(error)}") from error
-
-
-@contextlib.contextmanager
-def _printing_nothing() -> Iterator[None]:
-    """Discard what C++ code prints: it does not know `sys.stdout`, only the file below."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    before = os.dup(1)  # C++ code prints to this file and does not know `sys.stdout`
     try:
-        with open(os.devnull, "wb") as nowhere:
+        with open(os.devnull, "wb") as nowhere, warnings.catch_warnings(), torch.no_grad():
             os.dup2(nowhere.fileno(), 1)
-        yield
+            warnings.simplefilter("ignore")
+            yield
+    except (RuntimeError, TypeError, ValueError) as error:  # torch.onnx.errors are RuntimeErrors
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise BadInput(f"This network cannot be written as {name}: {reason}") from error
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        os.dup2(before, 1)
+        os.close(before)
