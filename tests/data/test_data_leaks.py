@@ -14,7 +14,7 @@ from PIL import Image
 from levelfield import data
 from levelfield.data import protocols
 from levelfield.data.checks.benchmark import verify
-from levelfield.data.checks.leaks import find_leaks, hash_bits, nearest_within, perceptual_hashes
+from levelfield.data.checks.leaks import find_leaks, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress
 from levelfield.reports.split_leaks import pair_sheet
@@ -115,26 +115,6 @@ def test_hash_survives_scaling_and_compression_but_tells_pictures_apart(tmp_path
     own = np.arange(24)[:, None] // 2 == np.arange(24)[None] // 2
     assert patterned.all()
     assert distance[own].max() <= 6 < distance[~own].min()
-
-
-def test_hash_is_the_sign_of_low_frequencies_against_their_median():
-    grey = np.random.default_rng(1).integers(0, 256, (2, 32, 32))
-    place = (np.arange(32) + 0.5) * np.pi / 32
-    for image, bits in zip(grey, hash_bits(grey), strict=True):
-        low = np.array(
-            [
-                [
-                    (image * np.outer(np.cos(i * place), np.cos(j * place))).sum() * _scale(i) * _scale(j)
-                    for j in range(8)
-                ]
-                for i in range(8)
-            ]
-        ).ravel()
-        assert np.array_equal(bits, low > np.median(low[1:]))
-
-
-def _scale(frequency):
-    return np.sqrt((1 if frequency == 0 else 2) / 32)
 
 
 def test_sheet_of_pairs_is_a_picture(leaky, tmp_path):

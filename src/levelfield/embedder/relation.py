@@ -188,8 +188,8 @@ def start_relation(head: RelationHead, generator: torch.Generator) -> None:
                 parameter.zero_()
     _he_normal(head.score_weight, 1, generator)
     head.integrator_weight.copy_(torch.eye(*head.integrator_weight.shape))
-    for bias in (head.score_bias, head.integrator_bias):
-        bias.zero_()
+    head.score_bias.zero_()
+    head.integrator_bias.zero_()
 
 
 def _he_normal(weight: Tensor, fan_out: int, generator: torch.Generator) -> None:

@@ -187,14 +187,10 @@ def _filled(
 
 def _open(home: Path, bucket: str) -> tuple[list[Chunk], list[Path]]:
     """Valid chunks, and the paths of damaged ones."""
-    chunks, damaged = [], []
     check = _bytes(home) < IN_MEMORY
-    for path in sorted(home.glob(f"{bucket}-*.safetensors")):
-        if (chunk := open_chunk(path, check=check)) is None:
-            damaged.append(path)
-        else:
-            chunks.append(chunk)
-    return chunks, damaged
+    opened = {path: open_chunk(path, check=check) for path in sorted(home.glob(f"{bucket}-*.safetensors"))}
+    chunks = [chunk for chunk in opened.values() if chunk is not None]
+    return chunks, [path for path, chunk in opened.items() if chunk is None]
 
 
 def _missing(wanted: list[str], chunks: list[Chunk]) -> list[str]:
