@@ -142,8 +142,7 @@ class _Settings:
 
     def counted(self, inputs: Inputs) -> Array:
         """Which queries are averaged."""
-        counted: Array = (inputs.positives > 0) | (self.lone == "miss")
-        return counted
+        return np.asarray((inputs.positives > 0) | (self.lone == "miss"))
 
 
 def _evaluate(inputs: Inputs, settings: _Settings, progress: Progress, sample: Sample | None = None) -> Evaluation:

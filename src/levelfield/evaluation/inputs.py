@@ -40,8 +40,7 @@ class Inputs:
         """Number of gallery rows of each query's class, without the query itself."""
         sizes = np.bincount(self.gallery_codes, minlength=len(self.classes))
         itself = (self.query_ids >= 0) & (self.gallery_codes[self.query_ids] == self.query_codes)
-        positives: Array = sizes[self.query_codes] - itself
-        return positives
+        return np.asarray(sizes[self.query_codes] - itself)
 
 
 def check_inputs(

@@ -111,8 +111,7 @@ def inter(points: Points) -> float:
 
 @register("density", Facts("geometry", "intra_distance divided by inter_distance", distances=DISTANCES))
 def ratio(points: Points, *, form: None = None) -> float:
-    value: float = intra(points) / max(inter(points), 1e-8)
-    return value
+    return float(intra(points) / max(inter(points), 1e-8))
 
 
 @register(

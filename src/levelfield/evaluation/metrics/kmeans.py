@@ -191,5 +191,4 @@ def nearest(
 
 def ahead(score: Array, name: Array, other: Array, other_name: Array) -> Array:
     """Where the first of two centres is nearer, or equally near with a lower index."""
-    better: Array = (score > other) | ((score == other) & (name < other_name))
-    return better
+    return np.asarray((score > other) | ((score == other) & (name < other_name)))

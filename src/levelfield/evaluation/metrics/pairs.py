@@ -34,8 +34,7 @@ class Grid:
     bins: int
 
     def edges(self, numbers: Array) -> Array:
-        result: Array = (self.first + numbers) * self.width
-        return result
+        return np.asarray((self.first + numbers) * self.width)
 
     @classmethod
     def of(cls, rows: Array, half: Array | None, distance: str) -> Grid:

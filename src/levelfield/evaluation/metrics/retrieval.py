@@ -145,7 +145,7 @@ def _total(groups: TieGroups, values: Array) -> Array:
 
 
 def _share(total: Array, divisor: Array) -> Array:
-    """A query without positives has the value 0."""
+    """0 for a query without positives."""
     return np.where(divisor > 0, total / np.maximum(divisor, 1), 0.0)
 
 

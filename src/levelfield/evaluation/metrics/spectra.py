@@ -27,8 +27,7 @@ def spectrum(rows: Arrays) -> Array:
     >>> spectrum([[3.0, 0.0], [0.0, 1.0], [4.0, 0.0]])
     array([5., 1.])
     """
-    values: Array = _all_values(Points.of(rows))
-    return values
+    return np.asarray(_all_values(Points.of(rows)))
 
 
 def spectral_decay(rows: Arrays, drop_largest: int = 0, direction: str = "uniform-spectrum") -> float:
@@ -73,8 +72,7 @@ def class_spectrum(rows: Arrays, labels: Arrays, length: int = PAPER_LENGTH) -> 
     array([3.5, 0. ])
     """
     ordered = np.sort(class_spectra(rows, labels, length), axis=0)  # so that the names of classes do not matter
-    mean: Array = ordered.mean(axis=0)
-    return mean
+    return np.asarray(ordered.mean(axis=0))
 
 
 @register(

@@ -150,8 +150,7 @@ class Threshold:
         else:
             left, right = (unit_rows(left), unit_rows(right)) if self.distance == "cosine" else (left, right)
             similarity = (left * right).sum(axis=1)
-        result: Array = similarity >= self.similarity
-        return result
+        return np.asarray(similarity >= self.similarity)
 
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:
@@ -265,8 +264,7 @@ def _of_odds(factors: Array, rate: float, pairs: int) -> Array:
     """Rates whose odds are multiples of those of `rate`, which is moved away from 0 and 1 by one pair."""
     rate = min(max(rate, 1 / (pairs + 1)), pairs / (pairs + 1))
     odds = factors * rate / (1 - rate)
-    result: Array = odds / (1 + odds)
-    return result
+    return np.asarray(odds / (1 + odds))
 
 
 def _errors_by_class(pairs: PairSet, edges: Array, progress: Progress) -> list[PairRates]:

@@ -44,8 +44,7 @@ class Arrangement:
     @cached_property
     def positives(self) -> Array:
         """Number of positives of each query (R)."""
-        positives: Array = self.last - self.first - ((self.itself >= self.first) & (self.itself < self.last))
-        return positives
+        return np.asarray(self.last - self.first - ((self.itself >= self.first) & (self.itself < self.last)))
 
 
 def arrange(inputs: Inputs, *, distance: str) -> Arrangement:

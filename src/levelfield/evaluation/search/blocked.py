@@ -141,8 +141,7 @@ class BlockSearch:
         height, width = height + -height % TILE, width + -width % TILE
         out = self.buffers.product[: height * width].view(height, width)
         torch.mm(self.query[block.top : block.top + height], self.gallery[block.left : block.left + width].T, out=out)
-        values: Array = out.numpy()
-        return values
+        return np.asarray(out.numpy())
 
 
 class _Buffers(threading.local):

@@ -84,8 +84,7 @@ class Change:
         if self.distance == "cosine":
             return _unit(part)
         if self.distance == "hamming":
-            bits: Array = part > 0
-            return bits
+            return np.asarray(part > 0)
         scaled: Array = part / self.scale
         return (scaled if self.shift is None else scaled - self.shift) + 0.0
 

@@ -36,8 +36,7 @@ def tiled(values: Array, chosen: Array | None = None) -> Array:
     if chosen is None and count % TILE == 0:
         return values
     positions = np.arange(count) if chosen is None else chosen
-    padded: Array = values[np.pad(positions, (0, -count % TILE), mode="edge")]
-    return padded
+    return np.asarray(values[np.pad(positions, (0, -count % TILE), mode="edge")])
 
 
 def in_tiles(count: int) -> int:

@@ -88,8 +88,7 @@ def holm(p_values: Sequence[float] | Floats) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted: list[float] = _holm(np.asarray(p_values, dtype=np.float64))[0].tolist()
-    return adjusted
+    return list(_holm(np.asarray(p_values, dtype=np.float64))[0].tolist())
 
 
 def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[list[str]]:
@@ -129,19 +128,14 @@ def chances(pairs: Differences) -> Floats:
     """Two-sided uncorrected p-value of every pair; 1 if no test is possible."""
     from scipy.special import stdtr
 
-    p: Floats = 2 * stdtr(pairs.variance.freedom, -np.abs(pairs.difference / _error(pairs)))
-    return np.where(pairs.tested, p, 1.0)
-
-
-def _error(pairs: Differences) -> Floats:
-    return np.asarray(np.sqrt(np.where(pairs.variance.classes > 0, pairs.variance.total, 1.0)))
+    return np.where(pairs.tested, 2 * stdtr(pairs.variance.freedom, -np.abs(pairs.difference / pairs.error)), 1.0)
 
 
 def _comparisons(pairs: Differences, p: Floats, adjusted: Floats, factors: Floats) -> list[Comparison]:
     """The comparisons of a table. factors: by which Holm's correction multiplies each p-value."""
     from scipy.special import stdtrit
 
-    error, freedom = _error(pairs), pairs.variance.freedom
+    error, freedom = pairs.error, pairs.variance.freedom
     half = stdtrit(freedom, 0.975) * error
     advice = needed(pairs, half, ALPHA / factors, ~pairs.tested | (adjusted >= ALPHA))
     low, high = pairs.difference - half, pairs.difference + half

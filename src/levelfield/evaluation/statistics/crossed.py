@@ -118,6 +118,11 @@ class Differences:
     seeds: np.ndarray  # number of seeds of each row
     fewest: Floats  # the smaller number of seeds of the two rows
 
+    @property
+    def error(self) -> Floats:
+        """Standard error; 1 if the difference is the same in every class."""
+        return np.asarray(np.sqrt(np.where(self.variance.classes > 0, self.variance.total, 1.0)))
+
 
 @dataclass(frozen=True)
 class Table:

@@ -62,8 +62,7 @@ def ranks(table: npt.ArrayLike) -> Floats:
         raise BadInput("Ranks need one finite value per method and dataset.")
     from scipy.stats import rankdata
 
-    ranked: Floats = rankdata(-values, axis=1)
-    return ranked
+    return np.asarray(rankdata(-values, axis=1))
 
 
 def friedman(ranked: Floats) -> tuple[float, float]:

@@ -122,7 +122,7 @@ def paired_interval(
     pair = Table.of({"first": first, "second": second}, queries, fixed=("first", "second")).differences()
     if not pair.tested[0]:
         return Interval(difference, math.nan, math.nan, level)
-    half = float(stdtrit(pair.variance.freedom[0], (1 + level) / 2) * np.sqrt(pair.variance.total[0]))
+    half = float(stdtrit(pair.variance.freedom[0], (1 + level) / 2) * pair.error[0])
     return Interval(difference, difference - half, difference + half, level)
 
 

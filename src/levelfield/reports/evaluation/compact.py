@@ -34,9 +34,8 @@ class CompactForms:
     @property
     def scores(self) -> dict[str, Scores]:
         """The scores of each form by name."""
-        return {
-            one.form.name: Scores(self.embeddings, one.result, one.form.distance, one.form.bits) for one in self.forms
-        }
+        forms = self.forms
+        return {one.form.name: Scores(self.embeddings, one.result, one.form.distance, one.form.bits) for one in forms}
 
     def as_data(self) -> dict[str, Any]:
         forms = []

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import levelfield
+from levelfield.evaluation.statistics.intervals import ends
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import read_image_paths
 from levelfield.reports.evaluation.scores import Scores
@@ -102,7 +103,6 @@ def _row(scores: Scores, embedded: int | None) -> Row:
 
 
 def _answer(scores: Scores, metric: str) -> str:
-    interval = scores.result.intervals.get(metric)
-    known = interval is not None and np.isfinite([interval.low, interval.high]).all()
-    within = f" (95 % {interval.low:.3f}-{interval.high:.3f})" if interval and known else ""
+    low, high = ends(scores.result.intervals.get(metric))
+    within = f" (95 % {low:.3f}-{high:.3f})" if np.isfinite([low, high]).all() else ""
     return f"{_label(scores)}: {metric} {scores.result[metric]:.3f}{within}."

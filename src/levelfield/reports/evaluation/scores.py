@@ -16,6 +16,7 @@ from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import Evaluation, Representation, Signature, evaluate
 from levelfield.evaluation.search.distances import Distance
 from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.evaluation.statistics.intervals import ends
 from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
@@ -85,8 +86,7 @@ class Scores:
             data["sample"] = {"queries": len(result.sample.rows), "of": result.sample.of, "seed": result.sample.seed}
         if result.divided is not None:
             data["divided"] = asdict(result.divided)
-        plain: dict[str, Any] = finite(data)
-        return plain
+        return dict(finite(data))
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,10 @@ def _representation_table(rows: list[Scores]) -> Table:
 
 def cell(result: Evaluation, name: str) -> str:
     """A score, and its interval below."""
-    value = f"{result[name]:.4f}"
     if name not in result.intervals:
-        return value
-    low, high = result.intervals[name].low, result.intervals[name].high
-    return f"{value}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
+        return f"{result[name]:.4f}"
+    low, high = ends(result.intervals[name])
+    return f"{result[name]:.4f}\n" + ("-" if math.isnan(low) else f"{low:.3f}-{high:.3f}")
 
 
 def about(rows: Sequence[Scores]) -> list[str]:
@@ -247,11 +246,12 @@ def about(rows: Sequence[Scores]) -> list[str]:
             f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other test "
             "images, and costs a pass through the message-passing network."
         )
-    if result.n_lone:
-        single = result.n_lone == 1
-        misses = "counts as 0" if single else "count as 0"
-        treated = misses if result.counted.all() else "does not count" if single else "do not count"
-        sentences.append(f"{result.n_lone:,} of them {'has' if single else 'have'} no positive and {treated}.")
+    if result.n_lone == 1:
+        treated = "counts as 0" if result.counted.all() else "does not count"
+        sentences.append(f"1 of them has no positive and {treated}.")
+    elif result.n_lone:
+        treated = "count as 0" if result.counted.all() else "do not count"
+        sentences.append(f"{result.n_lone:,} of them have no positive and {treated}.")
     if result.intervals:
         sentences.append("Intervals: over other classes of the same kind.")
         sentences += [f"They need at least {MIN_CLASSES} classes."] if classes < MIN_CLASSES else []

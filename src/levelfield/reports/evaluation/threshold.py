@@ -40,8 +40,7 @@ class TestedThreshold:
         data: dict[str, Any] = {name: getattr(self.threshold, name) for name in facts}
         data |= {"chosen_on": self.chosen_on, "signature": self.threshold.signature}
         data["rates"] = {self.chosen_on: asdict(self.threshold.validation), "test": asdict(self.rates)}
-        plain_data: dict[str, Any] = finite({**data, "unknowns": asdict(self.unknowns)})
-        return plain_data
+        return dict(finite({**data, "unknowns": asdict(self.unknowns)}))
 
     def show(self, console: Console, *, signatures: bool = False) -> None:
         """Print the decision, the error rates and the rate of matched unknowns."""

@@ -52,15 +52,12 @@ def pairs_table(board: Leaderboard) -> Table | None:
 
 def _pair(one: Comparison) -> list[str]:
     one = one if one.difference >= 0 else one.seen_from(one.second)
-    test = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}"] if one.p is not None else []
+    test = [UNKNOWN] * 4
+    if one.adjusted is not None:
+        p = "< 0.001" if one.adjusted < 0.001 else f"{one.adjusted:.3f}"
+        test = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}", p]
     verdict = ["better", ""] if one.better() else ["tie", needed_text(one) or UNKNOWN]
-    return [
-        f"{one.first} > {one.second}",
-        f"{abs(one.difference):.3f}",
-        *(test or [UNKNOWN] * 3),
-        _p(one.adjusted),
-        *verdict,
-    ]
+    return [f"{one.first} > {one.second}", f"{abs(one.difference):.3f}", *test, *verdict]
 
 
 def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
@@ -121,7 +118,3 @@ def _span(numbers: list[int]) -> str:
     """One number, or the smallest and the largest."""
     low, high = min(numbers), max(numbers)
     return str(low) if low == high else f"{low} to {high}"
-
-
-def _p(value: float | None) -> str:
-    return UNKNOWN if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
