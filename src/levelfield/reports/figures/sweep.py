@@ -183,8 +183,8 @@ def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
         keys, (down, across) = list(own[0].row.variation), ticks[label]
         values = np.full((len(down), len(across)), np.nan)  # nan where a run is missing
         for row in own:
-            place = down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])
-            values[place] = row.cell(metric).mean
+            position = down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])
+            values[position] = row.cell(metric).mean
         image = axis.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)
         write_values(axis, values, ".3f", dark=values <= (low + high) / 2)
         axis.set_xticks(range(len(across)), shortened([str(value) for value in across], 16))

@@ -97,12 +97,12 @@ def _maps_and_regions(
     """The map of each method as 16-bit numbers, and beside them the explained queries: models take long to load, with
     one thread."""
     threads = torch.get_num_threads()
-    found = [(method, result) for method, result, _ in searched]
-    rows = {str(number): method.rows for number, (method, _) in enumerate(found)}
-    near = {str(number): result.mapped for number, (_, result) in enumerate(found) if result.mapped is not None}
-    cosine = all(method.distance == "cosine" for method, _ in found)
+    of_methods = [(method, result) for method, result, _ in searched]
+    rows = {str(number): method.rows for number, (method, _) in enumerate(of_methods)}
+    near = {str(number): result.mapped for number, (_, result) in enumerate(of_methods) if result.mapped is not None}
+    cosine = all(method.distance == "cosine" for method, _ in of_methods)
     with torch_threads(1), ThreadPoolExecutor(1) as beside:
-        regions = beside.submit(copy_context().run, why, found, images, lost)
+        regions = beside.submit(copy_context().run, why, of_methods, images, lost)
         if threads == 1:
             wait([regions])
         stage = progress.stage("drawing maps", len(rows))
