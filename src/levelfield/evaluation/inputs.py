@@ -88,7 +88,7 @@ def check_inputs(
 
 
 def as_array(values: Any, name: str) -> Array:
-    """Arrays, lists and tensors of any device as a NumPy array; `name`: for messages."""
+    """Arrays, lists and tensors of any device as a NumPy array."""
     try:
         if isinstance(values, torch.Tensor):
             short = values.is_floating_point() and values.element_size() < 4  # numpy lacks most of these types

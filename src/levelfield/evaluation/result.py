@@ -178,11 +178,7 @@ def mean_of(values: Array, codes: Array, counted: Array, *, average: str) -> flo
 
 
 def class_means(values: Array, codes: Array, counted: Array) -> tuple[Array, Array, Array]:
-    """(codes, means, counts) of the classes with counted queries. Summed in order of size: independent of input order.
-
-    >>> class_means(np.array([1.0, 0.0, 1.0]), np.array([4, 4, 2]), np.array([True, True, True]))
-    (array([2, 4]), array([1. , 0.5]), array([1, 2]))
-    """
+    """(codes, means, counts) of the classes with counted queries. Sums do not depend on the input order."""
     values, codes = values[counted], codes[counted]
     order = np.lexsort((values, codes))
     present, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)

@@ -65,7 +65,7 @@ def rows_sorted(gallery: int) -> int:
 
 
 def dense_bytes(gallery: int, bytes_each: int) -> int:
-    """Maximum memory of the similarities at a time and of their sorted rows."""
+    """Most memory of similarities and of their sorted rows."""
     return queries_at_once(gallery) * in_tiles(gallery) * bytes_each + rows_sorted(gallery) * gallery * _PER_ENTRY
 
 

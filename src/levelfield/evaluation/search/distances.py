@@ -142,11 +142,7 @@ def half_squares(rows: Array) -> Array:
 
 
 def scale_of(rows: Array) -> float:
-    """Smallest power of two at or above the largest number.
-
-    >>> scale_of(np.array([[3.0, -5.0]]))
-    8.0
-    """
+    """Smallest power of two at or above the largest number, without its sign."""
     return _power_of_two_above(max(float(rows.max()), -float(rows.min())))
 
 

@@ -39,11 +39,7 @@ def class_order(rows: Array, codes: Array) -> Array:
 
 
 def first_twins(rows: Array) -> Array:
-    """For each row, the position of the first row with the same bits.
-
-    >>> first_twins(np.array([[5.0], [7.0], [1.0], [7.0]]))
-    array([0, 1, 2, 1])
-    """
+    """For each row, the position of the first row with the same bits."""
     numbers = row_numbers(rows)
     order = np.argsort(numbers, kind="stable")
     ahead, behind = order[:-1], order[1:]

@@ -84,11 +84,7 @@ def critical_difference(methods: int, datasets: int, *, alpha: float = ALPHA) ->
 
 
 def alike(mean_ranks: Mapping[str, float], difference: float) -> list[list[str]]:
-    """Maximal groups of two or more methods without significant differences, best first.
-
-    >>> alike({"a": 1.0, "b": 1.5, "c": 2.2, "d": 4.0}, 1.0)
-    [['a', 'b'], ['b', 'c']]
-    """
+    """Maximal groups of two or more methods without significant differences, best first."""
     order = sorted(mean_ranks, key=lambda method: mean_ranks[method])
     groups: list[list[str]] = []
     for first, method in enumerate(order):

@@ -26,11 +26,7 @@ class BestOf:
 
 
 def best_of(values: Sequence[float], n: int) -> BestOf:
-    """The best of `n` of these `values`, over all ways of choosing them.
-
-    >>> best_of([0.1, 0.2, 0.3], 2)
-    BestOf(trials=2, expected=0.26666666666666666, low=0.2, high=0.3)
-    """
+    """The best of `n` of these `values`, over all ways of choosing them."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     below = _at_most(len(ordered), n)
     chance = np.diff(below, prepend=0.0)
