@@ -9,7 +9,7 @@ from torch import nn
 
 from levelfield import methods, objectives
 from levelfield.errors import BadInput, BadSpecification, UnknownName
-from levelfield.methods import Batch, Deviation, Group, Method, Setting, class_of, search_ranges
+from levelfield.methods import Batch, Group, Method, Setting, class_of, search_ranges
 
 
 def create(name, **settings):
@@ -165,19 +165,6 @@ def test_groups_of_any_kind_are_declared_without_a_word_of_the_method():
 
     said = Groups().deviations(Setting(8, 16))
     assert said == {"lr_of_w": 4.0, "weight_decay_of_w": 0.1, "optimiser_of_w": "sgd", "extra_parameters": 6}
-
-
-@pytest.mark.parametrize(
-    ("deviation", "text"),
-    [
-        (Deviation("extra_parameters", 0, 1234567), "extra parameters 1,234,567"),
-        (Deviation("lr_of_proxies", 1.0, 100.0), "lr of proxies x100 (x1)"),
-        (Deviation("batch", "25x4", "50x2"), "batch 50x2 (25x4)"),
-        (Deviation("steps", 500, 0), "steps 0 (500)"),
-    ],
-)
-def test_a_deviation_reads_as_its_value_and_the_common_one(deviation, text):
-    assert deviation.text == text
 
 
 def test_several_centres_of_a_class_start_around_its_mean_and_unlike_each_other():

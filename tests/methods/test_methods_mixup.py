@@ -13,7 +13,7 @@ from levelfield.embedder import Embedder, Head, Trunk
 from levelfield.embedder.trunk import backbones
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch, Setting
-from levelfield.methods.mixup import Mixed, Mixup, entries, mix
+from levelfield.methods.mixup import Mixed, entries, mix
 from levelfield.randomness import stream
 
 RANKING = ("contrastive", "triplet", "margin", "snr")
@@ -84,7 +84,8 @@ def test_a_triplet_an_anchor_is_equation_31():
 
 
 def test_shares_follow_the_beta_law_and_layers_come_equally_often():
-    drawn = [Mixup().draw(4, ("a", "b"), stream(0, "draw", k)) for k in range(400)]
+    method = create("triplet")
+    drawn = [method.draw(4, ("a", "b"), stream(0, "draw", k)) for k in range(400)]
     shares = [share for share, _, _ in drawn]
     assert kstest(shares, beta(2, 2).cdf).pvalue > 0.001
     assert 160 < sum(layer == "a" for _, _, layer in drawn) < 240
@@ -97,7 +98,7 @@ def test_shares_follow_the_beta_law_and_layers_come_equally_often():
     [("tuned", ("input", "entrance", "layer1")), ("last-2", ("layer2", "layer3", "layer4")), ("frozen", ("features",))],
 )
 def test_without_a_wish_the_first_three_depths_that_train_are_mixed(cut, expected):
-    assert Mixup().depths(network(cut).trunk) == expected
+    assert create("triplet").depths(network(cut).trunk) == expected
 
 
 @pytest.mark.parametrize(("cut", "layer"), [("last-1", "layer2"), ("frozen", "layer4"), ("last-1", "input")])
@@ -115,7 +116,7 @@ def test_a_step_mixes_at_the_depth_it_says(cut, layer, monkeypatch):
     embedder, images = network(cut), torch.randn(4, 3, 32, 32, generator=stream(0, "images"))
     stored = embedder.stored(images)
     share, partner = 0.3, torch.tensor([1, 2, 3, 0])
-    monkeypatch.setattr(Mixup, "draw", lambda self, count, depths, generator: (share, partner, depths[0]))
+    monkeypatch.setattr(Mixed, "draw", lambda self, count, depths, generator: (share, partner, depths[0]))
     method, seen = create("contrastive", {"layers": layer}, miner="all"), []
     method.terms = lambda rows, labels, others, share, generator: seen.append((rows, others)) or {"loss": rows.sum()}
     method.step(embedder, Batch(stored, torch.tensor([0, 0, 1, 1]), np.arange(4), None, 0, 0), stream(0, "step"))
@@ -165,7 +166,7 @@ def test_what_cannot_be_mixed_is_refused():
 
 def test_no_mixup_is_the_plain_method_and_mixup_is_declared():
     assert type(create("triplet", False)) is methods.Method
-    assert create("triplet", {}).mixup == create("triplet", True).mixup == Mixup()
+    assert create("triplet", {}).alpha == create("triplet", True).alpha == 2.0
     method = create("triplet")
     assert isinstance(method, Mixed)
     assert not method.separable

@@ -201,13 +201,6 @@ def test_as_many_clusters_as_rows_at_most(by: str) -> None:
     assert Refinement(by, {"chunks": 2, "size": 2}).groups(rows).members.shape == (12, 4)
 
 
-def test_steps_side_by_side_are_as_wide_as_all_of_them() -> None:
-    objective, (rows, _) = made(steps=2, concat_steps=True), blobs()
-    assert refine(objective, rows, size=3).shape == (24, 6)
-    with pytest.raises(BadSpecification, match="wider than gallery rows"):
-        refine(objective, rows, rows)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -271,6 +264,8 @@ def test_a_method_refines_and_declares_it() -> None:
     assert refining.deviations(Setting(3, 16))["refined"] == "nearest size=3 chunks=2"
     assert wide.deviations(Setting(3, 16))["dim"] == 6 == wide.refine(rows).shape[1]
     assert method(refine=False).refinement is None
+    with pytest.raises(BadSpecification, match="wider than gallery rows"):
+        wide.refine(rows, rows)
     with pytest.raises(BadSpecification, match="needs the objective 'message_passing'"):
         method("softmax", refine="reciprocal")
     with pytest.raises(BadSpecification, match="message-passing network is not trained"):

@@ -427,7 +427,7 @@ def mixed_softmax(case: Case) -> Outputs:
     with torch.no_grad():
         objective.proxies.copy_(proxies)
     rows = torch.nn.functional.linear(mix(hidden, share, inputs["permutation"]), inputs["weight"], inputs["bias"])
-    method = Mixed(objective, mixup=True)
+    method = Mixed(objective)
     value = sum(method.terms(rows, inputs["labels"], inputs["labels_partner"], share, torch.Generator()).values())
     value.backward()
     logits = Geometry(rows, proxies, normalize=True).similarity / case.params["temperature"]

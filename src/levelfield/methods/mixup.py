@@ -6,7 +6,7 @@ Meant as a control: roth2020 finds more compressed embeddings and a lower recall
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +18,7 @@ from levelfield.errors import BadSpecification
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option, total_of
 from levelfield.objectives import Objective
-from levelfield.settings import Positive, check_settings
+from levelfield.settings import Positive, check_names
 
 if TYPE_CHECKING:
     from levelfield.embedder import Trunk
@@ -50,43 +50,49 @@ def entries(labels: Tensor, others: Tensor, share: float) -> tuple[Entry, Entry]
     return Entry(labels, first), Entry(others, torch.full_like(first, 1 - share).masked_fill(same, 0.0))
 
 
-@dataclass(frozen=True)
-class Mixup:
-    """Settings of mixup: shares from Beta(alpha, alpha), at one of `layers`, both drawn for every batch.
+class Mixed(Method):
+    """An objective on mixed rows: the weighted sum of its loss with the rows' own classes and with their partners'.
 
-    A layer is a stage of the trunk (its output is mixed), "input" (the images) or "features" (the input of the head).
-    Default: the first three trainable layers; with a frozen trunk only "features".
+    Tuples are mined separately for each call, on the mixed rows. The objective keeps its own divisor: with one triplet
+    per anchor the triplet loss is eq. 31, and with a share of 1 every objective equals its plain form.
+
+    Shares are from Beta(alpha, alpha), at one of `layers`, both drawn for every batch. A layer is a stage of the trunk
+    (its output is mixed), "input" (the images) or "features" (the input of the head). Default: the first three
+    trainable layers; with a frozen trunk only "features".
     """
 
-    alpha: Positive = 2.0  # roth2020 H
-    layers: tuple[str, ...] | None = None
+    divisible = False
 
-    @classmethod
-    def of(cls, settings: Any) -> Mixup:
-        """Create from the entry of a study: `true`, or a mapping."""
-        if settings is True:
-            settings = {}
-        if not isinstance(settings, Mapping):
-            raise BadSpecification(f"'mixup' is {settings!r}; it must be true, or settings such as {{alpha: 2}}.")
-        check_settings("mixup", settings, cls)
-        alpha, layers = float(settings.get("alpha", cls.alpha)), settings.get("layers")
-        if layers is None:
-            return cls(alpha)
-        layers = [layers] if isinstance(layers, str) else layers
-        if not isinstance(layers, list | tuple) or not layers:
+    def __init__(
+        self,
+        objective: nn.Module,
+        *,
+        alpha: Positive = 2.0,  # roth2020 H
+        layers: Any = None,
+        **shared: Any,
+    ) -> None:
+        super().__init__(objective, **shared)
+        layers = (layers,) if isinstance(layers, str) else layers
+        if layers is not None and (not isinstance(layers, list | tuple) or not layers):
             raise BadSpecification(f"'layers' of 'mixup' is {layers!r}; name one or more layers, or leave the key out.")
-        return cls(alpha, tuple(map(str, layers)))
+        self.alpha, self.layers = alpha, layers
+        self._active: list[Tensor | int | None] = []
+        if not (isinstance(objective, Objective) and objective.takes_weights):
+            raise BadSpecification("'mixup' needs an objective that takes a weight per anchor; this one does not.")
 
-    def depths(self, trunk: Trunk) -> tuple[str, ...]:
+    @property
+    def separable(self) -> bool:
+        return False  # partners come from the whole batch
+
+    def depths(self, trunk: Trunk) -> Sequence[str]:
         """The layers to mix in this trunk. A layer below the cut is refused."""
-        reachable = trunk.depths
         if self.layers is None:
-            return reachable[:MOST_DEPTHS]
+            return trunk.depths[:MOST_DEPTHS]
         for layer in self.layers:
-            if layer not in reachable:
+            if layer not in trunk.depths:
                 raise BadSpecification(
                     f"mixup cannot mix at '{layer}' with cut '{trunk.cut}': the layer is below the cut or does not "
-                    f"exist. Use one of: {', '.join(reachable)}."
+                    f"exist. Use one of: {', '.join(trunk.depths)}."
                 )
         return self.layers
 
@@ -99,29 +105,8 @@ class Mixup:
         share = float(betaincinv(self.alpha, self.alpha, uniform))
         return share, partner, depths[int(fraction * len(depths))]
 
-
-class Mixed(Method):
-    """An objective on mixed rows: the weighted sum of its loss with the rows' own classes and with their partners'.
-
-    Tuples are mined separately for each call, on the mixed rows. The objective keeps its own divisor: with one triplet
-    per anchor the triplet loss is eq. 31, and with a share of 1 every objective equals its plain form.
-    """
-
-    divisible = False
-
-    def __init__(self, objective: nn.Module, *, mixup: Any, **shared: Any) -> None:
-        super().__init__(objective, **shared)
-        self.mixup = Mixup.of(mixup)
-        self._active: list[Tensor | int | None] = []
-        if not (isinstance(objective, Objective) and objective.takes_weights):
-            raise BadSpecification("'mixup' needs an objective that takes a weight per anchor; this one does not.")
-
-    @property
-    def separable(self) -> bool:
-        return False  # partners come from the whole batch
-
     def check(self, trunk: Trunk, batching: Batching) -> None:
-        self.mixup.depths(trunk)
+        self.depths(trunk)
         if roles := self.used_roles(batching.roles):
             raise BadSpecification(
                 f"'mixup' mixes classes, but this objective needs the roles that batching '{batching.name}' gives "
@@ -134,7 +119,7 @@ class Mixed(Method):
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         trunk: Any = embedder.trunk
-        share, partner, depth = self.mixup.draw(len(batch.labels), self.mixup.depths(trunk), generator)
+        share, partner, depth = self.draw(len(batch.labels), self.depths(trunk), generator)
         others = on_device(on_host(batch.labels).index_select(0, partner.cpu()), batch.labels.device)
         partner = to_device(partner, batch.labels.device)
         rows = self.embed(embedder, batch.inputs, at=depth, change=lambda hidden: mix(hidden, share, partner))
@@ -179,4 +164,8 @@ class Mixed(Method):
 )
 def with_mixup(assembly: Assembly, setting: Any) -> Assembly:
     """Mix hidden states and classes of two images: `mixup: true`, or its settings."""
-    return replace(assembly, make_method=partial(Mixed, mixup=setting))
+    settings = {} if setting is True else setting
+    if not isinstance(settings, Mapping):
+        raise BadSpecification(f"'mixup' is {settings!r}; it must be true, or settings such as {{alpha: 2}}.")
+    check_names("The mixup", settings, ("alpha", "layers"))
+    return replace(assembly, make_method=partial(Mixed, **settings))

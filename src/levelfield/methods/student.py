@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from levelfield.geometry import working
 from levelfield.labels import to_device
 from levelfield.methods._contract import Assembly, Batch, Method, Setting, option
 from levelfield.objectives import Objective
-from levelfield.settings import Positive, check_settings
+from levelfield.settings import Positive, check_names
 
 
 def soft_cross_entropy(student: Tensor, teacher: Tensor, *, temperature: float) -> Tensor:
@@ -85,59 +85,45 @@ def _relative_huber(rows: Tensor, delta: float) -> Tensor:
 
 
 FORMS = ("distill", "imitate", "relational")
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """The teacher and the form of distillation: class probabilities (`distill`), rows (`imitate`) or the distances
-    among the rows of a batch (`relational`)."""
-
-    teacher: str
-    form: Literal["distill", "imitate", "relational"]
-    weight: Positive = 1.0  # seidenschwarz2021 C.4 (released relational: 0.01)
-    temperature: Positive = 1.0  # distill
-    delta: Positive = 1.0  # of the Huber loss: imitate, relational
-    released: bool = False  # relational as in seidenschwarz2021's code
-
-    @classmethod
-    def of(cls, setting: Any) -> Lesson:
-        """Create from the entry of a study."""
-        if not isinstance(setting, Mapping) or not {"teacher", "form"} <= setting.keys():
-            raise BadSpecification(
-                f"'student' is {setting!r}; it must name a teacher and a form, e.g. "
-                f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
-            )
-        check_settings("setting 'student'", setting, cls)
-        lesson = cls(str(setting["teacher"]), **{key: value for key, value in setting.items() if key != "teacher"})
-        for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
-            if name in setting and lesson.form not in forms:
-                raise BadSpecification(
-                    f"'{name}' of 'student' does not apply to form '{lesson.form}', only to '{forms[0]}'."
-                )
-        return lesson
-
-    def loss(self, student: Tensor, teacher: Tensor) -> Tensor:
-        """The unweighted term; both inputs are logits (b, C) or rows (b, d)."""
-        if self.form == "distill":
-            return soft_cross_entropy(student, teacher, temperature=self.temperature)
-        if self.form == "imitate":
-            return feature_huber(student, teacher, delta=self.delta)
-        return (relational_released if self.released else rkd_distance)(student, teacher, delta=self.delta)
+SETTINGS = ("teacher", "form", "weight", "temperature", "delta", "released")
 
 
 class Student(Method):
     """An objective's loss plus weight * distillation loss. The teacher is constant, one row per image.
 
+    form: the student learns class probabilities (`distill`), rows (`imitate`) or the distances among the rows of a
+    batch (`relational`). temperature: of `distill`. delta: of the Huber loss of the others. released: `relational` as
+    in seidenschwarz2021's code.
+
     `distill` compares the softmax of class logits including each objective's own temperature: seidenschwarz2021's T =
     1, which excludes it, is here `temperature: 5` for two objectives of temperature 0.2.
     """
 
-    def __init__(self, objective: nn.Module, *, student: Any, num_classes: int, dim: int, **shared: Any) -> None:
+    def __init__(
+        self,
+        objective: nn.Module,
+        *,
+        num_classes: int,
+        dim: int,
+        teacher: str,
+        form: Literal["distill", "imitate", "relational"],
+        weight: Positive = 1.0,  # seidenschwarz2021 C.4 (released relational: 0.01)
+        temperature: Positive = 1.0,
+        delta: Positive = 1.0,
+        released: bool = False,
+        **shared: Any,
+    ) -> None:
         super().__init__(objective, **shared)
-        self.lesson = Lesson.of(student)
-        self.wants = "logits" if self.lesson.form == "distill" else "rows"
-        self.learns_from = f"{self.lesson.teacher}, {self.lesson.form}, training time of the teacher not included"
-        self._width = {"distill": num_classes, "imitate": dim, "relational": None}[self.lesson.form]
+        self.teacher, self.form, self.weight = teacher, form, weight
+        self.wants = "logits" if form == "distill" else "rows"
+        self.learns_from = f"{teacher}, {form}, training time of the teacher not included"
+        self._width = {"distill": num_classes, "imitate": dim, "relational": None}[form]
+        relational = relational_released if released else rkd_distance
+        self._loss: Callable[[Tensor, Tensor], Tensor] = {
+            "distill": partial(soft_cross_entropy, temperature=temperature),
+            "imitate": partial(feature_huber, delta=delta),
+            "relational": partial(relational, delta=delta),
+        }[form]
         self._outputs: np.ndarray | None = None
         if self.wants == "logits":
             class_logits(objective, torch.zeros(0, dim))
@@ -153,14 +139,14 @@ class Student(Method):
         if self._width is not None and outputs.shape[1] != self._width:
             what = "classes" if self.wants == "logits" else "embedding dimensions"
             raise BadInput(
-                f"The teacher '{self.lesson.teacher}' has {outputs.shape[1]} {what} but the student has {self._width}: "
-                f"'{self.lesson.form}' needs equal numbers. 'relational' works with any."
+                f"The teacher '{self.teacher}' has {outputs.shape[1]} {what} but the student has {self._width}: "
+                f"'{self.form}' needs equal numbers. 'relational' works with any."
             )
         self._outputs = outputs
 
     @property
     def separable(self) -> bool:
-        return super().separable and self.lesson.form != "relational"
+        return super().separable and self.form != "relational"
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         rows = self.embed(embedder, batch.inputs)
@@ -169,7 +155,7 @@ class Student(Method):
             raise BadInput("The student has no teacher outputs yet: call `taught` first.")
         teacher = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
         student = class_logits(self.objective, rows) if self.wants == "logits" else rows
-        return {"own": own, self.lesson.form: self.lesson.weight * self.lesson.loss(student, teacher)}
+        return {"own": own, self.form: self.weight * self._loss(student, teacher)}
 
     def deviations(self, setting: Setting) -> dict[str, Any]:
         return super().deviations(setting) | {"teacher": self.learns_from}
@@ -186,8 +172,20 @@ class Student(Method):
 )
 def with_teacher(assembly: Assembly, setting: Any) -> Assembly:
     """Also learn from a finished run: `student: {teacher: LABEL or RUN, form: imitate}`."""
+    if not isinstance(setting, Mapping) or not {"teacher", "form"} <= setting.keys():
+        raise BadSpecification(
+            f"'student' is {setting!r}; it must name a teacher and a form, e.g. "
+            f"{{teacher: LABEL or RUN, form: {' or '.join(FORMS)}}}."
+        )
+    check_names("The setting 'student'", setting, SETTINGS)
+    for name, forms in (("temperature", FORMS[:1]), ("delta", FORMS[1:]), ("released", FORMS[2:])):
+        if name in setting and setting["form"] in FORMS and setting["form"] not in forms:
+            raise BadSpecification(
+                f"'{name}' of 'student' does not apply to form '{setting['form']}', only to '{forms[0]}'."
+            )
     sizes = {key: assembly.settings[key] for key in ("num_classes", "dim")}
-    return replace(assembly, make_method=partial(Student, student=setting, **sizes))
+    settings = {**setting, "teacher": str(setting["teacher"])}
+    return replace(assembly, make_method=partial(Student, **sizes, **settings))
 
 
 def class_logits(objective: nn.Module | None, rows: Tensor) -> Tensor:

@@ -285,15 +285,17 @@ class Conditions(BaseModel):
             raise ValueError("train_view replaces augment: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
             raise ValueError("test_view replaces crop: leave crop out")
-        if _draws(self.test_view):
-            raise ValueError("test_view must not be random: use only the steps resize and centre")
+        random = []
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
             if steps is not None:
-                from levelfield.data.views.named import final_side, parse_steps
+                from levelfield.data.views.named import final_side, is_random, parse_steps
 
+                random += [name] if is_random(steps) else []
                 if (side := final_side(parse_steps(steps))) != self.image:
                     raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
-        if self.augment == "none" and self.views > 1 and not _draws(self.train_view):
+        if "test_view" in random:
+            raise ValueError("test_view must not be random: use only the steps resize and centre")
+        if self.augment == "none" and self.views > 1 and "train_view" not in random:
             raise ValueError("views > 1 without augmentation gives equal views: set augment: light or views: 1")
         if self.schedule == "plateau" and self.select == "budget":
             raise ValueError("schedule: plateau needs validation: set select to a metric, e.g. map@r")
@@ -313,13 +315,3 @@ def _joined(value: object, name: str = "") -> dict[str, object]:
         return {name: value}
     below = [_joined(entry, f"{name}.{key}".lstrip(".")) for key, entry in value.items()]
     return {key: entry for each in below for key, entry in each.items()}
-
-
-def _draws(steps: tuple[dict[str, Any], ...] | None) -> bool:
-    """Whether one of a view's steps is random."""
-    if steps is None:
-        return False
-
-    from levelfield.data.views.named import is_random
-
-    return is_random(steps)
