@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -46,7 +47,7 @@ def compare_study(
     if parallel.ray is not None and max(study.conditions.processes, torchrun) > 1:
         raise BadSpecification("Runs over several processes (--processes) cannot be given to Ray: leave out one.")
     if not dry_run:  # in parallel with this process's imports and checks
-        get_ready(parallel)
+        get_ready(parallel, threads=study.conditions.threads, timed=data is not None)
 
     with without_collection():  # these need torch; the study file was checked without it
         from levelfield.cli.plans import print_plan
@@ -93,7 +94,7 @@ def search_study(
 ) -> Tuned:
     """Search the settings of a study. compact: whether the comparison after it has a table of compact embeddings."""
     threads = study.conditions.threads
-    get_ready(parallel)
+    get_ready(parallel, threads=threads)
 
     from levelfield.cli.tuning_bars import TuningBars
     from levelfield.reports.pipeline import check_output
@@ -142,8 +143,11 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(parallel: Parallel) -> None:
-    """Start worker processes before they are needed, or refuse an address where no Ray answers."""
+def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
+    """Start what takes long before it is needed, and refuse an address where no Ray answers.
+
+    threads: of a run. timed: steps are measured before the runs, which the start of a Ray would disturb.
+    """
     if parallel.ray is None:
         if parallel.ship_features:
             raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
@@ -151,11 +155,15 @@ def get_ready(parallel: Parallel) -> None:
 
         processes.warm_up()
         return
-    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray
+    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
+    from levelfield.studies.execution.cluster import preloaded
 
     import_ray()
-    if (address := address_of(parallel.ray)) != LOCAL:
+    address = address_of(parallel.ray)
+    if address != LOCAL:
         check_address(address)
+    elif not timed:
+        start_early((parallel.jobs or os.cpu_count() or 1) * threads, preloaded(threads))
 
 
 def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> AbstractContextManager[Executor | None]:

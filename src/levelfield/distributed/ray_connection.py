@@ -4,7 +4,6 @@ within seconds; Ray itself would try for minutes."""
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 import re
 import shutil
@@ -12,18 +11,17 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from levelfield.distributed import local_ray
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 
 LOCAL = "local"
 OLDEST = (2, 50)
 PATIENCE = 5.0  # seconds until an open port accepts a connection
-STORE = 256 * 1024**2  # bytes of shared memory of a local Ray
 STATUS_SECONDS = 20.0  # until `ray status` has answered; alone it would try for 40 seconds
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
 
@@ -50,34 +48,42 @@ def address_of(named: str) -> str:
     return named or os.environ.get("RAY_ADDRESS", "") or LOCAL
 
 
+def start_early(cpus: int, modules: Sequence[str]) -> None:
+    """Start a local Ray in the background, for the next `connected`. A Ray in use stays connected."""
+    ray = import_ray()
+    local_ray.wait_for_end()
+    if not ray.is_initialized():
+        local_ray.start(ray, cpus, modules)
+
+
 @contextmanager
-def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
+def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] = ()) -> Iterator[Any]:
     """Context in which this process uses the Ray at `address`; yields the module. A Ray in use stays connected.
 
-    cpus: of a local Ray, which starts and ends with the context; None for all of this machine.
+    cpus, modules: of a local Ray, which ends with the context (see `LocalRay`).
     """
     ray = import_ray()
-    if ray.is_initialized():
+    local_ray.wait_for_end()
+    if ray.is_initialized() and not local_ray.is_early():
         yield ray
         return
     address = address_of(address)
-    how: dict[str, Any] = {"address": address, "log_to_driver": False, "configure_logging": False}
-    if address == LOCAL:
-        how |= {"num_cpus": cpus, "object_store_memory": STORE, "include_dashboard": False}
-    else:
-        check_address(address)
     stoppable = threading.current_thread() is threading.main_thread()  # others cannot change handlers
     before = signal.getsignal(signal.SIGTERM)
     with ExitStack() as held:
         if stoppable:
             held.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
-        # Without a working directory, Ray adds that of the driver to the path of every process. It copies this one.
-        with tempfile.TemporaryDirectory() as empty, _without_warnings():
-            try:
-                ray.init(runtime_env={"working_dir": empty}, **how)
-            except (RuntimeError, ConnectionError, ValueError) as error:
-                raise _explained(ray, address, error) from error
-        held.callback(ray.shutdown)
+        try:
+            if address == LOCAL:
+                held.enter_context(local_ray.running(ray, cpus, modules))
+            else:
+                check_address(address)
+                local_ray.end_early()
+                with local_ray.safe_path() as environment:
+                    ray.init(address=address, log_to_driver=False, configure_logging=False, runtime_env=environment)
+                held.callback(ray.shutdown)
+        except (RuntimeError, ConnectionError, ValueError) as error:
+            raise _explained(ray, address, error) from error
         if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
             signal.signal(signal.SIGTERM, _stop)
         yield ray
@@ -85,18 +91,6 @@ def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
 
 def _stop(*_: object) -> None:
     raise KeyboardInterrupt  # as Ctrl-C
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Context without Ray's warning that others need its token."""
-    logger = logging.getLogger("ray")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def check_address(address: str) -> None:

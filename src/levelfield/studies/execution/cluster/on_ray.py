@@ -16,6 +16,7 @@ from typing import Any
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
+from levelfield.studies.execution.cluster import preloaded
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.features import check_shippable, packed
 from levelfield.studies.execution.cluster.nodes import (
@@ -49,7 +50,7 @@ def on_ray(
     shared: whether the nodes see the study's folder; None: ask them. ship_features: see `features`.
     """
     address = address_of(address)
-    with connected(address, cpus=jobs * threads) as ray, ExitStack() as claims:
+    with connected(address, cpus=jobs * threads, modules=preloaded(threads)) as ray, ExitStack() as claims:
         local = address == LOCAL
         yield OnRay(ray, local, jobs + 1 if local else None, shared=shared, ship_features=ship_features, claims=claims)
 

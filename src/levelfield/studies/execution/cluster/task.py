@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from levelfield.files.writing import default_cache_folder, scratch_folder
+from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.nodes import Mark
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
@@ -23,7 +24,6 @@ from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.execution.executor import do_claimed
 from levelfield.studies.runs.training import Task
 
-PRELOADED = "levelfield.studies.execution.cluster.preload"
 PAUSE = 0.2  # seconds between two checks for a new checkpoint
 UNREACHABLE = "unreachable"  # kind of the event of a node that does not see the study's folder
 
