@@ -43,13 +43,9 @@ def test_sorting_by_another_column_and_back(opened: Opener, shapes: Page) -> Non
     expect(column).to_have_attribute("aria-sort", "descending")
     tab.locator("th.value button").click()
     assert methods(tab) == best_first
-
-
-def test_rows_without_a_value_are_last_in_either_direction(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes)
-    for _ in range(2):
+    for _ in range(2):  # in either direction
         tab.locator("th.seconds button").click()
-        assert methods(tab)[-1] == "LDA (closed form)"
+        assert methods(tab)[-1] == "LDA (closed form)", "a row without a value is last"
 
 
 def test_another_metric_changes_values_order_and_address(opened: Opener, shapes: Page) -> None:
@@ -60,7 +56,7 @@ def test_another_metric_changes_values_order_and_address(opened: Opener, shapes:
     expect(tab).to_have_url(re.compile("metric=nmi"))
 
 
-def test_a_deviation_explains_itself_to_mouse_and_keyboard(opened: Opener, shapes: Page) -> None:
+def test_a_deviation_explains_itself_to_mouse_keyboard_and_finger(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes)
     letter = tab.get_by_role("button", name="Deviation b:")
     letter.hover()
@@ -71,9 +67,6 @@ def test_a_deviation_explains_itself_to_mouse_and_keyboard(opened: Opener, shape
     expect(tab.get_by_role("tooltip")).to_be_visible()
     tab.keyboard.press("Escape")
     expect(tab.get_by_role("tooltip")).to_be_hidden()
-
-
-def test_a_deviation_explains_itself_to_a_finger_on_a_phone(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     tab.get_by_role("button", name="Deviation c:").tap()
     expect(tab.get_by_role("tooltip")).to_have_text("steps 0 (500)")
@@ -93,18 +86,13 @@ def test_the_front_of_cost_and_accuracy_leaves_out_what_is_beaten_in_both(opened
     assert corners.count("V") == 3  # margin, then the better of two that cost the same, then the best
 
 
-def test_curves_follow_the_chosen_methods(opened: Opener, shapes: Page) -> None:
+def test_curves_follow_the_chosen_methods_and_tables_open(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes)
     assert tab.locator(".curves").count() == 4
     lines = tab.locator("#training svg").first.locator("path.run")
     assert lines.count() == 12
     tab.locator("#training").get_by_role("button", name="margin").click()
     expect(lines).to_have_count(9)
-
-
-def test_tables_open_and_close(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes)
-    expect(tab.get_by_role("cell", name="500", exact=True)).to_be_visible()
     ledger = tab.get_by_role("cell", name="extra parameters 1", exact=True)
     expect(ledger).to_be_hidden()
     tab.locator("summary", has_text="Ledger").click()

@@ -12,16 +12,6 @@ from playwright.sync_api import expect
 from levelfield.reports.page.content import Page
 
 
-def test_recall_of_each_class_by_each_method(opened: Opener, shapes: Page) -> None:
-    test = shapes.tests[0]
-    tab = opened(shapes, "#mistakes?order=name")
-    first = sorted(test.classes)[0]
-    row = tab.locator(".heats tbody tr").first
-    expect(row.locator("th")).to_have_text(first)
-    recalls = [method.classes["recall"][test.classes.index(first)] for method in test.methods]
-    assert row.locator(".heat").all_inner_texts() == [f"{100 * recall:.0f} %" for recall in recalls]
-
-
 def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shapes: Page) -> None:
     test = shapes.tests[0]
     own, other, times = test.methods[0].classes["taken_for"][0]
@@ -30,6 +20,11 @@ def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shape
     detail = tab.locator("#mistakes .detail")
     expect(detail.locator("h4")).to_have_text(test.classes[own])
     expect(detail.locator(".taken li").first).to_contain_text(f"{test.classes[other]} ×{times}")
+    row = opened(shapes, "#mistakes?order=name").locator(".heats tbody tr").first
+    first = sorted(test.classes)[0]
+    expect(row.locator("th")).to_have_text(first)
+    recalls = [method.classes["recall"][test.classes.index(first)] for method in test.methods]
+    assert row.locator(".heat").all_inner_texts() == [f"{100 * recall:.0f} %" for recall in recalls]
 
 
 def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_method(
@@ -73,16 +68,10 @@ def test_two_methods_are_counted_tested_and_shown(opened: Opener, shapes: Page) 
     expect(tab.locator("#search .ranking .method")).to_have_text(["contrastive", "margin"])
     image = int(np.flatnonzero(first & ~last)[0])
     expect(tab.locator("#search .query")).to_contain_text(f"image {image + 1} of")
-
-
-def test_the_order_of_the_two_turns_the_difference(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#disagree?a=4&b=0")
-    expect(tab.locator("#disagree .verdict")).to_contain_text("contrastive is better. recall@1: margin −0.")
-
-
-def test_methods_that_tie_are_said_to(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#disagree?a=0&b=1")
-    expect(tab.locator("#disagree .verdict")).to_contain_text("The two cannot be told apart.")
+    verdict = opened(shapes, "#disagree?a=4&b=0").locator("#disagree .verdict")
+    expect(verdict).to_contain_text("contrastive is better. recall@1: margin −0.")
+    verdict = opened(shapes, "#disagree?a=0&b=1").locator("#disagree .verdict")
+    expect(verdict).to_contain_text("The two cannot be told apart.")
 
 
 def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Page) -> None:
@@ -108,12 +97,8 @@ def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Pa
     assert 0.6 <= min(above) < 0.7
     tab.get_by_role("button", name="Back to it").click()
     expect(tab.locator("#same output")).to_have_text("0.700")
-
-
-def test_a_method_without_a_threshold_cannot_be_chosen(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#same")
     options = tab.locator("#same").get_by_label("Method").locator("option").all_inner_texts()
-    assert options == ["contrastive", "normalized_softmax", "triplet", "margin"]
+    assert options == ["contrastive", "normalized_softmax", "triplet", "margin"]  # those with a threshold
 
 
 def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Page) -> None:
@@ -124,9 +109,6 @@ def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Page
     assert tab.evaluate(painted) == [True] * 4
     tab.locator("#why").get_by_label("Method").select_option("normalized_softmax")
     expect(tab.locator("#why .verdict")).to_contain_text("approximate")
-
-
-def test_the_reason_why_nothing_can_be_explained_is_said(opened: Opener, shapes: Page) -> None:
     silent = {"queries": [], "maps": [], "notes": ["margin: its model was deleted"]}
     tab = opened(replace(shapes, tests=[replace(shapes.tests[0], why=silent)]))
     expect(tab.locator("#why .empty")).to_have_text("margin: its model was deleted")
