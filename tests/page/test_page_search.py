@@ -1,4 +1,4 @@
-"""Search results in a browser: queries, methods, keys, and an address that shows the same again."""
+"""Search results in a browser: queries, methods, keys, addresses, and the Back button."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
@@ -32,13 +33,6 @@ def test_rows_of_neighbours_are_framed_and_marked_by_class(opened: Opener, shape
     assert images.locator(".note").all_inner_texts() == [f"{one:.3f}" for one in similarity]
 
 
-def test_the_rank_of_the_first_right_image_is_said(opened: Opener, shapes: Page) -> None:
-    rank = shapes.tests[0].methods[4].first_right
-    worst = int(np.argmax(rank))
-    tab = opened(shapes, f"#search?q={worst}&m=4")
-    expect(tab.locator("#search .who")).to_contain_text(f"first right at rank {rank[worst]}")
-
-
 def test_a_click_on_a_neighbour_makes_it_the_query(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, "#search?q=20&m=0")
     neighbours = shapes.tests[0].methods[0].neighbours
@@ -49,7 +43,7 @@ def test_a_click_on_a_neighbour_makes_it_the_query(opened: Opener, shapes: Page)
     assert shown(tab) == neighbours[neighbours[20, 2], 1]
 
 
-def test_keys_and_buttons_walk_through_the_worst_queries(opened: Opener, shapes: Page) -> None:
+def test_keys_and_buttons_walk_through_the_worst_and_the_disputed_queries(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, "#search?m=2")
     tab.get_by_role("button", name="Worst first").first.click()
     rank = shapes.tests[0].methods[2].first_right.astype(int)
@@ -62,9 +56,7 @@ def test_keys_and_buttons_walk_through_the_worst_queries(opened: Opener, shapes:
     tab.get_by_role("button", name="Previous query").click()
     assert shown(tab) == order[0]
     expect(tab.locator("#search .pager")).to_contain_text(f"1 of {len(order)}")
-
-
-def test_queries_where_methods_disagree_come_first(opened: Opener, shapes: Page) -> None:
+    expect(tab.locator("#search .who")).to_contain_text(f"first right at rank {rank[order[0]]}")
     tab = opened(shapes, "#search?m=0.4&by=disagree")
     first, last = (shapes.tests[0].methods[number].first_right.astype(float) for number in (0, 4))
     spread = np.abs(np.log(np.maximum(first, 1)) - np.log(np.maximum(last, 1)))
@@ -85,17 +77,6 @@ def test_queries_of_a_class_and_by_typing(opened: Opener, shapes: Page) -> None:
     expect(tab.locator("#search .empty")).to_have_text("No query matches.")
 
 
-def test_at_most_four_methods_and_at_least_one(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#search?m=0")
-    chips = tab.locator("#search .chip")
-    chips.nth(0).click()
-    expect(tab.locator("#search .ranking")).to_have_count(1)
-    for number in (1, 2, 3):
-        chips.nth(number).click()
-    expect(tab.locator("#search .ranking")).to_have_count(4)
-    expect(chips.nth(4)).to_be_disabled()
-
-
 def test_a_copied_address_shows_the_same(opened: Opener, shapes: Page) -> None:
     tab = opened(shapes, "#search?m=2")
     tab.locator("#search .chip").nth(3).click()
@@ -108,6 +89,9 @@ def test_a_copied_address_shows_the_same(opened: Opener, shapes: Page) -> None:
     expect(again.locator("#search .ranking")).to_have_count(2)
     expect(again.locator("#search .ranking").first.locator("li")).to_have_count(5)
     expect(again.locator("#search h2")).to_be_in_viewport()
+    lost = opened(shapes, "#search?q=7&m=0.1.2.3").locator("#search")
+    expect(lost.locator(".query .lost")).to_have_attribute("title", re.compile("gone"))
+    expect(lost.locator(".chip").nth(4)).to_be_disabled()  # four methods at most
 
 
 def test_an_image_without_stored_neighbours_says_where_to_see_them(opened: Opener, shapes: Page) -> None:
@@ -141,6 +125,39 @@ def test_thumbnails_of_some_images_only_are_at_their_own_cells(opened: Opener, s
     expect(thumb).to_have_class(re.compile("lost"))
 
 
-def test_a_lost_image_has_a_placeholder(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#search?q=7")
-    expect(tab.locator("#search .query .lost")).to_have_attribute("title", re.compile("gone"))
+def test_back_returns_from_an_image_to_the_query_before(opened: Opener, shapes: Page) -> None:
+    tab = opened(shapes, "#search?q=3")
+    name = tab.locator("#search .query")
+    before = name.inner_text()
+    tab.locator("#search .strip button").first.click()
+    tab.wait_for_function("text => document.querySelector('#search .query').innerText !== text", arg=before)
+    tab.keyboard.press("n")  # steps are not kept
+    tab.go_back()
+    tab.wait_for_function("text => document.querySelector('#search .query').innerText === text", arg=before)
+
+
+def test_back_returns_from_a_section(opened: Opener, shapes: Page) -> None:
+    tab = opened(shapes, "#map")
+    tab.locator("nav a", has_text="Why").click()
+    tab.wait_for_function("() => location.hash.startsWith('#why')")
+    tab.go_back()
+    tab.wait_for_function("() => location.hash.startsWith('#map')")
+
+
+@pytest.mark.parametrize(
+    ("at", "fresh"),
+    [
+        ("#%E0%A4%A", True),
+        ("#nowhere", False),
+        ("#search?q=999999&m=77", True),
+        ("#map?map=99&colour=none", False),
+        ("#%3Cscript%3E?q=99999999&m=77.x&t=5&k=<b>&map=-3&a=9&sm=44&cell=zz&th=abc&by=constructor", False),
+    ],
+)
+def test_a_broken_address_shows_the_page(opened: Opener, shapes: Page, at: str, fresh: bool) -> None:
+    tab = opened(shapes, at, fresh=fresh)
+    assert tab.locator("section").count() > 5
+    assert tab.locator("#search .query").count() == ("script" not in at)
+    assert tab.locator("#answer h2").inner_text() == "Use contrastive"
+    missing = tab.locator("#search [role=status]", has_text="The link names image 1,000,000")
+    assert missing.count() == ("q=999999&" in at)
