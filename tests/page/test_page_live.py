@@ -149,9 +149,8 @@ def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
     opened.errors.clear()  # the browser names the refused request
 
 
-@pytest.fixture
-def answered(opened: Opener, sparse: Page) -> Tab:
-    """The page with the answers of a server that has a model."""
+def test_a_dropped_or_chosen_photo_shows_neighbours_and_which_are_the_same(opened: Opener, sparse: Page) -> None:
+    """With the answers of a server that has a model."""
     opened.own = "http://127.0.0.1:9/token/"
     html = page_html(replace(sparse, live={"token": "token", "runs": [1]}, rows=sparse.rows))
 
@@ -167,21 +166,14 @@ def answered(opened: Opener, sparse: Page) -> Tab:
         route.fulfill(**kept)
 
     opened.route = answer
-    return opened.visit(opened.own)
-
-
-def test_a_dropped_photo_shows_neighbours_and_which_are_the_same(answered: Tab) -> None:
+    answered = opened.visit(opened.own)
     answered.evaluate(DROP, [list(photo()), "mine.png"])
     expect(answered.locator(".photo .strip .note")).to_have_text(["0.910 same", "0.400 other"])
     expect(answered.locator(".photo")).to_contain_text("The same class from a similarity of 0.500.")
     assert answered.locator(".photo .own").evaluate("(one) => one.naturalWidth") == 64
     assert answered.locator(".photo option").all_inner_texts() == ["normalized_softmax"]  # the only one with a model
-
-
-def test_a_chosen_file_is_searched_too(answered: Tab) -> None:
-    answered.get_by_label("Search with your own photo").set_input_files(
-        {"name": "mine.png", "mimeType": "image/png", "buffer": photo()}
-    )
+    chosen: Any = {"name": "mine.png", "mimeType": "image/png", "buffer": photo()}
+    answered.get_by_label("Search with your own photo").set_input_files(chosen)
     expect(answered.locator(".photo .strip li")).to_have_count(2)
     answered.locator(".photo .strip .picture").first.click()
     expect(answered.locator("#search .results .query").last).to_contain_text("image 4 of")

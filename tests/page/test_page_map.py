@@ -94,6 +94,8 @@ def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes:
     tab.locator("#map").get_by_role("combobox", name="Colour").select_option("Group")
     expect(tab.locator("#map .legend li")).to_have_text(["studio", "street", "phone"])
     assert len({first, second, third, points(tab)}) == 4
+    tab.get_by_label("Only class").fill(shapes.tests[0].classes[3])
+    expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes.tests[0].class_of == 3).sum()} chosen images")
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
@@ -184,12 +186,6 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
     expect(tab.locator("#search h2")).to_be_in_viewport()
     tab.get_by_role("button", name="Clear").click()
     expect(tab.locator("#map .panel h3")).to_have_count(0)
-
-
-def test_a_class_is_chosen_without_a_pointer(opened: Opener, shapes: Page) -> None:
-    tab = opened(shapes, "#map")
-    tab.get_by_label("Only class").fill(shapes.tests[0].classes[3])
-    expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes.tests[0].class_of == 3).sum()} chosen images")
 
 
 def test_without_webgl_the_map_is_still_drawn_and_says_so(opened: Opener, shapes: Page) -> None:
