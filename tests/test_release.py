@@ -16,7 +16,6 @@ import levelfield
 from levelfield.papers import published
 
 ROOT = Path(__file__).parents[1]
-KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -24,6 +23,16 @@ def test_the_version_is_written_in_the_package_and_repeated_in_the_citation_alon
     assert PROJECT["dynamic"] == ["version"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", levelfield.__version__)
     assert citation()["version"] == levelfield.__version__
+
+
+def test_the_workflow_runs_targets_of_the_makefile_with_every_supported_python() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/checks.yml").read_text(encoding="utf-8"))
+    runs = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    assert runs == ["make test", "make docs"]
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {run.removeprefix("make ") for run in runs} <= set(targets)
+    supported = [match[1] for line in PROJECT["classifiers"] if (match := re.fullmatch(r".*:: (3\.\d+)", line))]
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == supported
 
 
 def citation() -> dict[str, object]:
