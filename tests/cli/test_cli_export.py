@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from cli_room import Levelfield
 
 import levelfield as front
+from levelfield.errors import BadInput
 from levelfield.shipping import measuring
+from levelfield.shipping.description import describe
 from levelfield.shipping.measuring import TOLERANCES, Tolerance
+from levelfield.shipping.onnx_model import embedded
 from levelfield.studies.runs.shared import forget_inputs
 
 
@@ -93,6 +98,35 @@ def test_a_difference_above_the_tolerance_is_an_error_and_leaves_nothing(
         assert "recall@1 is" in levelfield("export", trained, "--out", "new/out").error
     assert left_behind() == []
     assert not Path("new").exists()
+
+
+def test_the_written_preprocessing_is_measured(
+    levelfield: Levelfield, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*args: Any, view: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
+        return describe(*args, view={**view, "mean": (0.9, 0.1, 0.1)}, **facts)
+
+    monkeypatch.setattr("levelfield.shipping.exporting.describe", wrong)
+    assert "numbers of its embeddings differ" in levelfield("export", trained, "--out", "out").error
+    assert left_behind() == []
+
+
+def test_an_unreadable_validation_image_stops_the_export(
+    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = ("small.yaml", "methods=[contrastive]", "protocol.validation=0.5", "conditions.batch=2x2", "seeds=1")
+    assert not levelfield("-q", "compare", *study).code
+    counts = []
+
+    def failing(paths: Sequence[Path], *args: Any, **how: Any) -> Any:
+        counts.append(len(paths))
+        if len(counts) == 2:
+            raise BadInput(f"Cannot read {paths[0]}.")
+        return embedded(paths, *args, **how)
+
+    monkeypatch.setattr(measuring, "embedded", failing)
+    assert "Cannot read photos" in levelfield("export", "runs/small", "--out", "out").error
+    assert left_behind() == []
 
 
 def test_without_test_images_it_is_refused_unless_measuring_is_given_up(levelfield: Levelfield, trained: Path) -> None:

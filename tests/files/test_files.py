@@ -89,6 +89,12 @@ def test_a_scratch_folder_is_removed_also_after_an_error(tmp_path: Path) -> None
     assert list((tmp_path / "new").iterdir()) == []
 
 
+def test_a_scratch_folder_is_beside_a_folder_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()  # perhaps of another user
+    with scratch_folder(tmp_path, "run") as place:
+        assert place.parent == tmp_path
+
+
 def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path: Path) -> None:
     code = f"""
 import os, signal

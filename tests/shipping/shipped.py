@@ -47,7 +47,7 @@ def shipped(model: Model | Ensemble, folder: Path, to: str = "onnx", *, int8: bo
     chosen.write(folder, PlainNetwork(model), view, folder, int8)
     settings = {"weights": "int8" if int8 else "float32", "codes": "float32", "dim": model.dim}
     write_description(folder, describe(chosen.file, **settings, view=view.description, about=model.about))
-    return chosen.read(folder)
+    return chosen.read(folder)[0]
 
 
 def photos(folder: Path, count: int) -> list[Path]:

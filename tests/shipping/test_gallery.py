@@ -12,6 +12,7 @@ from shipped import DIM, made_model, photos
 
 from levelfield.embedder import Model
 from levelfield.shipping import remembered
+from levelfield.shipping.searching import search_folder
 
 
 @pytest.fixture
@@ -61,3 +62,13 @@ def test_without_a_checksum_or_a_cache_nothing_is_stored(
 
 def test_no_image_gives_no_row(tmp_path: Path) -> None:
     assert remembered(made_model(), [], cache=tmp_path / "cache").shape == (0, DIM)
+
+
+def test_an_image_is_not_its_own_neighbour_whatever_links_call_it(tmp_path: Path) -> None:
+    paths, query = photos(tmp_path / "photos", 4), tmp_path / "query.png"
+    query.symlink_to(paths[0])
+    for name in ("again.png", "more.png"):
+        (tmp_path / "photos" / name).symlink_to(paths[0])
+    near = search_folder(made_model(), tmp_path / "photos", [query, paths[1]], k=3)
+    assert {each["path"] for each in near[str(query)]} == {str(path) for path in paths[1:]}
+    assert len(near[str(paths[1])]) == 3

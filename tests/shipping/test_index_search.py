@@ -45,6 +45,13 @@ def test_exact_search_is_sorting(codes: str, k: int, monkeypatch: pytest.MonkeyP
     assert all(len(set(line)) == len(line) for line in positions.tolist())
 
 
+def test_of_equal_similarities_the_first_rows_are_found() -> None:
+    rows = np.tile(np.float32([[1, 0]]), (1500, 1))
+    rows[[1, 700]] = [[0, 1]]
+    positions, _ = nearest(Stored(rows, 2, FLOAT), np.float32([[1, 0], [0, 1]]), 3)
+    assert positions.tolist() == [[0, 2, 3], [1, 700, 0]]
+
+
 def test_no_query_and_no_row_are_no_result() -> None:
     assert nearest(Stored(made_rows(3), 16, FLOAT), made_rows(0), 2)[0].shape == (0, 2)
     assert nearest(Stored(made_rows(0), 16, FLOAT), made_rows(2), 2)[0].shape == (2, 0)

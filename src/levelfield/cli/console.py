@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.text import Text
 
+from levelfield.files.writing import finite
 from levelfield.progress import CallbackProgress, LoggedProgress, Progress
 from levelfield.studies.execution.events import Event, RunsProgress
 
@@ -55,7 +56,7 @@ class Results(Protocol):
 
 
 def print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, allow_nan=False))
+    print(json.dumps(finite(content), indent=2, allow_nan=False))
 
 
 def print_results(results: Results, *, as_json: bool) -> None:

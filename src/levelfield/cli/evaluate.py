@@ -114,14 +114,17 @@ class FileOptions:
         return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
 
     def write(self, scores: ScoreTable) -> None:
-        from levelfield.reports.evaluation.page import write_page
-
+        """Write the CSV files."""
         if self.per_class is not None:
             scores.write_classes(self.per_class)
         if self.per_query is not None:
             scores.write_queries(self.per_query)
         if self.neighbours is not None:
             scores.write_neighbours(self.neighbours, self.nearest)
+
+    def write_page(self, scores: ScoreTable) -> None:
+        from levelfield.reports.evaluation.page import write_page
+
         if self.page is not None:
             with bar("making the page") as progress:
                 write_page(self.page, scores.rows, images=self.images, threshold=self.same_from, progress=progress)
@@ -164,8 +167,10 @@ def evaluate(
             progress=progress,
             **settings,
         )
+    output.save(scores)  # before anything that can fail
     files.write(scores)
-    output.show(scores)
+    output.print(scores)
+    files.write_page(scores)
     if files.page is not None and not output.as_json:
         say(f"Open {files.page}")
 

@@ -112,7 +112,9 @@ class Search:
     budget: Annotated[str | None, option("--budget", "Instead of trials: 10m, 1h or '200k images' per method.")] = None
     validation: Annotated[
         float | None,
-        option("--validation", "Share of the training classes used for validation; default 0.25.", min=0.01, max=0.99),
+        option(
+            "--validation", "Share of the training classes used for validation; default 0.25.", min=1e-4, max=0.9999
+        ),
     ] = None
     folds: Annotated[
         int | None,
@@ -226,13 +228,22 @@ class OutputOptions:
 
     def show(self, results: Scores) -> None:
         """Write the file of --out if one was named, and print."""
-        text = json.dumps(results.as_data(), indent=2, allow_nan=False) if self.as_json or self.out else ""
+        self.save(results)
+        self.print(results)
+
+    def save(self, results: Scores) -> None:
         if self.out is not None:
-            write_text(self.out, text + "\n")
+            write_text(self.out, _as_text(results) + "\n")
+
+    def print(self, results: Scores) -> None:
         if self.as_json:
-            typer.echo(text)
+            typer.echo(_as_text(results))
         else:
             results.show(console, signatures=self.signatures)
+
+
+def _as_text(results: Scores) -> str:
+    return json.dumps(results.as_data(), indent=2, allow_nan=False)
 
 
 def words(flag: str, text: str) -> list[str]:

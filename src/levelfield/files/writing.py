@@ -9,11 +9,13 @@ import fcntl
 import io
 import itertools
 import json
+import math
 import os
 import re
 import shutil
 import socket
 import stat
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -179,6 +181,15 @@ def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
     write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {lines}\n  ]{after}\n")
 
 
+def finite(value: Any) -> Any:
+    """Plain data with None for NaN and infinity."""
+    if isinstance(value, dict):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold the lock file `path`; yield False immediately if another process holds it and `wait` is False.
@@ -294,5 +305,6 @@ def temporary_folder(target: Path, *, mode: int = 0o777) -> Iterator[Path]:
 def scratch_folder(home: Path, name: str) -> Iterator[Path]:
     """A new folder in `home`, which only this user can read; removed at the end."""
     home.mkdir(parents=True, exist_ok=True)
-    with temporary_folder(home / name, mode=0o700) as folder:
+    target = home / f"{name}-{uuid.uuid4().hex}"  # there is none: the new folder would be inside it
+    with temporary_folder(target, mode=0o700) as folder:
         yield folder

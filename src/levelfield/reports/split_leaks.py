@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ _SIZE = 50 * MEGABYTE  # maximum bytes of leaks.json
 _SIDE, _GAP, _TEXT = 128, 8, 16  # pixels of a sheet: an image, the space around it, a line of text
 _ACROSS = 4  # pairs in a line
 _LETTERS = 44  # characters that fit under a pair
+_SHEET = re.compile(r"leaks(-\d+)?\.png")
 
 
 @dataclass(frozen=True)
@@ -76,12 +79,17 @@ def crossings(
 def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets of a new search, and delete sheets of an earlier one; returns the paths."""
     paths, sets = [], []
+    renamed = [one.test_set for one in crossings if one.leaks is not None] != list(_stored(folder))
+    for sheet in folder.glob("leaks*.png") if crossings else ():
+        if _SHEET.fullmatch(sheet.name) and sheet.name not in [one.sheet for one in crossings if one.has_sheet]:
+            sheet.unlink()
     for one in crossings:
-        if one.new and one.leaks is not None and one.has_sheet:
-            pair_sheet(one.leaks.pairs, folder / one.sheet)
-            paths.append(folder / one.sheet)
-        elif not one.has_sheet:
-            (folder / one.sheet).unlink(missing_ok=True)
+        sheet = folder / one.sheet
+        if one.leaks is not None and one.has_sheet and (one.new or renamed or not sheet.is_file()):
+            sheet.unlink(missing_ok=True)  # of another test set
+            with nullcontext() if one.new else suppress(LevelfieldError):  # the images may be gone since the search
+                pair_sheet(one.leaks.pairs, sheet)
+                paths.append(sheet)
         if one.leaks is not None:
             sets.append({"test_set": one.test_set, "division": one.division, **one.leaks.as_data()})
     if sets:

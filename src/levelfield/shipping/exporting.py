@@ -104,11 +104,13 @@ def _written(
     )
     chosen.write(home, network, view, folder, int8)
     write_description(folder, facts)
-    rows_of = chosen.read(folder)
+    rows_of, written_view = chosen.read(folder)
     check_batches(network, rows_of, view, weights=weights, binary=binary)
     measured = None
     if images is not None:
-        measured = compare_with_run(images, rows_of, view, run=home, weights=weights, binary=binary, progress=progress)
+        measured = compare_with_run(
+            images, rows_of, written_view, run=home, weights=weights, binary=binary, progress=progress
+        )
     write_description(folder, {**facts, "measured": None if measured is None else measured.as_data()})
     write_text(folder / CARD, card(home, facts, measured))
     return measured

@@ -25,7 +25,7 @@ from levelfield.embedder.devices import requested, usable
 from levelfield.embedder.ensemble import copy_model
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_whole
-from levelfield.shipping.description import INPUT, OUTPUT, View
+from levelfield.shipping.description import INPUT, OUTPUT, View, read_description, view_of
 from levelfield.shipping.onnx_model import load_onnx
 
 OPSET = 17  # of September 2022: the first with a layer norm; onnxruntime 1.13 and later read it
@@ -127,11 +127,12 @@ def _joined(nest: Nest, rows: list[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class Format:
-    """file: what model.json describes; write: of (run folder, network, view, folder, int8); read: of the folder."""
+    """file: what model.json describes; write: of (run folder, network, view, folder, int8); read: the rows and
+    the view, both from the written folder."""
 
     file: str
     write: Callable[[Path, PlainNetwork, View, Path, bool], None]
-    read: Callable[[Path], RowsOf]
+    read: Callable[[Path], tuple[RowsOf, View]]
     needs: tuple[str, ...] = ()
 
 
@@ -152,6 +153,11 @@ def _write_onnx(run: Path, network: PlainNetwork, view: View, folder: Path, int8
     write_whole(folder / "model.onnx", lambda file: file.write(content))
 
 
+def _read_onnx(folder: Path) -> tuple[RowsOf, View]:
+    model = load_onnx(folder / "model.onnx")
+    return model.rows, model.view
+
+
 def _write_torchscript(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
     with _tracing("TorchScript"):
         traced = torch.jit.trace(network, noise(view, _EXAMPLES), check_trace=False)
@@ -160,28 +166,24 @@ def _write_torchscript(run: Path, network: PlainNetwork, view: View, folder: Pat
     write_whole(folder / "model.pt", lambda file: file.write(written.getvalue()))
 
 
-def _read_torchscript(folder: Path) -> RowsOf:
-    device = torch.device(usable(requested()))
+def _read_torchscript(folder: Path) -> tuple[RowsOf, View]:
+    path, device = folder / "model.pt", torch.device(usable(requested()))
     with _tracing("TorchScript"):
-        return _rows_of(torch.jit.load(folder / "model.pt", map_location=device), device)
+        network = torch.jit.load(path, map_location=device)
+    return _rows_of(network, device), view_of(read_description(path, path.read_bytes()), path)
 
 
 def _write_safetensors(run: Path, network: PlainNetwork, view: View, folder: Path, int8: bool) -> None:
     copy_model(run, folder)
 
 
-def _read_safetensors(folder: Path) -> RowsOf:
+def _read_safetensors(folder: Path) -> tuple[RowsOf, View]:
     model = load_run(folder, device=requested())
-    return _rows_of(PlainNetwork(model), model.device)
+    return _rows_of(PlainNetwork(model), model.device), common_view(model)
 
 
 FORMATS = {
-    "onnx": Format(
-        "model.onnx",
-        _write_onnx,
-        lambda folder: load_onnx(folder / "model.onnx").rows,
-        needs=("onnx", "onnxruntime"),
-    ),
+    "onnx": Format("model.onnx", _write_onnx, _read_onnx, needs=("onnx", "onnxruntime")),
     "torchscript": Format("model.pt", _write_torchscript, _read_torchscript),
     "safetensors": Format("model.yaml", _write_safetensors, _read_safetensors),
 }

@@ -139,7 +139,10 @@ def check_batches(network: PlainNetwork, rows_of: RowsOf, view: View, *, weights
 def compare_with_run(
     images: TestImages, rows_of: RowsOf, view: View, *, run: Path, weights: str, binary: bool, progress: Progress
 ) -> Measured:
-    """The figures of the exported model on the run's test images; raises if they differ by more than the tolerance."""
+    """The figures of the exported model on the run's test images; raises if they differ by more than the tolerance.
+
+    view: read from the written files, so that wrong preprocessing is noticed.
+    """
     rows = images.embed(images.inputs.fold.test, rows_of, view, progress)
     allowed = TOLERANCES[weights]
     limit, away = allowed.limit(binary), difference(rows, images.rows, binary=binary)
@@ -159,17 +162,27 @@ def compare_with_run(
                 f"the limit for {weights} weights is a difference of {most:.2g}. Nothing was written."
             )
     fold, catalog = images.inputs.fold, images.inputs.catalog
-    if not len(fold.validation):
-        reason = "The run has no validation classes (protocol.validation)."
+    if reason := _no_validation(run, images):
         return Measured(original, exported, away, limit, binary, None, no_threshold=reason)
+    names = np.array(catalog.class_names)[catalog.labels[fold.validation]]
+    validation = images.embed(fold.validation, rows_of, view, progress)  # an unreadable image stops the export
     try:
-        spec_of(run)  # members of other folds were trained on these classes
-        names = np.array(catalog.class_names)[catalog.labels[fold.validation]]
-        chosen = same_or_not(images.embed(fold.validation, rows_of, view, progress), names, progress=progress)
+        chosen = same_or_not(validation, names, progress=progress)
     except LevelfieldError as error:
         return Measured(original, exported, away, limit, binary, None, no_threshold=str(error))
     matched = None if len(exported.classes) < 2 else unknowns_among(chosen, images.items, rows, progress=progress)
     return Measured(original, exported, away, limit, binary, chosen, matched)
+
+
+def _no_validation(run: Path, images: TestImages) -> str:
+    """Why the run has no validation classes to choose a threshold on; empty if it has some."""
+    if not len(images.inputs.fold.validation):
+        return "The run has no validation classes (protocol.validation)."
+    try:
+        spec_of(run)
+    except LevelfieldError as error:  # members of other folds were trained on these classes
+        return str(error)
+    return ""
 
 
 def difference(rows: Rows, expected: Rows, *, binary: bool) -> float:

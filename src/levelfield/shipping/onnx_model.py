@@ -126,7 +126,7 @@ def embedded(
 ) -> Rows:
     """Raw rows of pictures, in blocks of 16. rows_of: normalised images to raw rows.
 
-    Many images are decoded by threads, since worker processes need torch.
+    Many images are decoded by threads, since worker processes need torch: the next block while one is computed.
     """
 
     def read(picture: Picture) -> Rows:
@@ -136,8 +136,10 @@ def embedded(
     threads = decoders(len(pictures))
     with ThreadPoolExecutor(max(1, threads)) as readers:
         decoded: Callable[..., Iterator[Rows]] = readers.map if threads else map
+        following = decoded(read, pictures[:_BLOCK])
         for start in range(0, len(pictures), _BLOCK):
-            block = np.stack(list(decoded(read, pictures[start : start + _BLOCK])))
+            block = np.stack(list(following))
+            following = decoded(read, pictures[start + _BLOCK : start + 2 * _BLOCK])
             missing = _BLOCK - len(block) if exact else 0
             filled = np.concatenate([block, np.repeat(block[-1:], missing, axis=0)]) if missing else block
             rows[start : start + _BLOCK] = rows_of(filled)[: len(block)]

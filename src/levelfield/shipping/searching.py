@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def search_folder(
     rows = model.embed(photos, exact=False, progress=progress)
     return {
         str(query): [{"path": str(paths[position]), "similarity": round(cosine, 4)} for position, cosine in near]
-        for query, near in _others(photos, paths, nearest(stored, rows, k + 1), k)
+        for query, near in _others(photos, paths, partial(nearest, stored, rows), k)
     }
 
 
@@ -79,21 +80,34 @@ def search_index(
             }
             for position, cosine in near
         ]
-        for query, near in _others(photos, index.paths, index.search(rows, k + 1), k)
+        for query, near in _others(photos, index.paths, partial(index.search, rows), k)
     }
 
 
 def _others(
-    queries: Sequence[Path], paths: Sequence[Path], nearest: tuple[Positions, NDArray[np.float64]], k: int
+    queries: Sequence[Path],
+    paths: Sequence[Path],
+    search: Callable[[int], tuple[Positions, NDArray[np.float64]]],
+    k: int,
 ) -> Iterator[tuple[Path, list[tuple[int, float]]]]:
-    """Each query with the positions and cosines of its k nearest images, without itself."""
-    for query, positions, cosines in zip(queries, *nearest, strict=True):
-        near = [(int(position), float(cosine)) for position, cosine in zip(positions, cosines, strict=True)]
-        yield query, [each for each in near if each[0] >= 0 and not _is_same_file(paths[each[0]], query)][:k]
+    """Each query with the positions and cosines of its k nearest images, without itself.
 
-
-def _is_same_file(path: Path, query: Path) -> bool:
-    return path.name == query.name and path.resolve() == query.resolve()
+    search: from a number of candidates to their positions and cosines. Links may list an image several times: as many
+    more candidates are needed.
+    """
+    files = [query.resolve() for query in queries]
+    resolved = lru_cache(_AT_ONCE)(lambda position: paths[position].resolve())
+    candidates, needed = 0, k + 1
+    while candidates < needed:
+        candidates = needed
+        positions, cosines = search(candidates)
+        itself = np.zeros(positions.shape, dtype=bool)
+        for line, file in enumerate(files):
+            itself[line] = [position >= 0 and resolved(position) == file for position in positions[line].tolist()]
+        needed = max(needed, k + int(itself.sum(axis=1).max(initial=0)))
+    for line, query in enumerate(queries):
+        others = (positions[line] >= 0) & ~itself[line]
+        yield query, list(zip(positions[line][others].tolist(), cosines[line][others].tolist(), strict=True))[:k]
 
 
 def find_images(sources: Sequence[Path]) -> list[Path]:

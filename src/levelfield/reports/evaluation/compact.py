@@ -14,9 +14,10 @@ from levelfield.errors import BadInput
 from levelfield.evaluation.compacting import CompactScore, compact_scores, undetermined
 from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.search.distances import Distance
+from levelfield.files.writing import finite
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
-from levelfield.reports.evaluation.scores import Scores, about, cell, finite
+from levelfield.reports.evaluation.scores import Scores, about, cell
 from levelfield.table import Column, Table, numbers
 
 METRICS = ("recall@1", "map@r")  # default

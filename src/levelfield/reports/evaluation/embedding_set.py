@@ -51,15 +51,22 @@ class EmbeddingSet:
         return cls(items.arrays(rows), run, queries, others or queries, *facts)
 
     @classmethod
-    def of_files(cls, embeddings: Path, labels: Path, **others: Path | None) -> EmbeddingSet:
-        """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv).
-
-        others: `gallery`, `gallery_labels` and `query_ids`; None: absent.
-        """
+    def of_files(
+        cls,
+        embeddings: Path,
+        labels: Path,
+        *,
+        gallery: Path | None = None,
+        gallery_labels: Path | None = None,
+        query_ids: Path | None = None,
+    ) -> EmbeddingSet:
+        """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv)."""
         contents = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
-        for name, path in others.items():
+        if gallery is not None:
+            contents["gallery"] = read_array(gallery)
+        for name, path in (("gallery_labels", gallery_labels), ("query_ids", query_ids)):
             if path is not None:
-                contents[name] = read_array(path) if name == "gallery" else read_labels(path)
+                contents[name] = read_labels(path)
         return cls(contents)
 
     @property

@@ -17,7 +17,7 @@ from levelfield.evaluation import Evaluation, Representation, Signature, evaluat
 from levelfield.evaluation.search.distances import Distance
 from levelfield.evaluation.statistics import MIN_CLASSES
 from levelfield.evaluation.statistics.intervals import ends
-from levelfield.files.writing import write_text
+from levelfield.files.writing import finite, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.table import Column, Table, numbers
@@ -262,12 +262,3 @@ def about(rows: Sequence[Scores]) -> list[str]:
 def span(low: float, high: float, digits: int = 4) -> str:
     """An interval in words; `-` if it is not known."""
     return "-" if math.isnan(low) else f"{low:.{digits}f} to {high:.{digits}f}"
-
-
-def finite(value: Any) -> Any:
-    """Plain data with None for NaN and infinity."""
-    if isinstance(value, dict):
-        return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -10,9 +10,10 @@ import numpy as np
 from rich.console import Console
 
 from levelfield.evaluation import Rate, Rates, Threshold, Unknowns, same_or_not
+from levelfield.files.writing import finite
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
-from levelfield.reports.evaluation.scores import finite, span
+from levelfield.reports.evaluation.scores import span
 from levelfield.shipping.index.decision import plain, unknowns_text
 from levelfield.table import Table, numbers
 

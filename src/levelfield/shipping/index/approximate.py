@@ -6,8 +6,9 @@ import hashlib
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ LIBRARIES = {"usearch": "usearch.index", "faiss": "faiss"}  # and the module of 
 _LINKS = 16  # of a row in the graph; Malkov and Yashunin 2018 recommend 5 to 48
 _WHEN_BUILDING, _WHEN_SEARCHING = 200, 128  # candidates that are compared: more find more, and take longer
 _QUERIES, _NEAREST = 1000, 10  # of the measurement
+_REASON = re.compile(r"\(([^()]+)\)$")  # the system's, after a function and line of faiss
 
 _log = logging.getLogger(__name__)
 
@@ -65,22 +67,30 @@ def write_graph(library: str, stored: Stored, path: Path) -> None:
     """Build the graph of all rows and write it."""
     module, values, binary = _module(library), np.ascontiguousarray(stored.values), stored.codes == BINARY
     bits = 8 * values.shape[1] if binary else stored.dim  # packed bits fill whole bytes
-    try:  # both libraries raise RuntimeErrors, also for a full disk
-        if library == "usearch":
-            kind = {"metric": "hamming", "dtype": "b1"} if binary else {"metric": "ip", "dtype": "f32"}
-            graph = module.Index(ndim=bits, connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
-            graph.add(np.arange(len(values), dtype=np.uint64), values)
+    if library == "usearch":
+        kind = {"metric": "hamming", "dtype": "b1"} if binary else {"metric": "ip", "dtype": "f32"}
+        graph = module.Index(ndim=bits, connectivity=_LINKS, expansion_add=_WHEN_BUILDING, **kind)
+        graph.add(np.arange(len(values), dtype=np.uint64), values)
+        with _saving(path):
             graph.save(str(path))
-            return
-        if binary:
-            graph = module.IndexBinaryHNSW(bits, _LINKS)
-        else:
-            graph = module.IndexHNSWFlat(bits, _LINKS, module.METRIC_INNER_PRODUCT)
-        graph.hnsw.efConstruction = _WHEN_BUILDING
-        graph.add(values)
+        return
+    if binary:
+        graph = module.IndexBinaryHNSW(bits, _LINKS)
+    else:
+        graph = module.IndexHNSWFlat(bits, _LINKS, module.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = _WHEN_BUILDING
+    graph.add(values)
+    with _saving(path):
         (module.write_index_binary if binary else module.write_index)(graph, str(path))
-    except (RuntimeError, OSError) as error:
-        raise cannot_write(path, error) from error
+
+
+@contextmanager
+def _saving(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, OSError) as error:  # both libraries raise RuntimeErrors, also for a full disk
+        reason = _REASON.search(str(error))
+        raise cannot_write(path, OSError(reason[1]) if reason else error) from error
 
 
 def open_graph(library: str, stored: Stored, path: Path) -> Search:

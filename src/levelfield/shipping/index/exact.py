@@ -88,11 +88,11 @@ def _best(stored: Stored, queries: Rows, k: int) -> Positions:
         shape = (len(queries), len(rows))
         values = np.matmul(queries, rows.T, out=space[: shape[0] * shape[1]].reshape(shape))
         if left == 0 and len(rows) > k:
-            first = np.sort(np.argpartition(values, len(rows) - k, axis=1)[:, -k:], axis=1)
-            line, column = np.repeat(np.arange(len(queries)), k), first.ravel()
+            cut = np.partition(values, len(rows) - k, axis=1)[:, len(rows) - k]
+            passed = values >= cut[:, None]  # all that equal the k-th best: the first of them are kept
         else:
             passed = np.greater(values, best.least[:, None], out=above[: values.size].reshape(shape))
-            line, column = np.divmod(np.flatnonzero(passed), len(rows))
+        line, column = np.divmod(np.flatnonzero(passed), len(rows))
         best.add(line, left + column, values[line, column])
         if left == 0:
             best.settle()
