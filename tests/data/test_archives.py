@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -171,3 +172,16 @@ def test_the_allowance_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         unpacked(archive, cache=tmp_path / "cache")
     monkeypatch.setenv("LEVELFIELD_UNPACK", "0.01")
     assert (unpacked(archive, cache=tmp_path / "cache") / "a.txt").stat().st_size == len(ZEROS)
+
+
+def test_a_zip_that_announces_too_much_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = zipped(tmp_path / "a.zip", {"1.txt": bytes(1_500_000), "2.txt": bytes(1_500_000)})
+    monkeypatch.setattr(archives.shutil, "copyfileobj", lambda *_: pytest.fail("a file was written"))
+    with pytest.raises(BadInput, match=r"unpacks to more than 0\.002 GB"):
+        unpacked(archive, cache=tmp_path / "cache")
+    monkeypatch.setattr(archives, "LEAST", 4_000_000)
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: SimpleNamespace(free=2_000_000))
+    with pytest.raises(BadInput, match=r"0\.0 GB needed, 0\.0 GB free"):
+        unpacked(archive, cache=tmp_path / "cache")

@@ -97,7 +97,8 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
     with _one_message(archive):
-        size, free = archive.stat().st_size, shutil.disk_usage(target).free  # nearly the unpacked size of photographs
+        size, free = _announced_size(archive), shutil.disk_usage(target).free
+        allowance.check(size)
         if size > free:
             raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
         for path, content in _files_of(archive, allowance):
@@ -107,6 +108,14 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
                     shutil.copyfileobj(content, file)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
                 raise BadInput(f"{archive.name} contains '{path}' twice, as a file and as a folder.") from error
+
+
+def _announced_size(archive: Path) -> int:
+    """Bytes that a zip announces; a tar has no list, and of photographs it is about as large as its content."""
+    if not archive.name.lower().endswith(".zip"):
+        return archive.stat().st_size
+    with zipfile.ZipFile(archive) as opened:
+        return sum(info.file_size for info in opened.infolist())
 
 
 def _first_folder(archive: Path) -> str | None:
@@ -138,8 +147,12 @@ class Allowance:
 
     def take(self, count: int) -> None:
         """Count bytes that are about to be unpacked."""
+        self.check(count)
         self.left -= count
-        if self.left < 0:
+
+    def check(self, count: int) -> None:
+        """Refuse bytes beyond the allowance."""
+        if count > self.left:
             raise BadInput(
                 f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
                 f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
