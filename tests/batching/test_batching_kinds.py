@@ -12,6 +12,7 @@ from levelfield.batching._decks import deal_many, draw
 from levelfield.batching.balanced import cover
 from levelfield.batching.episodes import with_replacement
 from levelfield.batching.random import with_pair
+from levelfield.errors import BadSpecification
 
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
 
@@ -32,6 +33,14 @@ def test_a_batching_may_come_from_a_file(tmp_path):
     name = f"{tmp_path}/mine.py:First"
     assert make(name, batch_size=3).plan(0)[0].tolist() == [0, 1, 2]
     assert make(name, batch_size=3, shift=4).plan(0)[0].tolist() == [4, 5, 6]
+
+
+def test_a_batching_with_its_own_init_is_refused():
+    with pytest.raises(BadSpecification, match=r"First has its own __init__.* use __post_init__"):
+
+        class First(batching.Batching):
+            def __init__(self, labels, *, samples_per_class=2, **common):
+                super().__init__(labels, **common)
 
 
 # spc and random

@@ -47,6 +47,11 @@ class _Settings:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if "__init__" in vars(cls):
+            raise BadSpecification(
+                f"The batching {cls.__name__} has its own __init__, which would leave its settings unchecked: write "
+                "the settings as annotated fields and use __post_init__."
+            )
         dataclass(kw_only=True, eq=False, repr=False)(cls)
         check_calls(cls)
 
@@ -129,7 +134,7 @@ class Batching(_Settings, ABC):
 
     def settings(self) -> dict[str, Any]:
         """What determines a plan besides labels, seed and epoch."""
-        own = {key: getattr(self, key, None) for key in accepted(type(self)) or {} if key not in COMMON}
+        own = {key: getattr(self, key) for key in accepted(type(self)) or {} if key not in COMMON}
         return {"batch_size": self.batch_size, "batches": self.batches, **own}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
