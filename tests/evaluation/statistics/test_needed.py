@@ -48,3 +48,11 @@ def test_the_difference_that_a_plan_can_find_is_the_one_its_tests_would() -> Non
     size = detectable_effect(50, 1, 10, over_classes=0.2, over_seeds=0.01)
     critical = t.ppf(1 - 0.05 / 20, 49)
     assert nct.sf(critical, 49, size / (0.2 / np.sqrt(50))) == pytest.approx(0.8, abs=0.01)
+
+
+def test_two_classes_of_unequal_weight_get_advice() -> None:
+    """Their degrees of freedom are just below 1, so known variances set no limit."""
+    rows = {"a": np.array([[0.60, 0.50]]), "b": np.array([[0.50, 0.46]])}
+    [one] = compare_all(rows, np.array([3.0, 7.0]))
+    assert one.missing == "classes"
+    assert 5 <= one.needed_classes.number < 1000

@@ -87,7 +87,7 @@ class Design:
             single, double = (single, part.mixed) if classes and seeds else (single + part.mixed, 0.0)
             room = variance - part.by_classes * (not classes) - part.by_seeds * (not seeds)
             factor: Floats = (single + np.sqrt(single**2 + 4 * np.maximum(room, 0) * double)) / (2 * room)
-            return np.where(room > 0, factor, np.inf)
+            return np.where(np.isposinf(room), 0.0, np.where(room > 0, factor, np.inf))
 
         # solving takes long, so first exclude what would need too much even with known variances
         at = np.flatnonzero(difference > 0)
