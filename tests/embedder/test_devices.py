@@ -78,3 +78,16 @@ def test_stored_features_of_a_gpu_are_known_by_gpu_cuda_cudnn_and_precision(monk
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert key_of("cuda") == f"{key} deterministic"
     assert description("cuda:1") == "cuda:1 (Pretended GPU)"
+
+
+@pytest.mark.usefixtures("four_gpus")
+def test_a_device_that_cannot_compute_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("The NVIDIA driver is too old.\nUpdate it.")
+
+    monkeypatch.setattr(torch, "zeros", fail)
+    message = r"'cuda:1' cannot be used here: The NVIDIA driver is too old\. Usable here: cuda, .*cpu\."
+    with pytest.raises(BadSpecification, match=message):
+        usable("cuda:1")
+    with pytest.raises(BadSpecification, match="no device 'cpu:'"):
+        usable("cpu:")

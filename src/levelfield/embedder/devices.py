@@ -55,7 +55,7 @@ def usable(device: str) -> str:
 
     if device == AUTO:
         return _first_here()
-    kind, _, index = device.partition(":")
+    kind = device.partition(":")[0]
     here = f"Usable here: {', '.join(name for name in _KINDS if _is_here(name))}."
     if kind not in _KINDS:
         close = (_ALSO.get(kind.lower()) or nearest(kind, _KINDS)) if len(device) < 40 else None
@@ -67,8 +67,13 @@ def usable(device: str) -> str:
             reason = f"this PyTorch is built without {kind.upper()}"
         raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. {here}")
     devices = [f"{kind}:{number}" for number in range(torch.cuda.device_count() if kind == "cuda" else 1)]
-    if index and device not in devices:
+    if ":" in device and device not in devices:
         raise BadSpecification(f"There is no device '{device[:40]}': this machine has {', '.join(devices)}.")
+    try:
+        torch.zeros(1, device=device)
+    except RuntimeError as error:  # such as an old driver, or a GPU that another process has reserved
+        reason = (str(error).splitlines() or ["it is not available"])[0].rstrip(".")
+        raise BadSpecification(f"The device '{device}' cannot be used here: {reason}. {here}") from error
     return device
 
 
