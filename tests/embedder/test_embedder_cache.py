@@ -14,7 +14,7 @@ import torch
 import levelfield.embedder.trunk.cache as cache_module
 import levelfield.embedder.trunk.chunks as chunks_module
 from levelfield.embedder import FeatureCache
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.writing import locked
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
@@ -255,3 +255,11 @@ def test_entries_say_what_is_there_and_clear_frees_it(tmp_path: Path) -> None:
     assert entries["one"].bytes > COUNT * 51 * 4
     assert store.clear() == sum(entry.bytes for entry in entries.values())
     assert store.entries() == []
+
+
+def test_a_wrong_number_of_rows_is_refused_and_not_stored(tmp_path: Path) -> None:
+    store = FeatureCache(tmp_path)
+    for wrong in ((), (np.zeros((0, 2), np.float32),)):
+        with pytest.raises(LevelfieldError, match="must return 1 rows"):
+            store.rows("key", ["aa"], lambda positions, wrong=wrong: wrong)  # type: ignore[misc]
+    assert store.absent("key", ["aa"]) == {"aa"}

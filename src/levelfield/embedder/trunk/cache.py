@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from levelfield.embedder.trunk.chunks import Chunk, Rows, open_chunk, read_arrays, write_arrays, write_chunk
+from levelfield.errors import LevelfieldError
 from levelfield.files.writing import default_cache_folder, locked, write_json
 from levelfield.progress import SILENT_STAGE, Stage
 
@@ -84,7 +85,10 @@ class FeatureCache:
             wanted.setdefault(_bucket(digest), []).append(digest)
 
         def computed(missing: list[str]) -> tuple[np.ndarray, ...]:
-            return compute([first[digest] for digest in missing])
+            arrays = compute([first[digest] for digest in missing])
+            if not arrays or any(len(array) != len(missing) for array in arrays):
+                raise LevelfieldError(f"The computation must return {len(missing)} rows but returned another number.")
+            return arrays
 
         chunks: list[Chunk] = []
         pending = sorted(wanted)
