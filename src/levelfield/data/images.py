@@ -43,7 +43,8 @@ def is_image(path: Path | str) -> bool:
     (True, False, False)
     """
     folder, name = os.path.split(path)
-    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".") and "__MACOSX" not in folder
+    parts = folder.split(os.sep)
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".") and "__MACOSX" not in parts
 
 
 def open_image(file: Path | IO[bytes]) -> Image.Image:

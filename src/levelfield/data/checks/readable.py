@@ -11,9 +11,10 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from levelfield.files.writing import default_cache_folder, locked, write_whole
 from levelfield.progress import SILENT, SILENT_STAGE, Progress
 from levelfield.wording import FEW, first_few, plural
 
+T = TypeVar("T")
 PAUSE = 60.0  # seconds of checking that a killed process can lose
 SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
 FORMAT = b"levelfield seen1"
@@ -55,7 +57,7 @@ def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[in
     """The indices of images that cannot be decoded, each with the reason."""
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(paths))
-    for position, outcome in enumerate(_outcomes(paths)):
+    for position, outcome in enumerate(_outcomes(paths, verify_image)):
         if isinstance(outcome, LevelfieldError):
             failures[position] = outcome
         stage.advance()
@@ -91,7 +93,8 @@ def check_images(
     failures: dict[int, LevelfieldError] = {}
     stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
     try:
-        for position, outcome in zip(unknown, _outcomes([catalog.paths[i] for i in unknown]), strict=True):
+        outcomes = _outcomes([catalog.paths[i] for i in unknown], _verified_digest)
+        for position, outcome in zip(unknown, outcomes, strict=True):
             if isinstance(outcome, LevelfieldError):
                 failures[position] = outcome
             else:
@@ -177,13 +180,17 @@ class _Memory:
         self._new, self._saved = [], time.monotonic()
 
 
-def _outcomes(paths: Sequence[Path]) -> Iterator[str | LevelfieldError]:
-    """The digest of each image, or the reason why it cannot be read."""
+def _verified_digest(path: Path) -> str:
+    verify_image(path)
+    return file_digest(path)
 
-    def outcome(path: Path) -> str | LevelfieldError:
+
+def _outcomes(paths: Sequence[Path], check: Callable[[Path], T]) -> Iterator[T | LevelfieldError]:
+    """The result of `check` for each image, or the reason why it cannot be read."""
+
+    def outcome(path: Path) -> T | LevelfieldError:
         try:
-            verify_image(path)
-            return file_digest(path)
+            return check(path)
         except LevelfieldError as error:
             return error
 
