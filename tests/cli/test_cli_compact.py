@@ -53,6 +53,8 @@ def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> N
         name: evaluate(form.rows, labels, metrics=["recall@1", "map@r"], distance=form.distance, ci=0.9)
         for name, form in forms.items()
     }
+    plain = evaluate(rows, labels, metrics=["recall@1", "map@r"])
+    assert dict(found["float32"]) == dict(plain), "the scores of `levelfield evaluate`"
     for one in content["compact"]:
         form, right = forms[one["stored_as"]], found[one["stored_as"]]
         assert (one["bytes"], one["dim"], one["distance"]) == (form.bytes, form.dim, form.distance)
@@ -76,6 +78,14 @@ def test_without_training_embeddings_it_says_what_is_left_out(levelfield: Levelf
     [note] = content["left_out"]
     assert note.startswith("Left out: int8, bits and whitened")
     assert note in " ".join(levelfield("compact", *ARRAYS).printed.split())
+
+
+def test_without_intervals_there_are_only_values(levelfield: Levelfield, arrays: Path) -> None:
+    words = ["compact", *ARRAYS, "--ci", "0", "--metrics", "recall@1"]
+    assert " to " not in levelfield(*words).printed.split("queries")[0]
+    [_, half, _] = json.loads(levelfield(*words, "--json").printed)["compact"]
+    assert list(half["metrics"]["recall@1"]["difference"]) == ["value"]
+    assert "float16: recall@1|self:id" in levelfield(*words, "--signatures").printed
 
 
 def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield: Levelfield, trained: Path) -> None:

@@ -63,6 +63,8 @@ def test_runs_that_cannot_be_asked_cost_the_drops_and_not_the_leaderboard(
     (compared / "runs/small/leaderboard.csv").unlink()
     ended = levelfield("compare", "small.yaml", "corruptions=[jpeg]")
     assert "best first by recall@1" in ended.out
+    assert "Corrupted test images: drop in recall@1" in ended.out
+    assert (compared / "runs/small/robustness.csv").exists()
     assert (compared / "runs/small/leaderboard.csv").exists()
     assert "Missing: contrastive, seed" not in ended.out
     assert "Missing: contrastive: " in ended.out

@@ -43,7 +43,9 @@ def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: L
 
 def test_a_metric_that_no_run_has_is_measured_for_all(levelfield: Levelfield, runs: list[Path]) -> None:
     wanted = "recall,mrr,nmi"
-    found = json.loads(levelfield("ensemble", *runs[:2], "--out", "b", "--metrics", wanted, "--json").printed)
+    printed = levelfield("ensemble", *runs[:2], "--out", "b", "--metrics", wanted, "--json").printed
+    assert printed == Path("b/summary.json").read_text()
+    found = json.loads(printed)
     names = ["recall@1", "recall@2", "recall@4", "recall@8", "mrr", "nmi"]
     assert list(found["concatenated"]["metrics"]) == names
     for run, each in zip(runs, found["members"], strict=False):

@@ -58,9 +58,22 @@ def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
     assert "Memory limit 60 MB (beyond the program itself): at most" in said
 
 
-@pytest.mark.parametrize(("words", "asked"), [(["--jobs", "2"], 2), (["--ray"], None), (["--ray", "a:1"], "a:1")])
+@pytest.mark.parametrize(
+    ("words", "environment", "asked"),
+    [
+        (["--jobs", "2"], {}, 2),
+        (["--ray"], {}, None),
+        (["--ray"], {"RAY_ADDRESS": "head:6379"}, "head:6379"),
+        (["--ray", "a:1"], {"RAY_ADDRESS": "head:6379"}, "a:1"),
+    ],
+)
 def test_shared_queries_give_the_same_figures(
-    levelfield: Levelfield, arrays: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], asked: object
+    levelfield: Levelfield,
+    arrays: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    environment: dict[str, str],
+    asked: object,
 ) -> None:
     heard: list[object] = []
 
@@ -70,6 +83,8 @@ def test_shared_queries_give_the_same_figures(
         yield HERE
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setattr(evaluation, "on_ray", on_ray)
     monkeypatch.setattr(evaluation, "in_processes", lambda jobs: heard.append(jobs) or HERE)
     found = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)

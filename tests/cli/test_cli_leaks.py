@@ -56,7 +56,9 @@ def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
 
 
 def test_compare_tells_of_a_file_on_both_sides(levelfield: Levelfield, leaky: Path) -> None:
-    said = levelfield("compare", "small.yaml").printed
+    ended = levelfield("compare", "small.yaml")
+    said = ended.printed
+    assert "checking 34 images (first time only)" in ended.err
     assert "LEAK: 1 of 18 test images (byte for byte) is on both sides of the split." in said
     [found] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
     [pair] = found["identical"]

@@ -35,6 +35,13 @@ def test_a_search_ends_with_a_study_that_can_be_compared(levelfield: Levelfield,
     assert "contrastive" not in one
 
 
+def test_compare_searches_first_if_it_is_asked_to(levelfield: Levelfield, room: Path) -> None:
+    words = ["conditions.batch=2x2", "seeds=1", "methods=[lda]"]
+    said = " ".join(levelfield("compare", "small.yaml", *words, "--trials", "2").printed.split())
+    assert "small-tuned: best first" in said
+    assert "Tuning: 2 trials per method" in said
+
+
 def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: Path) -> None:
     photos = make_photos(room / "birds", classes=12, each=3, side=100)
     tiny = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.dim=8", "conditions.steps=2"]

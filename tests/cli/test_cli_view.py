@@ -149,6 +149,17 @@ def test_the_data_of_a_written_page_are_used_again_but_not_its_script(
     assert shown == wanted
 
 
+def test_a_written_page_of_other_runs_is_not_used(
+    compared: Path, levelfield: Levelfield, viewed: Callable[..., Ended]
+) -> None:
+    levelfield("-q", "report", STUDY, "--page")
+    written = compared / STUDY / "report.html"
+    written.write_text(written.read_text().replace('"study":"small"', '"study":"another"')[:-10] + "changed -->\n")
+    pages: list[bytes] = []
+    viewed(lambda address: pages.append(ask(address)[1]))
+    assert data_of(pages[0])["study"] == "small"
+
+
 def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callable[..., Ended]) -> None:
     ended = viewed(lambda address: ask(address, "image/0/2"), "-v")
     assert "GET /.../image/0/2: 200" in ended.err

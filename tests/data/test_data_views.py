@@ -57,6 +57,8 @@ def test_every_view_gives_the_asked_size(augment, size):
 def test_random_view_draws_from_its_stream_only(augment):
     view = views.train_view(augment, image=32, **HALF)
     assert view.random
+    with pytest.raises(BadInput, match="stream"):
+        view(noisy(), None)
     random.seed(0)
     torch.manual_seed(0)
     before = torch.get_rng_state(), random.getstate()

@@ -25,6 +25,15 @@ def test_each_part_has_length_one_and_nothing_more_is_done():
         np.testing.assert_allclose(rows[:, [0, 3, 20][place] : [3, 20, 21][place]], slow, rtol=1e-6)
 
 
+def test_zero_rows_stay_zero_and_empty_sets_stay_empty():
+    parts = members()
+    parts[1][4] = 0
+    rows = joined(parts)
+    assert not rows[4, 3:20].any()
+    assert np.isfinite(rows).all()
+    assert joined([part[:0] for part in parts]).shape == (0, 21)
+
+
 def test_the_scale_of_a_member_changes_nothing():
     parts = members()
     scaled = [parts[0] * np.float32(1024), parts[1] * np.float32(2**-100), parts[2].astype(np.float64) * 2.0**900]

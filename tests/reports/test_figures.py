@@ -28,6 +28,7 @@ from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.reports.figures import check_figures, draw_figures, figures_of, names, why_not
 from levelfield.reports.figures._rows import drawn
 from levelfield.reports.figures.learned import draw
+from levelfield.reports.figures.rho import correlation
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell
 from levelfield.studies.runs.finished import compared
@@ -68,6 +69,12 @@ def test_the_leaderboard_shows_every_row_with_its_interval(pairs: Made, shown: F
     (axis,) = shown[0].axes
     assert [text.get_text() for text in axis.get_yticklabels()] == [row.label for row in made.rows]
     assert len(axis.containers) == len(made.rows)
+
+
+def test_each_test_set_has_a_panel_of_the_leaderboard(tmp_path: Path, shown: Figures) -> None:
+    made = draw_study("leaderboard", tmp_path, ["margin", "triplet"], seeds=1, vary={"data": ["emoji", "photos"]})
+    rows = {axis.get_title(loc="left"): [text.get_text() for text in axis.get_yticklabels()] for axis in shown[0].axes}
+    assert rows == {name: [row.label for row in made.rows if row.test_set == name] for name in made.signatures}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +118,9 @@ def test_an_arrow_leads_from_a_method_to_itself_with_the_switch(pairs: Made, tmp
     assert [(arrow.xyann, arrow.xy) for arrow in arrows] == [(points["margin"], points["R-margin"])]
     labels = {text.get_text() for text in axis.texts} - {""}
     assert labels == {"margin", "R-margin", "triplet"}, "what trains nothing has no rho"
+    trained = [row for row in drawn(made, runs, folder) if row.rho is not None]
+    assert correlation(trained, "recall@1") == pytest.approx(1.0)
+    assert correlation(trained[:1], "recall@1") is None
 
 
 def test_recall_and_rho_have_intervals_and_every_test_set_a_panel(tmp_path: Path, shown: Figures) -> None:
@@ -169,6 +179,16 @@ def test_a_sweep_of_one_key_is_a_line_and_what_does_not_vary_a_level(tmp_path: P
     means = {row.label: row.cells["recall@1"].mean for row in made.rows}
     assert list(lines["margin"].get_ydata()) == [means[f"margin [switch={value}]"] for value in (0, 0.1, 0.2)]
     assert len(set(lines["lda"].get_ydata())) == 1
+
+
+def test_a_sweep_of_several_studies_has_a_line_of_panels_for_each_dataset(tmp_path: Path, shown: Figures) -> None:
+    swept: dict[str, Any] = {"methods": ["margin", "lda"], "seeds": 1, "vary": {"methods.margin.switch": [0, 0.1, 0.2]}}
+    runs, others = planned(**swept), planned(**swept, data="photos")
+    made, _ = trained_board(runs, tmp_path / "a"), trained_board(others, tmp_path / "b")
+    write_plan(tmp_path / "b", others)
+    draw_figures(["sweep"], made, runs, tmp_path / "a", beside=[tmp_path / "b"])
+    assert [axis.get_title() for axis in shown[0].axes] == ["emoji", "emoji", "photos", "photos"]
+    assert [len(axis.lines[0].get_xdata()) for axis in shown[0].axes if axis.get_ylabel() == "recall@1"] == [3, 3]
 
 
 def test_a_sweep_of_two_keys_is_a_heat_map_whose_colours_are_not_stretched(tmp_path: Path, shown: Figures) -> None:

@@ -146,6 +146,12 @@ def test_curves_with_any_label_and_a_sweep_with_any_value_are_drawn(tmp_path: Pa
         check(figure)
 
 
+def test_shortened_names_stay_distinct() -> None:
+    names = shortened([f"{'a' * 60}{k}{'b' * 60}" for k in range(12)])
+    assert len(set(names)) == 12
+    assert max(map(len, names)) <= 40
+
+
 def test_names_of_a_rank_diagram_and_of_maps_do_not_overlap(tmp_path: Path, shown: Figures) -> None:
     table = {str(k): {label: (k * place) % 7 for place, label in enumerate(HOSTILE)} for k in range(1, 5)}
     draw_critical_difference(rank(table), "$title_", tmp_path / "ranks.png")

@@ -62,6 +62,13 @@ def test_what_is_clear_holds_or_does_not_and_what_is_close_cannot_be_told() -> N
     assert (one.verdict, one.note) == (HOLDS, "for these runs only")
 
 
+def test_a_seed_that_says_the_opposite_leaves_it_open() -> None:
+    rows = {"a": row(0.5), "b": row(0.5, noise=0.0)}
+    for entry, difference in zip(rows["a"], (0.1, 0.1, -0.02), strict=True):
+        entry.means[:] += difference  # type: ignore[attr-defined]
+    assert said("a > b", "b > a", **rows) == [OPEN, OPEN]
+
+
 def test_equal_within_a_margin() -> None:
     rows = {"a": row(0.700), "b": row(0.705), "c": row(0.75)}
     assert said("a = b", "a = c", {"claim": "a = c", "within": 0.1}, **rows) == [HOLDS, FAILS, HOLDS]

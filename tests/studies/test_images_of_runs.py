@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from small_world import make_photos, run_one, small_study
 
-from levelfield.errors import BadInput, MissingData
+from levelfield.errors import BadInput, MissingData, UnknownName
 from levelfield.progress import CallbackProgress
 from levelfield.studies import read_study, resolve
 from levelfield.studies.planning.plan import plan
@@ -43,6 +43,10 @@ def spoil(path: Path, *, secretly: bool) -> None:
 def test_a_study_that_starts_again_opens_no_image(old_photos: Path) -> None:
     study = small_study(old_photos, ["lda"])
     told: list[tuple[int, int]] = []
+    wrong = small_study(old_photos, ["lda"], overrides=("protocol=mlcr",))
+    with pytest.raises(UnknownName, match="Did you mean 'mlrc'"):
+        resolve(wrong, progress=CallbackProgress(lambda _, *step: told.append(step)))
+    assert told == [], "a wrong name is reported before any image is opened"
     first = resolve(study, progress=CallbackProgress(lambda _, *step: told.append(step))).runs
     assert told == [(done, 40) for done in range(41)]
     for path in old_photos.glob("*/*"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from scipy.stats import friedmanchisquare
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.statistics.friedman import alike, critical_difference, friedman, rank, ranks, worse_methods
@@ -46,6 +47,9 @@ def test_friedmans_test_is_that_of_r() -> None:
     """Nine methods on two datasets, as R's scmamp computes it."""
     ranked = np.array([[1, 8, 6, 4, 7, 2, 5, 3, 9], [1, 6, 3, 9, 7, 2, 8, 4, 5]], dtype=np.float64)
     assert friedman(ranked) == pytest.approx((11.733, 0.1635), abs=5e-4)
+    tied = np.array(list(AUC.values())).round(2)
+    expected = friedmanchisquare(*tied.T)
+    assert friedman(ranks(tied)) == pytest.approx((expected.statistic, expected.pvalue))
     assert friedman(ranks(np.ones((3, 4)))) == (0.0, 1.0)
 
 

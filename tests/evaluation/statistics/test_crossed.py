@@ -94,6 +94,9 @@ def test_a_noisier_seed_makes_a_smaller_t_and_a_fixed_row_adds_nothing() -> None
     own = {label: table.differences(label, "exact").variance.seeds[0] for label in "bc"}
     assert both == pytest.approx(own["b"] + own["c"])
     assert seeds == pytest.approx(own["b"])
+    two = made(2, 2, 50, noise=0.1)
+    [one] = compare_all({"a": two["a"], "b": two["b"][:1]}, np.ones(50), fixed=["b"])
+    assert 1 <= one.df < 1.1
 
 
 def test_fewer_than_five_classes_are_not_tested() -> None:

@@ -37,6 +37,8 @@ def test_a_figure_of_0_or_1_has_the_exact_bound_of_so_many_classes(classes: int)
     exact = stats.binomtest(0, classes).proportion_ci(0.95, method="exact").high
     assert (hopeless.low, hopeless.high) == (0.0, pytest.approx(exact))
     assert (perfect.low, perfect.high) == (pytest.approx(1 - exact), 1.0)
+    uneven = class_interval(np.ones(classes), [50] + [5] * (classes - 1))
+    assert uneven.low < perfect.low, "unequal classes count as fewer"
 
 
 def test_seeds_that_differ_make_it_longer() -> None:

@@ -61,6 +61,7 @@ def test_no_error_has_the_exact_bound_of_classes_or_of_disjoint_pairs_of_them(me
     none, every = (PairRate(np.full(8, errors), np.full(8, 20), members).interval(0.95) for errors in (0, 20))
     assert (none.low, none.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / units)))
     assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / units)), 1.0)
+    assert PairRate(np.array([1, 0, 2, 0, 0]), np.array([5, 5, 5, 5, 0]), members).interval(0.95) is None, "4 classes"
 
 
 @settings(deadline=None)
@@ -78,3 +79,5 @@ def test_rates_that_differ_in_every_class_differ_and_equal_ones_do_not() -> None
     seldom, often = (PairRate(np.full(30, errors) + np.arange(30) % 2, np.full(30, 100), 1) for errors in (2, 40))
     assert differ(PairRate(seldom.errors, seldom.pairs, 2), often, 0.95)
     assert not differ(PairRate(often.errors, often.pairs, 2), often, 0.95)
+    none = PairRate(np.zeros(10), np.full(10, 6), 1)
+    assert not differ(PairRate(np.full(10, 2), np.full(10, 100), 2), none, 0.95), "no error in few classes"
