@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from levelfield.data import catalog as catalogs
 from levelfield.data.checks import readable
 from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
-from levelfield.progress import CallbackProgress
+from levelfield.progress import CallbackProgress, LoggedProgress
 
 
 @pytest.fixture
@@ -69,6 +70,12 @@ def test_the_second_time_no_image_is_opened(pets: Path, tmp_path: Path, opened: 
     assert opened() == set()
     assert told == []
     assert first.digest == second.digest == third.digest
+
+
+def test_the_log_says_when_a_stage_begins_and_is_complete(pets: Path, tmp_path: Path, caplog: Any) -> None:
+    with caplog.at_level(logging.INFO, "levelfield"):
+        check_images(data.create(pets), cache=tmp_path, progress=LoggedProgress())
+    assert [message.partition(": ")[2] for message in caplog.messages] == ["0 of 11", "11 of 11"]
 
 
 @pytest.mark.parametrize("what", ["content", "time"])

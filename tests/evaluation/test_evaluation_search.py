@@ -24,6 +24,7 @@ from levelfield.evaluation.search.blocked_kernels import SEARCH
 from levelfield.evaluation.search.order import row_numbers
 from levelfield.evaluation.search.products import product
 from levelfield.evaluation.search.ranking import SEARCHES, InMemory, batches, count_ranks
+from levelfield.evaluation.search.threads import share
 from levelfield.progress import CallbackProgress
 
 ALL = ["recall@1", "recall@5", "precision@3", "r_precision", "map@r", "map", "mrr", "map@c[released]", "map@20"]
@@ -210,6 +211,14 @@ def test_memory_too_small_says_what_is_needed():
         with pytest.raises(BadSpecification, match=r"minimum is '\d+MB'") as error:
             evaluate(points, labels, metrics=[metric], memory="1MB")
         assert evaluate(points, labels, metrics=[metric], memory=str(error.value).split("'")[-2])
+
+
+def test_an_error_in_a_thread_ends_the_search():
+    def fail(task):
+        raise ValueError(f"task {task}")
+
+    with pytest.raises(ValueError, match="task 1"):
+        list(share([1], fail, threads=2))
 
 
 def test_without_numba_or_a_steady_matrix_library_the_search_is_in_plain_torch(monkeypatch):
