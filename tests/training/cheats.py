@@ -90,6 +90,14 @@ class Twice(Plain):
         return (super().embed(embedder, inputs) + super().embed(embedder, inputs)) / 2
 
 
+class Never(Plain):
+    """Trains the head alone: no image passes the trunk."""
+
+    def embed(self, embedder: nn.Module, inputs: Any) -> Tensor:
+        model: Any = embedder
+        return model.head(torch.ones(len(inputs[0]), model.trunk.width))  # type: ignore[no-any-return]
+
+
 class TwiceDeclared(Twice):
     """As honest as can be."""
 

@@ -19,8 +19,8 @@ class Point:
 
     name: one that ends with `_of` refers to a parameter group of the method: `lr_of_proxies`.
     usual: the common value, from the conditions.
-    done: the value that a run used, from its `Measured` record and the conditions, or one value per group; None, 0 and
-    "" deviate from nothing. Default: the attribute of the record with the name of the point.
+    done: the value that a run used, from its `Measured` record and the conditions, or one value per group; None and ""
+    deviate from nothing. Default: the attribute of the record with the name of the point.
     before: whether the value is known before the first step.
     declared: whether a method declares it and its run is compared; "only": it cannot be measured; "never": it follows
     from another point.
@@ -57,7 +57,11 @@ POINTS = (
         number="{:,}",
     ),
     Point(
-        "lr", "The learning rate of the head.", lambda c: c.lr, lambda m, c: m.rates.get("head", 0) * c.lr, before=True
+        "lr",
+        "The learning rate of the head.",
+        lambda c: c.lr,
+        lambda m, c: m.rates["head"] * c.lr if "head" in m.rates else None,
+        before=True,
     ),
     Point(
         "lr_of",
@@ -91,7 +95,7 @@ POINTS = (
         lambda m, c: m.batching if m.layout else None,
         before=True,
     ),
-    Point("dim", "Size of the embeddings that are compared.", lambda c: c.dim, joined=True),
+    Point("dim", "Size of the embeddings that are compared.", lambda c: c.dim, lambda m, c: m.dim or None, joined=True),
     Point(
         "codes",
         "Number format of the embeddings.",
@@ -154,7 +158,12 @@ POINTS = (
         lambda m, c: m.processes if m.steps else None,
         declared="never",
     ),
-    Point("memory_rows", "Images embedded to fill the memory of the batching.", declared="never"),
+    Point(
+        "memory_rows",
+        "Images embedded to fill the memory of the batching.",
+        done=lambda m, c: m.memory_rows or None,
+        declared="never",
+    ),
     Point(
         "monitor",
         "The test classes were evaluated during training (not used for selection).",
@@ -214,6 +223,6 @@ def done_by(measured: Any, conditions: Any, *, declared: bool) -> dict[str, Any]
             value = point.value(measured, conditions)
             if isinstance(value, Mapping):
                 used_values |= {f"{point.name}_{group}": one for group, one in value.items()}
-            elif value:
+            elif value is not None and value != "":
                 used_values[point.name] = value
     return used_values
