@@ -228,6 +228,14 @@ def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Pat
     assert all("lr" not in method.settings for method in found.study.methods)
 
 
+def test_common_conditions_with_pruning_spend_a_budget_of_images(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, [{"triplet": {"conditions": {"steps": 20}}}], steps=45)
+    study = study.model_copy(update={"search": {"common.lr": [0.0001, 0.1, "log"]}})
+    found = searched(study, tmp_path, trials=3, prune=True).record.common
+    assert found is not None
+    assert len(found.values) == 7  # trials of 20 steps, for 3 of 45
+
+
 def test_steps_and_settings_are_chosen_by_one_metric_and_a_trial_keeps_any_gain(photos: Path, tmp_path: Path) -> None:
     study = small_study(
         photos,

@@ -208,8 +208,8 @@ class _Work:
 
     def _count(self, search: _Search) -> int:
         """The size of the round; of the last one only as many trials as the budget has left."""
-        if self.how.prune and not search.common:
-            return BRACKET
+        if self.how.prune:  # the budget counts images
+            return ROUND if search.common else BRACKET
         budget = self.how.budget.trials
         return ROUND if budget is None else min(ROUND, budget - search.spent.trials)
 
