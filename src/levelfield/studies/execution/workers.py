@@ -93,7 +93,7 @@ class _Workers:
         each = max(self.work.runs[k].spec.conditions.processes for k in self.work.agenda.waiting)
         try:
             while True:
-                idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
+                idle = self._idle()
                 while len(self.workers) - len(idle) < self.jobs:
                     number, patient = self.work.agenda.next(), False
                     if number is None and self.held:
@@ -102,17 +102,31 @@ class _Workers:
                         break
                     self._give(idle.pop() if idle else self._start(each), number, patient)
                 busy = [pipe for pipe, worker in self.workers.items() if worker.run is not None]
+                if not busy or not (self.work.agenda.waiting or self.held):
+                    self._end(idle)
                 if not busy:
                     break
                 for pipe in wait(busy):
                     self._receive(cast(Connection, pipe))
-            for pipe in self.workers:
-                with contextlib.suppress(ConnectionError):
-                    pipe.send(None)
-            for worker in self.workers.values():
-                worker.process.join()
         finally:
             processes.stop([worker.process for worker in self.workers.values()])
+
+    def _idle(self) -> list[Connection]:
+        """The workers without a run. Those that died, as for lack of memory, are dropped."""
+        idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
+        for pipe in idle:
+            if not self.workers[pipe].process.is_alive():
+                del self.workers[pipe]
+        return [pipe for pipe in idle if pipe in self.workers]
+
+    def _end(self, idle: list[Connection]) -> None:
+        """End workers that get no more runs, to free their memory."""
+        for pipe in idle:
+            with contextlib.suppress(ConnectionError):
+                pipe.send(None)
+        for pipe in idle:
+            self.workers[pipe].process.join()
+            del self.workers[pipe]
 
     def _start(self, each: int) -> Connection:
         """Start a worker. each: processes of a run."""
