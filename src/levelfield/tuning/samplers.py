@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import itertools
 import json
 import math
@@ -177,16 +177,18 @@ def create(name: str, space: Space, *, seed: int, trials: int) -> Sampler:
 
 def default() -> str:
     """tpe if Optuna is installed, otherwise halton."""
-    return "halton" if importlib.util.find_spec("optuna") is None else "tpe"
+    return "halton" if import_optuna() is None else "tpe"
 
 
 def check_name(name: str) -> None:
     """Refuse an unknown sampler, and one whose package is not installed."""
     if name not in NAMES:
         raise unknown("sampler", name, NAMES)
-    packages = {"cma": ("optuna", "cmaes")}.get(name, ("optuna",) if name in _OPTUNA else ())
-    if any(importlib.util.find_spec(package) is None for package in packages):
+    try:
+        for package in {"cma": ("optuna", "cmaes")}.get(name, ("optuna",) if name in _OPTUNA else ()):
+            importlib.import_module(package)
+    except ImportError as error:
         raise MissingExtra(
             f"The sampler '{name}' needs Optuna: pip install \"levelfield[tune]\". Without it there are "
             f"{', '.join(_BUILT_IN)}."
-        )
+        ) from error
