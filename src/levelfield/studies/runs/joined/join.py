@@ -29,7 +29,15 @@ from levelfield.training.ledger import Measured
 
 _COUNTED = ("images", "rows_through_trunk", "memory_rows", "rows_changed")
 _SUMMED = ("step", "seconds", "waiting", "planning", "idle_batches", *_COUNTED)
-_DERIVED = ("metrics.json", "training.json", "model.yaml", "per_query.npz", "embeddings.npy", "items.csv")
+_DERIVED = (
+    "summary.json",
+    "metrics.json",
+    "training.json",
+    "model.yaml",
+    "per_query.npz",
+    "embeddings.npy",
+    "items.csv",
+)
 
 _Score = tuple[float, tuple[np.ndarray, np.ndarray] | None]  # a metric, and its means and counts of classes, if any
 
