@@ -113,7 +113,8 @@ def _written(method: MethodSpec) -> dict[str, Any]:
 def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> bool:
     """Write all trials as an Optuna journal, one study for each method: `optuna-dashboard FILE` shows it."""
     optuna = import_optuna()
-    if optuna is None:
+    searched = [one for one in results if one.space]
+    if optuna is None or not searched:
         return False
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
@@ -121,7 +122,6 @@ def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> boo
     half = temporary_path(path)
     half.unlink(missing_ok=True)
     storage = JournalStorage(JournalFileBackend(str(half)))
-    searched = [one for one in results if one.space]
     for one in searched:
         study = optuna.create_study(study_name=one.label, storage=storage, direction="maximize")
         kinds = distributions(one.space)
@@ -138,6 +138,5 @@ def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> boo
                     state=optuna.trial.TrialState[state],
                 )
             )
-    if searched:
-        os.replace(half, path)
-    return bool(searched)
+    os.replace(half, path)
+    return True
