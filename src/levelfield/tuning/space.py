@@ -99,7 +99,8 @@ def applied(method: MethodSpec, values: Mapping[str, Any]) -> MethodSpec:
 
 def _named_part(method: MethodSpec, part: str) -> tuple[str, dict[str, Any]]:
     """Name and settings of the method's miner or batching."""
-    written = _values(method).get(part)
+    settings = {key: value for key, value in method.settings.items() if value is not None}
+    written = _values(method.model_copy(update={"settings": settings})).get(part)
     if isinstance(written, str):
         return written, {}
     if isinstance(written, Mapping) and len(written) == 1:
