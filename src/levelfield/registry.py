@@ -95,9 +95,9 @@ class Registry(Generic[T]):
 
     def facts(self, name: str) -> Any:
         """The facts registered with `name`; None for an unregistered part of a user's file."""
-        entry = self.get(name)
         if name in self._facts:
             return self._facts[name]
+        entry = self.get(name)
         return next((self._facts[known] for known, other in self._entries.items() if other is entry), None)
 
     def is_plugin(self, name: str) -> bool:

@@ -72,7 +72,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("levelfield.distributed.ray_connection.connected", lambda _: nullcontext())
         alone = Node("0", "this machine", 2.0, 0.0, 10**9)
         patch.setattr(
-            "levelfield.studies.execution.cluster.nodes.survey", lambda _, asked: [Answer(alone, inspect_node(asked))]
+            "levelfield.studies.execution.cluster.nodes.survey",
+            lambda _, *asked: [Answer(alone, inspect_node(*asked, Path.cwd()))],
         )
         run(["compare", "demo"])
         without_garbage()  # what these commands imported

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from levelfield.batch_layout import Layout
@@ -20,7 +21,8 @@ maker: Callable[[str], Callable[..., Batching]] = registry.get  # the class of t
 _Entry = TypeVar("_Entry", bound=type[Batching])
 
 
-class About(NamedTuple):
+@dataclass(frozen=True)
+class About:
     """A batching in a sentence, its full text, its settings with defaults, and its search ranges."""
 
     what: str

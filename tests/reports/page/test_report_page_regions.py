@@ -10,9 +10,10 @@ import pytest
 import torch
 from looked_at import draw
 from torch import Tensor, nn
+from torch.nn import functional
 
 from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, load, save_model
-from levelfield.embedder.trunk.pooling import pool, side_by_side
+from levelfield.embedder.trunk.pooling import pool
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.neighbour_lists import Method, SearchResult, search
 from levelfield.reports.page.regions import QUERIES, Linear, cells_of, enlarged, why
@@ -31,7 +32,8 @@ def taps(seed: int) -> list[Tensor]:
 def row(maps: list[Tensor], how: Linear) -> np.ndarray:
     """The embedding as the network computes it."""
     taps = [pool(tap[None].double(), how.pooling) for tap in maps]
-    features = side_by_side(taps, normalize=how.normalize_taps)
+    taps = [functional.normalize(tap, dim=1) for tap in taps] if how.normalize_taps else taps
+    features = torch.cat(taps, dim=1)
     found: np.ndarray = how.head(features)[0].detach().numpy()
     return found
 

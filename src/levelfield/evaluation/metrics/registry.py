@@ -107,9 +107,11 @@ def parse(name: str) -> Metric:
     entry, k = base, None
     stem, _, number = base.rpartition("@")
     if number.isdecimal():
-        entry = stem if is_file_reference(base) else f"{stem}@K"
+        entry = f"{stem}@K"
         k = int(number) if len(number) < _DIGITS else _MOST + 1
-    if not is_file_reference(entry) and (entry not in registry or (k is None and entry.endswith("@K"))):
+    if entry not in registry and is_file_reference(base):
+        entry = base if k is None else stem
+    elif entry not in registry or (k is None and entry.endswith("@K")):
         shown = number if number.isdecimal() else "1"
         near = [each.replace("@K", f"@{shown}") for each in names()]
         raise unknown("metric", name, near, see="levelfield list metrics")
