@@ -119,7 +119,8 @@ def parse(name: str) -> Metric:
         raise BadSpecification(f"Metric '{name}': the number of neighbours must be 1 to {_MOST}, not {k}.")
     compute = registry.get(entry)
     facts = registry.facts(entry) or Facts("retrieval", inspect.getdoc(compute) or "")
-    choice, numbers = _form(base, name, form, facts)
+    has_forms = form is not None or facts.forms or facts.numbers
+    choice, numbers = _form(base, name, form, facts) if has_forms else (None, {})
     return Metric(name, entry, k, choice, numbers, facts, compute, facts.kind)
 
 
