@@ -164,7 +164,7 @@ def test_a_run_is_identified_by_the_rates_it_had(photos: Path, monkeypatch: pyte
 
     now = identity()
     assert identity() == now
-    monkeypatch.setattr("levelfield.methods._parameters.LEAST", 50.0)
+    monkeypatch.setattr("levelfield.methods._parameters.PublishedRate.under", lambda *_: 50.0)
     assert identity() != now
 
 
