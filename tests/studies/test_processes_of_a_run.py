@@ -94,7 +94,7 @@ def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_fold
     try:
         wait_for(lambda: len(list(tmp_path.glob("rank *"))) == 2, 60)
         ranks = [int(path.name.split()[2]) for path in tmp_path.glob("rank *")]
-        (left,) = Path(tempfile.gettempdir()).glob(f".levelfield.{socket.gethostname()}~{driver.pid}~*")
+        (left,) = Path(tempfile.gettempdir()).glob(f".levelfield-*.{socket.gethostname()}~{driver.pid}~*")
     finally:
         driver.kill()
     wait_for(lambda: not any(map(is_alive, ranks)), seconds=5)
