@@ -18,11 +18,10 @@ from small_world import Heard, carry_out, command, make_photos, processes, small
 
 from levelfield import evaluation
 from levelfield.cli import main
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadInput
 from levelfield.studies import PlannedRun, Study, resolve
 from levelfield.studies.execution.cluster import on_ray
 from levelfield.studies.execution.cluster.claims import claimed_study
-from levelfield.studies.execution.cluster.features import packed
 from levelfield.studies.execution.cluster.on_ray import OnRay
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.events import Event
@@ -67,10 +66,10 @@ def expected(long: Study, tmp_path_factory: pytest.TempPathFactory) -> list[dict
 
 
 def there(
-    study: Study, folder: Path, heard: Heard, *, shared: bool | None = None, ship: bool = False
+    study: Study, folder: Path, heard: Heard, *, shared: bool | None = None
 ) -> tuple[list[PlannedRun], Outcome]:
     runs = resolve(study).runs
-    executor = OnRay(ray, shared=shared, ship_features=ship)
+    executor = OnRay(ray, shared=shared)
     outcome = run_all(runs, folder, study.metrics, jobs=1, options=OFTEN, progress=heard, executor=executor)
     return runs, outcome
 
@@ -155,26 +154,6 @@ def test_a_run_that_always_dies_fails_and_stops_no_other(
     _, outcome = there(bad, tmp_path / "bad", Heard())
     assert "2 times without getting further" in outcome.failed[0]
     assert "2 times" in next((tmp_path / "bad").glob("*/*/error.txt")).read_text()
-
-
-def test_shipped_features_replace_the_images(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = make_photos(tmp_path / "photos", seed=3)
-    study = small_study(images, ["margin", "lda"], cut="last-1", augment="light", views=2)
-    wanted = here(study, tmp_path / "here")
-
-    def without_images(*arguments: object) -> object:
-        made = packed(*arguments)  # type: ignore[arg-type]
-        images.rename(tmp_path / "moved")
-        return made
-
-    monkeypatch.setattr(on_ray, "packed", without_images)
-    runs, outcome = there(study, tmp_path / "there", Heard(), ship=True)
-    assert not outcome.failed
-    assert results(runs, tmp_path / "there") == wanted
-    assert not images.exists()
-    tuned = small_study(tmp_path / "moved", ["margin"], cut="tuned")
-    with pytest.raises(BadSpecification, match="no features to ship: its whole network trains"):
-        there(tuned, tmp_path / "tuned", Heard(), ship=True)
 
 
 def test_a_driver_that_is_stopped_or_killed_continues_when_started_again(

@@ -174,14 +174,13 @@ def test_a_node_without_the_data_is_named(photos: Path) -> None:
     good = inspect_node(Data(name=str(photos)), Mark(Path(), ""), "cpu", None, Path())
     bad = dataclasses.replace(good, no_data="There is no folder '/data/cub'.")
     answers = [Answer(node("a"), good), Answer(node("b"), bad), Answer(node("c"), bad)]
-    with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make .* --ship-features"):
-        refuse_unready(answers, needs_data=True)
-    refuse_unready(answers, needs_data=False)
+    with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make the data available"):
+        refuse_unready(answers)
     with pytest.raises(BadInput, match=r"1 node \(d\) cannot run levelfield: ModuleNotFoundError: levelfield"):
-        refuse_unready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")], needs_data=False)
+        refuse_unready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")])
     other = NodeState({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
     with pytest.raises(BadInput, match=r"The nodes have levelfield .*9.9.*install the same version"):
-        refuse_unready([Answer(node("a"), good), Answer(node("e"), other)], needs_data=True)
+        refuse_unready([Answer(node("a"), good), Answer(node("e"), other)])
 
 
 def test_a_parcel_that_was_damaged_on_its_way_is_refused(tmp_path: Path) -> None:

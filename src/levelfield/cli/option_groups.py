@@ -84,9 +84,6 @@ class Parallel:
             metavar="[ADDRESS]",
         ),
     ] = None
-    ship_features: Annotated[
-        bool, option("--ship-features", "With --ray: send computed features to nodes that do not have the images.")
-    ] = False
 
     def count(self, device: str, processes: int = 1) -> int:
         """The number of parallel runs. processes: of each run."""

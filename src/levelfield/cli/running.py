@@ -149,8 +149,6 @@ def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
     threads: of a run. timed: steps are measured before the runs, which the start of a Ray would disturb.
     """
     if parallel.ray is None:
-        if parallel.ship_features:
-            raise BadSpecification("--ship-features sends features to the nodes of a cluster: give --ray, too.")
         from levelfield.distributed import processes
 
         processes.warm_up()
@@ -172,7 +170,7 @@ def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> AbstractConte
         return nullcontext()
     from levelfield.studies.execution.cluster.on_ray import on_ray
 
-    return on_ray(parallel.ray, jobs=jobs, threads=threads, ship_features=parallel.ship_features)
+    return on_ray(parallel.ray, jobs=jobs, threads=threads)
 
 
 @contextmanager

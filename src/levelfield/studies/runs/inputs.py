@@ -23,7 +23,7 @@ from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.progress import Progress
-from levelfield.studies.runs.shared import SharedInputs, shared_inputs, shipped_data
+from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, ProtocolChoice
 from levelfield.training import Conditions
@@ -61,8 +61,7 @@ class RunInputs:
 
     @cached_property
     def catalog(self) -> Catalog:
-        shipped = shipped_data(self.data_digest)
-        return self.shared.catalog(self.data, self.data_digest) if shipped is None else shipped.catalog
+        return self.shared.catalog(self.data, self.data_digest)
 
     @cached_property
     def _folds(self) -> dict[int, RunInputs]:
@@ -90,8 +89,7 @@ class RunInputs:
 
     @cached_property
     def cache(self) -> FeatureCache:
-        shipped = shipped_data(self.data_digest)
-        return FeatureCache(self.cache_folder) if shipped is None else shipped.cache
+        return FeatureCache(self.cache_folder)
 
     @cached_property
     def _backbone(self) -> Backbone:

@@ -1,7 +1,4 @@
-"""What runs of a process share, each made once: catalogs, folds, networks, and methods before training.
-
-On a node without the images, catalog and features come from another machine (`receive`).
-"""
+"""What runs of a process share, each made once: catalogs, folds, networks, and methods before training."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from levelfield.progress import SILENT, Progress
 from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
 
 if TYPE_CHECKING:
-    from levelfield.embedder.trunk.cache import FeatureCache
     from levelfield.methods import Method
     from levelfield.studies.runs.inputs import RunInputs
 
@@ -90,28 +86,6 @@ def forget_inputs() -> None:
     _OF_THE_PROCESS.catalogs.clear()
     _OF_THE_PROCESS.folds.clear()
     _OF_THE_PROCESS.release()
-
-
-@dataclass(frozen=True)
-class Shipped:
-    """Catalog and features of one dataset. shipment: identifies what was sent."""
-
-    shipment: str
-    catalog: Catalog
-    cache: FeatureCache
-
-
-_SHIPPED: dict[str, Shipped] = {}
-
-
-def receive(data_digest: str, shipped: Shipped) -> None:
-    """Use `shipped` for the data with this digest."""
-    _SHIPPED[data_digest] = shipped
-
-
-def shipped_data(data_digest: str) -> Shipped | None:
-    """What this process received for the data with this digest; None: this machine has its images."""
-    return _SHIPPED.get(data_digest)
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:

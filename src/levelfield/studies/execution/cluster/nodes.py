@@ -154,7 +154,7 @@ def marked(folder: Path) -> Iterator[Mark]:
         mark.path.unlink(missing_ok=True)
 
 
-def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
+def refuse_unready(answers: list[Answer]) -> None:
     """Refuse, before training, a cluster with a node that cannot do the runs: in one message, which names the nodes."""
     lost = [answer for answer in answers if answer.state is None]
     if lost:
@@ -163,10 +163,10 @@ def refuse_unready(answers: list[Answer], *, needs_data: bool) -> None:
             "`levelfield cluster check` shows them."
         )
     states = [(answer, answer.state) for answer in answers if answer.state is not None]
-    no_data = [(answer, state.no_data) for answer, state in states if state.no_data and needs_data]
+    no_data = [(answer, state.no_data) for answer, state in states if state.no_data]
     no_device = [(answer, state.no_device) for answer, state in states if state.no_device]
     for unready, remedy in (
-        (no_data, "Make the data available there under the same path, or use --ship-features."),
+        (no_data, "Make the data available there under the same path."),
         (no_device, "Choose another --device."),
     ):
         if unready:

@@ -18,7 +18,6 @@ from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
 from levelfield.studies.execution.cluster import preloaded
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
-from levelfield.studies.execution.cluster.features import check_shippable, packed
 from levelfield.studies.execution.cluster.nodes import (
     Mark,
     first_line,
@@ -42,17 +41,12 @@ POLL_SECONDS = 0.5  # interval at which runs that another command executes are c
 
 
 @contextmanager
-def on_ray(
-    address: str, *, jobs: int, threads: int, shared: bool | None = None, ship_features: bool = False
-) -> Iterator[OnRay]:
-    """An executor on the Ray at `address` (see `address_of`); a local one has `jobs` times `threads` cores.
-
-    shared: whether the nodes see the study's folder; None: ask them. ship_features: see `features`.
-    """
+def on_ray(address: str, *, jobs: int, threads: int) -> Iterator[OnRay]:
+    """An executor on the Ray at `address` (see `address_of`); a local one has `jobs` times `threads` cores."""
     address = address_of(address)
     with connected(address, cpus=jobs * threads, modules=preloaded(threads)) as ray, ExitStack() as claims:
         local = address == LOCAL
-        yield OnRay(ray, local, jobs + 1 if local else None, shared=shared, ship_features=ship_features, claims=claims)
+        yield OnRay(ray, local, jobs + 1 if local else None, claims=claims)
 
 
 @dataclass
@@ -68,7 +62,6 @@ class OnRay:
     local: bool = False
     most: int | None = None
     shared: bool | None = None
-    ship_features: bool = False
     claims: ExitStack | None = None
     _claimed: set[Path] = field(default_factory=set)
     _sees_folder: dict[tuple[Path, Data], bool] = field(default_factory=dict)
@@ -83,13 +76,9 @@ class OnRay:
                 self._claimed |= {folder} if self.claims is not None else set()
             shared = self._check_nodes(work, mark)
             unfinished = [work.runs[k] for k in work.agenda.waiting]
-            demands, shipments = Demands(work.options, self._memory), {}
+            demands = Demands(work.options, self._memory)
             demands.check(unfinished, nodes_of(self.ray))
-            if self.ship_features:
-                check_shippable(unfinished, work.options)
-                packages = packed(work.runs, work.options, work.progress)
-                shipments = {digest: self.ray.put(one) for digest, one in packages.items()}
-            _Dispatch(self.ray, work, mark, shared, demands, shipments, self.most or len(work.runs)).execute_all()
+            _Dispatch(self.ray, work, mark, shared, demands, self.most or len(work.runs)).execute_all()
 
     def record(
         self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
@@ -107,7 +96,7 @@ class OnRay:
         for data in dict.fromkeys(work.runs[k].spec.data for k in work.agenda.waiting):
             if (folder, data) not in self._sees_folder:
                 answers = survey(self.ray, data, mark, work.options.device, work.options.trust)
-                refuse_unready(answers, needs_data=not self.ship_features)
+                refuse_unready(answers)
                 states = [answer.state for answer in answers]
                 self._sees_folder[folder, data] = all(state is not None and state.sees_folder for state in states)
             seen = seen and self._sees_folder[folder, data]
@@ -134,7 +123,6 @@ class _Dispatch:
     mark: Mark
     shared: bool
     demands: Demands
-    shipments: dict[str, Any]  # Ray objects
     most: int
     active: dict[Any, _Attempt] = field(default_factory=dict)
     held: list[int] = field(default_factory=list)  # runs of other commands
@@ -186,14 +174,14 @@ class _Dispatch:
         # Ray shows a task only its own GPU
         options = replace(task.options, device=task.options.device.partition(":")[0])
         task = replace(task, folder=folder, options=options)
-        shipment, state, needed = self.shipments.get(spec.data_digest), None, []
+        state, needed = None, []
         if not in_place:
             state = self.ray.put(pack(folder)) if folder.exists() else None
             for source in (needed_folder(folder, need) for need in spec.needed):
                 needed.append(self.ray.put((str(Path(*source.parts[-2:])), pack(source))))
         remote = self.ray.remote(num_returns="streaming", max_retries=0)(work_on).options(**wanted)
         mark = self.mark if in_place else None
-        self.active[remote.remote(attempt.number, task, Path.cwd(), mark, shipment, state, *needed)] = attempt
+        self.active[remote.remote(attempt.number, task, Path.cwd(), mark, state, *needed)] = attempt
 
     def _receive(self, task: Any) -> None:
         """Take the next message of a task."""

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from levelfield.files.writing import default_cache_folder, scratch_folder
 from levelfield.studies.execution.cluster import PRELOADED
-from levelfield.studies.execution.cluster.features import Shipment, unpacked
 from levelfield.studies.execution.cluster.nodes import Mark
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
@@ -33,18 +32,15 @@ def work_on(
     task: Task,
     working_directory: Path,
     mark: Mark | None,
-    shipment: Shipment | None,
     state: Parcel | None,
     *needed: tuple[str, Parcel],
 ) -> Iterator[Event | Parcel]:
     """Execute a run.
 
-    mark: of the study's folder; None: the node has a folder of its own. shipment: features, for a node without the
-    images. state: what the driver has of the run's folder. needed: the folders of the runs that it needs.
+    mark: of the study's folder; None: the node has a folder of its own. state: what the driver has of the run's folder.
+    needed: the folders of the runs that it needs.
     """
     importlib.import_module(PRELOADED)  # once in a process
-    if shipment is not None:
-        unpacked(shipment)
     if working_directory.is_dir():
         os.chdir(working_directory)  # relative paths of a study mean the same as for its driver
     if mark is not None:
