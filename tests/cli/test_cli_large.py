@@ -62,7 +62,7 @@ def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
     ("words", "environment", "asked"),
     [
         (["--jobs", "2"], {}, 2),
-        (["--ray"], {}, None),
+        (["--ray"], {}, "local"),
         (["--ray"], {"RAY_ADDRESS": "head:6379"}, "head:6379"),
         (["--ray", "a:1"], {"RAY_ADDRESS": "head:6379"}, "a:1"),
     ],
@@ -78,7 +78,7 @@ def test_shared_queries_give_the_same_figures(
     heard: list[object] = []
 
     @contextmanager
-    def on_ray(address: str | None) -> Iterator[Shards]:
+    def on_ray(address: str) -> Iterator[Shards]:
         heard.append(address)
         yield HERE
 

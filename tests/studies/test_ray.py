@@ -65,9 +65,7 @@ def expected(long: Study, tmp_path_factory: pytest.TempPathFactory) -> list[dict
     return here(long, tmp_path_factory.mktemp("here"))
 
 
-def there(
-    study: Study, folder: Path, heard: Heard, *, shared: bool | None = None
-) -> tuple[list[PlannedRun], Outcome]:
+def there(study: Study, folder: Path, heard: Heard, *, shared: bool | None = None) -> tuple[list[PlannedRun], Outcome]:
     runs = resolve(study).runs
     executor = OnRay(ray, shared=shared)
     outcome = run_all(runs, folder, study.metrics, jobs=1, options=OFTEN, progress=heard, executor=executor)

@@ -5,39 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.option_groups import (
-    ConfidenceOption,
-    EmbeddingOptions,
-    MetricOptions,
-    ModelOptions,
-    OutputOptions,
-    in_arrays,
-    numbers,
-    with_groups,
-)
+from levelfield.cli.option_groups import numbers, with_groups
 from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
 
 @with_groups
 def compact(
-    source: EmbeddingOptions,
+    source: groups.EmbeddingOptions,
     train_embeddings: Annotated[
         Path | None,
-        in_arrays("--train-embeddings", "Without a run: embeddings of training classes (.npy), to fit on."),
+        groups.in_arrays("--train-embeddings", "Without a run: embeddings of training classes (.npy), to fit on."),
     ] = None,
     *,
-    metrics: MetricOptions,
-    ci: ConfidenceOption = 0.95,
+    metrics: groups.MetricOptions,
+    ci: groups.ConfidenceOption = 0.95,
     distance: Annotated[
         str, option("--distance", "cosine, euclidean or dot; bits are a row of the table.", panel="Forms")
     ] = "cosine",
     dim: Annotated[
         str | None, option("--dim", "Numbers of first and of whitened dimensions: 32,64.", panel="Forms")
     ] = None,
-    output: OutputOptions,
-    model: ModelOptions,
+    output: groups.OutputOptions,
+    model: groups.ModelOptions,
 ) -> None:
     """Compare float32 with float16, int8, bits and fewer dimensions.
 

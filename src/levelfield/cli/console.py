@@ -55,8 +55,12 @@ class Results(Protocol):
     def show(self, console: Console) -> None: ...
 
 
+def json_text(content: Any) -> str:
+    return json.dumps(finite(content), indent=2, allow_nan=False)
+
+
 def print_json(content: Any) -> None:
-    print(json.dumps(finite(content), indent=2, allow_nan=False))
+    print(json_text(content))
 
 
 def print_results(results: Results, *, as_json: bool) -> None:

@@ -7,16 +7,9 @@ from typing import Annotated
 
 import typer
 
+from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, say
-from levelfield.cli.option_groups import (
-    ColumnsOption,
-    DistanceOption,
-    MetricOptions,
-    ModelOptions,
-    OutputOptions,
-    StartsOption,
-    with_groups,
-)
+from levelfield.cli.option_groups import with_groups
 from levelfield.cli.options import RunArgument, option, trust_named
 
 
@@ -27,12 +20,12 @@ def corrupt(
         str, option("--only", "Comma-separated names (levelfield list corruptions).", panel="Corruptions")
     ] = "all",
     *,
-    metrics: MetricOptions,
-    starts: StartsOption = 3,
-    distance: DistanceOption = "cosine",
-    dim: ColumnsOption = None,
-    output: OutputOptions,
-    model: ModelOptions,
+    metrics: groups.MetricOptions,
+    starts: groups.StartsOption = 3,
+    distance: groups.DistanceOption = "cosine",
+    dim: groups.ColumnsOption = None,
+    output: groups.OutputOptions,
+    model: groups.ModelOptions,
 ) -> None:
     """Evaluate a run on corrupted test images (lim2022).
 

@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield.cli import options
 from levelfield.cli.console import bar, say
-from levelfield.cli.options import (
-    DeviceOption,
-    ForceOption,
-    ModelArgument,
-    SkipOption,
-    TrustOption,
-    WorkersOption,
-    option,
-)
+from levelfield.cli.options import option
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files.writing import write_text, write_whole
 from levelfield.progress import Progress
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def embed(
-    run: ModelArgument,
+    run: options.ModelArgument,
     images: Annotated[list[Path], typer.Argument(help="Folders (searched recursively), CSV files or images.")],
     out: Annotated[
         Path | None,
@@ -43,11 +36,11 @@ def embed(
         ),
     ] = None,
     normalize: Annotated[bool, option("--normalize/--raw", "Unit-length rows, or raw rows of the head.")] = True,
-    skip_unreadable: SkipOption = False,
-    workers: WorkersOption = None,
-    force: ForceOption = False,
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
+    skip_unreadable: options.SkipOption = False,
+    workers: options.WorkersOption = None,
+    force: options.ForceOption = False,
+    device: options.DeviceOption = "auto",
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Embed images with the model of a run."""
     target = _target(out, images)

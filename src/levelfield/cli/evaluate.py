@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -10,19 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, say, warnings_as_notes
-from levelfield.cli.option_groups import (
-    ConfidenceOption,
-    EmbeddingOptions,
-    MetricOptions,
-    ModelOptions,
-    OutputOptions,
-    StartsOption,
-    in_output,
-    numbers,
-    with_groups,
-    words,
-)
+from levelfield.cli.option_groups import in_output, numbers, with_groups, words
 from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
@@ -32,7 +21,6 @@ if TYPE_CHECKING:
     from levelfield.reports.evaluation import EmbeddingSet
     from levelfield.reports.evaluation.scores import ScoreTable
 
-HERE = ("", "local")  # values of --ray that name no cluster
 _in_rows = partial(option, panel="Rows")
 _in_extent = partial(option, panel="Extent")
 
@@ -84,10 +72,11 @@ class ExtentOptions:
 
     def shards(self) -> AbstractContextManager[Shards | None]:
         """Who searches the blocks of queries; None: the threads of this process."""
+        from levelfield.distributed.ray_connection import address_of
         from levelfield.evaluation import in_processes, on_ray
 
         if self.ray is not None:
-            return on_ray(os.environ.get("RAY_ADDRESS") if self.ray in HERE else self.ray)
+            return on_ray(address_of(self.ray))
         return nullcontext(None if self.jobs is None else in_processes(self.jobs))
 
 
@@ -132,16 +121,16 @@ class FileOptions:
 
 @with_groups
 def evaluate(
-    source: EmbeddingOptions,
-    metrics: MetricOptions,
-    ci: ConfidenceOption = 0.95,
-    starts: StartsOption = 3,
+    source: groups.EmbeddingOptions,
+    metrics: groups.MetricOptions,
+    ci: groups.ConfidenceOption = 0.95,
+    starts: groups.StartsOption = 3,
     *,
     rows: RowOptions,
     extent: ExtentOptions,
     files: FileOptions,
-    output: OutputOptions,
-    model: ModelOptions,
+    output: groups.OutputOptions,
+    model: groups.ModelOptions,
 ) -> None:
     """Evaluate a run's stored test embeddings, or your own arrays."""
     from levelfield.embedder.devices import usable

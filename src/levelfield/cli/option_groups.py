@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-import typer
-
-from levelfield.cli.console import Results, console
-from levelfield.cli.options import (
-    CompactOption,
-    DeviceOption,
-    FullOption,
-    ImagesOption,
-    MaybeRunArgument,
-    OutOption,
-    RootOption,
-    SkipOption,
-    TrustOption,
-    WorkersOption,
-    option,
-    trust_named,
-)
+from levelfield.cli import options
+from levelfield.cli.console import console, json_text, print_json
+from levelfield.cli.options import option, trust_named
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 
@@ -44,21 +29,21 @@ class Source:
     data: Annotated[
         Path | None, option("--data", "Folder with one sub-folder per class, a CSV, or a benchmark's name.")
     ] = None
-    root: RootOption = None
+    root: options.RootOption = None
     mini: Annotated[bool, option("--mini", "The study in minutes: embedded data, frozen network.")] = False
     small: Annotated[bool, option("--small", "The study in hours: as --mini, but the network trains.")] = False
     on: Annotated[str | None, option("--on", "Use the study's variant for another dataset, e.g. cars.")] = None
-    skip_unreadable: SkipOption = False
-    trust_files: TrustOption = None
+    skip_unreadable: options.SkipOption = False
+    trust_files: options.TrustOption = None
 
 
 @dataclass(frozen=True)
 class Environment:
     """Where runs are stored and computed."""
 
-    out: OutOption = Path("runs")
-    device: DeviceOption = "auto"
-    workers: WorkersOption = None
+    out: options.OutOption = Path("runs")
+    device: options.DeviceOption = "auto"
+    workers: options.WorkersOption = None
     cache: Annotated[Path | None, option("--cache", "Cache folder for computed features.")] = None
 
     def options(self, *, tensorboard: bool = False) -> Options:
@@ -96,9 +81,9 @@ class Parallel:
 class Output:
     """What the report of a comparison holds."""
 
-    compact: CompactOption = False
+    compact: options.CompactOption = False
     page: Annotated[bool, option("--page/--no-page", "Write report.html, a page with the images.")] = True
-    full: FullOption = False
+    full: options.FullOption = False
 
 
 @dataclass(frozen=True)
@@ -132,10 +117,10 @@ class Search:
 class ModelOptions:
     """Where the model of a run computes, and where its images are."""
 
-    workers: WorkersOption = None
-    root: ImagesOption = None
-    device: DeviceOption = "auto"
-    trust_files: TrustOption = None
+    workers: options.WorkersOption = None
+    root: options.ImagesOption = None
+    device: options.DeviceOption = "auto"
+    trust_files: options.TrustOption = None
 
 
 in_arrays = functools.partial(option, panel="Arrays")
@@ -153,7 +138,7 @@ StartsOption = Annotated[
 class EmbeddingOptions:
     """A run, or arrays of embeddings and labels."""
 
-    run: MaybeRunArgument = None
+    run: options.MaybeRunArgument = None
     embeddings: Annotated[Path | None, in_arrays("--embeddings", "Embeddings (.npy), one row per image.")] = None
     labels: Annotated[Path | None, in_arrays("--labels", "One label per row, numbers or text (.npy, .txt, .csv).")] = (
         None
@@ -197,7 +182,7 @@ class MetricOptions:
             "Queries with no other image of their class: exclude, or miss (the default for runs with a gallery).",
         ),
     ] = None
-    seed: Annotated[int, in_metrics("--seed", "Seed of k-means and of a sample.")] = 0
+    seed: Annotated[int, in_metrics("--seed", "Seed of k-means and of a sample.", min=0)] = 0
     memory: Annotated[
         str, in_metrics("--memory", "Memory limit of the search; a larger .npy file is read in parts.")
     ] = "2GB"
@@ -211,7 +196,9 @@ class MetricOptions:
         return {**metrics, **lone, **fixed, "k": numbers("k", self.k)}
 
 
-class Scores(Results, Protocol):
+class Scores(Protocol):
+    def as_data(self) -> Any: ...
+
     def show(self, console: Console, *, signatures: bool = False) -> None: ...
 
 
@@ -230,17 +217,13 @@ class OutputOptions:
 
     def save(self, results: Scores) -> None:
         if self.out is not None:
-            write_text(self.out, _as_text(results) + "\n")
+            write_text(self.out, json_text(results.as_data()) + "\n")
 
     def print(self, results: Scores) -> None:
         if self.as_json:
-            typer.echo(_as_text(results))
+            print_json(results.as_data())
         else:
             results.show(console, signatures=self.signatures)
-
-
-def _as_text(results: Scores) -> str:
-    return json.dumps(results.as_data(), indent=2, allow_nan=False)
 
 
 def words(flag: str, text: str) -> list[str]:
@@ -263,18 +246,17 @@ def numbers(flag: str, text: str) -> list[int]:
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options of its groups as parameters of their own, for typer."""
-    hints = get_type_hints(command, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if isinstance(kind, type) and is_dataclass(kind)}
+    signature = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {
+        parameter.name: parameter.annotation for parameter in signature if is_dataclass(parameter.annotation)
+    }
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        if parameter.name not in groups:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        kinds = get_type_hints(groups[parameter.name], include_extras=True)
-        for field in fields(groups[parameter.name]):
-            parameters.append(
-                inspect.Parameter(field.name, parameter.kind, default=field.default, annotation=kinds[field.name])
-            )
+    for parameter in signature:
+        if parameter.name in groups:
+            members = inspect.signature(groups[parameter.name], eval_str=True).parameters.values()
+            parameters += [member.replace(kind=parameter.kind) for member in members]
+        else:
+            parameters.append(parameter)
 
     @functools.wraps(command)
     def flat(**options: Any) -> None:

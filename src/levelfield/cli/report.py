@@ -7,19 +7,9 @@ from typing import Annotated
 
 import typer
 
+from levelfield.cli import options
 from levelfield.cli.console import bar, console, print_results, say
-from levelfield.cli.options import (
-    CompactOption,
-    DeviceOption,
-    ForceOption,
-    FullOption,
-    ImagesOption,
-    JsonOption,
-    RunsArgument,
-    TrustOption,
-    option,
-    trust_named,
-)
+from levelfield.cli.options import option, trust_named
 
 
 def report(
@@ -34,15 +24,15 @@ def report(
         option("--beside", "Another study that the figures show, too, e.g. on other data; repeatable."),
     ] = None,
     leaks: Annotated[bool, option("--leaks", "Find and draw near-duplicates across the split.")] = False,
-    compact: CompactOption = False,
+    compact: options.CompactOption = False,
     page: Annotated[
         bool | None,
         option("--page/--no-page", "Make report.html even if it would not change; or not at all."),
     ] = None,
-    root: ImagesOption = None,
-    full: FullOption = False,
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
+    root: options.ImagesOption = None,
+    full: options.FullOption = False,
+    device: options.DeviceOption = "auto",
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Print the leaderboard of finished runs; write its files.
 
@@ -81,8 +71,8 @@ def ranks(
         str | None, option("--metric", "Metric to rank by; default: the first metric of the first study.")
     ] = None,
     out: Annotated[Path | None, option("--out", "Folder for ranks.json and the diagram.")] = None,
-    as_json: JsonOption = False,
-    trust_files: TrustOption = None,
+    as_json: options.JsonOption = False,
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Rank methods over several datasets (Friedman, Nemenyi)."""
     from levelfield import evaluation
@@ -97,14 +87,14 @@ def ranks(
 
 
 def ensemble(
-    runs: RunsArgument,
+    runs: options.RunsArgument,
     out: Annotated[Path, option("--out", "Folder of the ensemble, a normal run folder.")],
     metrics: Annotated[
         str | None, option("--metrics", "Comma-separated metrics; default: those that all runs have.")
     ] = None,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-    trust_files: TrustOption = None,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Concatenate the embeddings of finished runs; evaluate them.
 

@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield.cli import options
 from levelfield.cli.console import bar, note, print_json, say
-from levelfield.cli.options import (
-    DeviceOption,
-    JsonOption,
-    RunOrIndexArgument,
-    TrustOption,
-    WorkersOption,
-    option,
-    quoted,
-)
+from levelfield.cli.options import option, quoted
 from levelfield.cli.running import without_collection
 from levelfield.errors import BadInput
 
@@ -25,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def search(
-    run: RunOrIndexArgument,
+    run: options.RunOrIndexArgument,
     queries: Annotated[list[Path], typer.Argument(help="Query images.")],
     gallery: Annotated[Path | None, option("--gallery", "Folder (or CSV) to search; not needed for an index.")] = None,
     k: Annotated[int, option("-k", "--neighbours", "Number of neighbours to print.", min=1)] = 5,
     model: Annotated[Path | None, option("--model", "Where the model of an index is now, if it was moved.")] = None,
-    workers: WorkersOption = None,
-    as_json: JsonOption = False,
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
+    workers: options.WorkersOption = None,
+    as_json: options.JsonOption = False,
+    device: options.DeviceOption = "auto",
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Print the nearest images of an index or a folder."""
     from levelfield.shipping.index.folder import is_index

@@ -6,17 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, warnings_as_notes
-from levelfield.cli.option_groups import (
-    ColumnsOption,
-    ConfidenceOption,
-    DistanceOption,
-    EmbeddingOptions,
-    ModelOptions,
-    OutputOptions,
-    in_arrays,
-    with_groups,
-)
+from levelfield.cli.option_groups import in_arrays, with_groups
 from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
@@ -30,7 +22,7 @@ _in_threshold = partial(option, panel="Threshold")
 
 @with_groups
 def threshold(
-    source: EmbeddingOptions,
+    source: groups.EmbeddingOptions,
     choose_on: Annotated[
         str, _in_threshold("--choose-on", "Classes of the run that choose the threshold: validation or training.")
     ] = "validation",
@@ -42,12 +34,12 @@ def threshold(
     false_match: Annotated[
         float | None, _in_threshold("--false-match", "Instead of a rule: largest rate of false matches, e.g. 0.01.")
     ] = None,
-    distance: DistanceOption = "cosine",
-    dim: ColumnsOption = None,
-    ci: ConfidenceOption = 0.95,
+    distance: groups.DistanceOption = "cosine",
+    dim: groups.ColumnsOption = None,
+    ci: groups.ConfidenceOption = 0.95,
     *,
-    output: OutputOptions,
-    model: ModelOptions,
+    output: groups.OutputOptions,
+    model: groups.ModelOptions,
 ) -> None:
     """Choose a similarity threshold for "same class"; test it.
 

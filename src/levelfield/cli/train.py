@@ -6,19 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield.cli import options
 from levelfield.cli.console import StudyBars, bars, checking_images, console
 from levelfield.cli.option_groups import Environment, with_groups
-from levelfield.cli.options import (
-    Overrides,
-    ProcessesOption,
-    RootOption,
-    TensorboardOption,
-    TrustOption,
-    option,
-    processes_override,
-    quoted,
-    root_override,
-)
+from levelfield.cli.options import option, processes_override, quoted, root_override
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.trust import trust
@@ -32,18 +23,18 @@ if TYPE_CHECKING:
 @with_groups
 def train(
     study: Annotated[str, typer.Argument(help="Name or file of the study.")],
-    overrides: Overrides = None,
+    overrides: options.Overrides = None,
     *,
     method: Annotated[
         str, option("--method", "Label of a method, or [cyan]best[/cyan]: the leaderboard's winner.")
     ] = "best",
     all_classes: Annotated[bool, option("--all-classes", "Train on every class, with none left for the test.")] = False,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-    root: RootOption = None,
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
+    root: options.RootOption = None,
     environment: Environment,
-    processes: ProcessesOption = None,
-    tensorboard: TensorboardOption = False,
-    trust_files: TrustOption = None,
+    processes: options.ProcessesOption = None,
+    tensorboard: options.TensorboardOption = False,
+    trust_files: options.TrustOption = None,
 ) -> None:
     """Train one method of a study, by default the winner.
 
@@ -61,8 +52,8 @@ def train(
     from levelfield.studies.planning.one_method import one_method
     from levelfield.studies.planning.resolve import resolve
 
-    options = environment.options(tensorboard=tensorboard)
-    winner = _winner(whole, environment, options) if method == "best" else None
+    run_options = environment.options(tensorboard=tensorboard)
+    winner = _winner(whole, environment, run_options) if method == "best" else None
     label, variation = (method, ()) if winner is None else (winner.label, winner.variation)
     compared = environment.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
@@ -71,7 +62,7 @@ def train(
     elif chosen.steps == 0:
         console.print(f"No step of '{label}' was better than its start on the validation classes: the start is used.")
     with checking_images() as checked:
-        resolved = resolve(chosen.study, options=options, tested=False, progress=checked)
+        resolved = resolve(chosen.study, options=run_options, tested=False, progress=checked)
     runs, folder = chosen.runs(resolved), environment.out / chosen.study.name
     with bars() as drawn:
         progress = StudyBars(drawn, [run.title for run in runs])
