@@ -169,7 +169,7 @@ def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Pat
         (["--embeddings", "e.npy"], "must be given together"),
         (["--labels", "y.npy"], "must be given together"),
         (["--embeddings", "gone.npy", "--labels", "y.npy"], "File not found: gone.npy"),
-        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is not an array"),
+        (["--embeddings", "small.yaml", "--labels", "y.npy"], "small.yaml is not a valid .npy file"),
         (["--embeddings", "blank.npy", "--labels", "y.npy"], "blank.npy is empty"),
         (["--embeddings", "none.npy", "--labels", "y.npy"], "embeddings is empty (shape (0, 8))"),
         (["--embeddings", "both.npz", "--labels", "y.npy"], "both.npz holds 2 arrays (a, b) instead of one"),

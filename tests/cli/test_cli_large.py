@@ -113,4 +113,4 @@ def test_options_that_do_not_fit_are_refused(
 
 def test_a_truncated_file_is_refused(levelfield: Levelfield, arrays: Path) -> None:
     Path("e.npy").write_bytes(Path("e.npy").read_bytes()[:-100])
-    assert "truncated or damaged" in levelfield("evaluate", *ARRAYS, "--sample", "5").error
+    assert "is not a valid .npy file, or it is truncated" in levelfield("evaluate", *ARRAYS, "--sample", "5").error

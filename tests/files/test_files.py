@@ -15,7 +15,7 @@ from typing import IO
 
 import pytest
 
-from levelfield.errors import BadInput, Damaged
+from levelfield.errors import BadInput
 from levelfield.files.reading import read_json
 from levelfield.files.writing import locked, scratch_folder, temporary_path, write_text
 
@@ -114,13 +114,6 @@ write_whole(Path({str(tmp_path)!r}) / "rows.npy", lambda file: os.kill(os.getpid
     left.touch()
     write_text(tmp_path / "b.txt", "new")  # the first write of this process into the folder
     assert {path.name for path in tmp_path.iterdir()} == {*kept, "b.txt"}
-
-
-@pytest.mark.parametrize("character", ["\\ud800", "\\u001b"])
-def test_half_characters_and_orders_to_a_terminal_are_refused(tmp_path: Path, character: str) -> None:
-    (tmp_path / "a.json").write_text(f'[{{"label": "margin{character}[31m"}}]')
-    with pytest.raises(Damaged, match=r"a.json contains the character .*which is not allowed in text"):
-        read_json(tmp_path / "a.json")
 
 
 def test_whole_characters_are_read_however_they_are_written(tmp_path: Path) -> None:

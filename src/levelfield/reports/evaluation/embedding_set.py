@@ -109,7 +109,7 @@ def read_array(path: Path) -> np.ndarray:
         raise BadInput(f"File not found: {path}")
     if path.suffix.lower() != ".npz":
         return arrays.read_array(path, kinds=arrays.PLAIN)
-    contents = arrays.read_arrays(path, kinds=arrays.PLAIN, compressed=True)
+    contents = arrays.read_arrays(path, kinds=arrays.PLAIN)
     if len(contents) != 1:
         raise BadInput(
             f"{path} holds {len(contents)} arrays ({', '.join(contents)}) instead of one. Save one array alone: "
