@@ -665,22 +665,21 @@ def early_stopping(case: Case) -> Outputs:
 
 def dreml(case: Case) -> Outputs:
     """Each member's loss against its own meta classes, and the members side by side."""
-    from levelfield.methods.dreml import learned_loss, static_loss
+    from levelfield.methods.dreml import Dreml
 
     chosen = settings(case, ["multiplier", "exclude_positive"], elsewhere=["members", "meta_classes", "proxies"])
     inputs = tensors(case)
     outputs, meta = inputs["outputs"].requires_grad_(), inputs["partition"][inputs["labels"]].T
     answer: Outputs = {"meta_labels": meta, "concatenated": evaluation.joined(list(case.arrays["outputs"]))}
-    if case.params["proxies"] == "static":
-        losses = [static_loss(rows, labels) for rows, labels in zip(outputs, meta, strict=True)]
-    else:
-        ours = [learned_loss(outputs.shape[2], **chosen).double() for _ in outputs]
-        for one, start in zip(ours, inputs["proxies"], strict=True):
-            one.proxies.data.copy_(start)
-        losses = [one(rows, labels) for one, rows, labels in zip(ours, outputs, meta, strict=True)]
+    learned = case.params["proxies"] == "learned"
+    members = [Dreml(meta_classes=outputs.shape[2], proxies=case.params["proxies"], **chosen) for _ in outputs]
+    ours = [member.objective.double() for member in members]
+    for one, start in zip(ours, inputs["proxies"], strict=True) if learned else ():
+        one.proxies.data.copy_(start)
+    losses = [one(rows, labels) for one, rows, labels in zip(ours, outputs, meta, strict=True)]
     torch.stack(losses).sum().backward()
     answer |= {"member_losses": torch.stack(losses), "grad_outputs": outputs.grad}
-    if case.params["proxies"] == "learned":
+    if learned:
         answer["grad_proxies"] = torch.stack([one.proxies.grad for one in ours])
     return plain(answer)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from levelfield.batching import Choice
@@ -18,7 +19,7 @@ class Point:
     """A possible deviation from the conditions.
 
     name: one that ends with `_of` refers to a parameter group of the method: `lr_of_proxies`.
-    usual: the common value, from the conditions.
+    usual: the common value, or a function of the conditions that returns it.
     done: the value that a run used, from its `Measured` record and the conditions, or one value per group; None and ""
     deviate from nothing. Default: the attribute of the record with the name of the point.
     before: whether the value is known before the first step.
@@ -29,71 +30,53 @@ class Point:
 
     name: str
     sentence: str
-    usual: Callable[[Any], Any] = lambda conditions: None
+    usual: Any = None
     done: Callable[[Any, Any], Any] | None = None
     before: bool = False
     declared: Literal["and counted", "only", "never"] = "and counted"
     number: str = "{}"
     joined: bool = False
 
-    def value(self, measured: Any, conditions: Any) -> Any:
-        """The value that a run used."""
-        return getattr(measured, self.name, None) if self.done is None else self.done(measured, conditions)
+    def usual_under(self, conditions: Any) -> Any:
+        """The common value."""
+        return self.usual(conditions) if callable(self.usual) else self.usual
 
 
+_known = partial(Point, before=True)
+_implied = partial(Point, declared="never")
 POINTS = (
-    Point(
-        "extra_parameters",
-        "Trained parameters besides the trunk and the common head.",
-        lambda c: 0,
-        before=True,
-        number="{:,}",
-        joined=True,
+    _known(
+        "extra_parameters", "Trained parameters besides the trunk and the common head.", 0, number="{:,}", joined=True
     ),
     Point(
         "learned_buffers",
         "Values other than parameters that changed during training, such as running means.",
-        lambda c: 0,
+        0,
         number="{:,}",
     ),
-    Point(
+    _known(
         "lr",
         "The learning rate of the head.",
         lambda c: c.lr,
         lambda m, c: m.rates["head"] * c.lr if "head" in m.rates else None,
-        before=True,
     ),
-    Point(
+    _known(
         "lr_of",
         "The learning rate of a group of parameters, as a multiple of the usual one.",
-        lambda c: 1.0,
+        1.0,
         lambda m, c: {name: rate for name, rate in m.rates.items() if name != "head"},
-        before=True,
         number="x{}",
     ),
-    Point(
-        "weight_decay_of",
-        "The weight decay of a group of parameters.",
-        lambda c: c.weight_decay,
-        lambda m, c: m.decays,
-        before=True,
+    _known(
+        "weight_decay_of", "The weight decay of a group of parameters.", lambda c: c.weight_decay, lambda m, c: m.decays
     ),
-    Point(
-        "optimiser_of",
-        "The optimiser of a group of parameters.",
-        lambda c: c.optimiser,
-        lambda m, c: m.optimisers,
-        before=True,
-    ),
-    Point(
-        "batch", "Number of classes and images in a batch.", lambda c: str(c.layout), lambda m, c: m.layout, before=True
-    ),
-    Point(
+    _known("optimiser_of", "The optimiser of a group of parameters.", lambda c: c.optimiser, lambda m, c: m.optimisers),
+    _known("batch", "Number of classes and images in a batch.", lambda c: str(c.layout), lambda m, c: m.layout),
+    _known(
         "batching",
         "How the images of a batch are chosen.",
         lambda c: str(Choice.of(c.batching, c.layout)),
         lambda m, c: m.batching if m.layout else None,
-        before=True,
     ),
     Point("dim", "Size of the embeddings that are compared.", lambda c: c.dim, lambda m, c: m.dim or None, joined=True),
     Point(
@@ -102,76 +85,60 @@ POINTS = (
         lambda c: c.codes,
         lambda m, c: "float32" if m.dim and m.bits != 1 else c.codes,
     ),
-    Point("refined", "Embeddings depend on other images at test time.", lambda c: "no"),
+    Point("refined", "Embeddings depend on other images at test time.", "no"),
     Point("teacher", "It learns from the outputs of a finished run."),
-    Point(
+    _known(
         "head_norm",
         "The head ends with a layer norm without parameters.",
         lambda c: "yes" if c.output_norm else "no",
         lambda m, c: "yes" if m.head_norm else None,
-        before=True,
     ),
     Point(
         "hidden_states",
         "Training changes hidden states inside the network, as mixup does.",
-        lambda c: "kept",
+        "kept",
         lambda m, c: "changed" if m.rows_changed else None,
     ),
+    Point("class_sample", "Share of the classes that the loss of a step compares with, besides those of its batch.", 1),
     Point(
-        "class_sample",
-        "Share of the classes that the loss of a step compares with, besides those of its batch.",
-        lambda c: 1,
-    ),
-    Point(
-        "matryoshka",
-        "The loss is a mean over the first numbers of each row, for several sizes.",
-        lambda c: "no",
-        declared="only",
+        "matryoshka", "The loss is a mean over the first numbers of each row, for several sizes.", "no", declared="only"
     ),
     Point("steps", "Training steps.", lambda c: c.steps, lambda m, c: m.steps if m.steps > c.steps else None),
-    Point("trunk_passes", "Number of trunk passes per training image in a step.", lambda c: 1, joined=True),
-    Point(
+    Point("trunk_passes", "Number of trunk passes per training image in a step.", 1, joined=True),
+    _implied(
         "frozen_parameters",
         "Untrained values of the method, such as a second network that its steps use.",
-        lambda c: 0,
-        declared="never",
+        0,
         number="{:,}",
     ),
-    Point(
+    _implied(
         "start",
         "The method's own head ignores the initialisation set by the conditions.",
         lambda c: c.head_init,
         lambda m, c: "its own" if m.own_start else None,
-        declared="never",
     ),
-    Point(
+    _implied(
         "start_of",
         "A group of the method's own parameters starts at random values, not from the first embeddings.",
         lambda c: c.proxies,
         lambda m, c: dict.fromkeys(m.own_starts, "its own"),
-        declared="never",
     ),
-    Point(
+    _implied(
         "processes",
         "Number of processes that trained the run together.",
         lambda c: c.processes,
         lambda m, c: m.processes if m.steps else None,
-        declared="never",
     ),
-    Point(
-        "memory_rows",
-        "Images embedded to fill the memory of the batching.",
-        done=lambda m, c: m.memory_rows or None,
-        declared="never",
+    _implied(
+        "memory_rows", "Images embedded to fill the memory of the batching.", done=lambda m, c: m.memory_rows or None
     ),
-    Point(
+    _implied(
         "monitor",
         "The test classes were evaluated during training (not used for selection).",
         done=lambda m, c: "test" if m.monitored else None,
-        declared="never",
     ),
-    Point("head", "Only the method's own code can apply its head.", declared="never"),
-    Point("members", "Number of joined networks.", declared="never", joined=True),
+    _implied("head", "Only the method's own code can apply its head."),
+    _implied("members", "Number of joined networks.", joined=True),
     Point("tuning_trials", "Number of settings tried before choosing.", lambda c: c.tuning_trials, declared="only"),
 )
 _BY_NAME = {point.name: point for point in POINTS}
@@ -220,9 +187,9 @@ def done_by(measured: Any, conditions: Any, *, declared: bool) -> dict[str, Any]
     used_values: dict[str, Any] = {}
     for point in POINTS:
         if (point.declared != "never") is declared:
-            value = point.value(measured, conditions)
+            value = getattr(measured, point.name, None) if point.done is None else point.done(measured, conditions)
             if isinstance(value, Mapping):
-                used_values |= {f"{point.name}_{group}": one for group, one in value.items()}
+                used_values |= {f"{point.name}_{group}": each for group, each in value.items()}
             elif value is not None and value != "":
                 used_values[point.name] = value
     return used_values

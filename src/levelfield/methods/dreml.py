@@ -69,42 +69,15 @@ def partition(classes: int, meta_classes: int, member: int, *, seed: int, balanc
     return drawn
 
 
-def static_loss(outputs: Tensor, meta_labels: Tensor) -> Tensor:
-    """ProxyNCA with the unit vectors as proxies: mean softmax cross-entropy of raw outputs (n, D)."""
-    check_classes(meta_labels, outputs.shape[1], "Objective 'dreml'")
-    return mean_entropy(outputs, meta_labels, None)
-
-
-def learned_loss(
-    meta_classes: int,
-    *,
-    multiplier: float = 3.0,
-    exclude_positive: bool = True,
-    proxy_lr_multiplier: float = 1.0,
-    generator: torch.Generator | None = None,
-) -> ProxyNCA:
-    """fehervari2019's form: ProxyNCA with learned proxies (D, D); rows of length `multiplier`, distances squared.
-
-    exclude_positive: leave the row's own proxy out of the denominator.
-    """
-    return ProxyNCA(
-        num_classes=meta_classes,
-        dim=meta_classes,
-        scale=multiplier**2,  # |m u - m p|^2 = m^2 |u - p|^2
-        include_true=not exclude_positive,
-        proxy_lr_multiplier=proxy_lr_multiplier,
-        generator=generator,
-    )
-
-
 @register("dreml")
 class Dreml(Method):
     """DREML: an ensemble whose members each separate random meta classes. One run trains one member.
 
     members, meta_classes: L and D, 12 and 12 in fehervari2019 (144 dimensions); fehervari2019 table 1 lists the
     original as 12 x 48.
-    proxies: "static", the original's softmax, or "learned", fehervari2019's ProxyNCA, whose settings are multiplier and
-    exclude_positive. balanced: false divides the classes as fehervari2019's code does.
+    proxies: "static", the original's softmax, or "learned", fehervari2019's ProxyNCA (D, D), whose settings are
+    multiplier (the length of rows and proxies) and exclude_positive (leave the row's own proxy out of the denominator).
+    balanced: false divides the classes as fehervari2019's code does.
 
     Not reproduced: fehervari2019 chooses the number of members on the test set; the original code uses at most 500
     images per class and keeps the epoch with the best training accuracy. fehervari2019's code has one more loss,
@@ -138,10 +111,11 @@ class Dreml(Method):
     ) -> None:
         objective: nn.Module = _Static()
         if proxies == "learned":
-            objective = learned_loss(
-                meta_classes,
-                multiplier=multiplier,
-                exclude_positive=exclude_positive,
+            objective = ProxyNCA(
+                num_classes=meta_classes,
+                dim=meta_classes,
+                scale=multiplier**2,  # |m u - m p|^2 = m^2 |u - p|^2
+                include_true=not exclude_positive,
                 proxy_lr_multiplier=proxy_lr_multiplier,
                 generator=generator,
             )
@@ -177,9 +151,10 @@ class Dreml(Method):
 
 
 class _Static(nn.Module):
-    """`static_loss` as an objective without parameters."""
+    """ProxyNCA with the unit vectors as proxies: mean softmax cross-entropy of raw outputs (n, D)."""
 
     separable = True
 
     def forward(self, outputs: Tensor, meta_labels: Tensor) -> Tensor:
-        return static_loss(outputs, meta_labels)
+        check_classes(meta_labels, outputs.shape[1], "Objective 'dreml'")
+        return mean_entropy(outputs, meta_labels, None)

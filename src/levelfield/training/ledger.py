@@ -73,7 +73,7 @@ def declared(method: Method, conditions: Conditions, setting: Setting) -> list[D
 
 def _deviations(values: Mapping[str, Any], conditions: Conditions) -> list[Deviation]:
     """The values that differ from the conditions."""
-    points = [Deviation(what, point_of(what).usual(conditions), value) for what, value in values.items()]
+    points = [Deviation(what, point_of(what).usual_under(conditions), value) for what, value in values.items()]
     return [each for each in points if _differ(each.method, each.condition)]
 
 
