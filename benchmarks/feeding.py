@@ -33,7 +33,8 @@ from torch.utils.data import DataLoader, Dataset
 import levelfield._torchvision  # noqa: F401  (has to come before torchvision)
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
-from levelfield.data.views.basic import TestView, View, train_view
+from levelfield.data.views.basic import TestView, View
+from levelfield.data.views.named import train_view
 
 # isort: split
 from torchvision import transforms

@@ -12,7 +12,7 @@ from PIL import Image
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.survey import survey
-from levelfield.data.images import as_rgb, decode_image, read_image, read_small, verify_image
+from levelfield.data.images import MOST_PIXELS, as_rgb, decode_image, read_image, read_small, verify_image
 from levelfield.errors import BadInput, MissingExtra
 
 
@@ -136,13 +136,13 @@ def truncated_png(path):
     path.write_bytes(path.read_bytes()[:-500])
 
 
-def bomb(path):
-    """A PNG of a few bytes whose header promises 100,000 x 100,000 pixels."""
+def promise(path, width, height):
+    """A PNG of a few bytes whose header promises this many pixels."""
 
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
-    header = struct.pack(">IIBBBBB", 100_000, 100_000, 8, 2, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")))
 
 
@@ -151,7 +151,17 @@ BROKEN = [
     ("cut.png", truncated_png, "damaged or truncated"),
     ("empty.jpg", lambda path: path.touch(), "empty"),
     ("notes.jpg", lambda path: path.write_text("not a picture"), "not a known image format"),
-    ("bomb.png", bomb, "bomb"),
+    ("bomb.png", lambda path: promise(path, 100_000, 100_000), "bomb"),
+    (
+        "large.png",
+        lambda path: promise(path, 13_000, 10_000),
+        "it has 13,000 x 10,000 pixels; the limit is",
+    ),
+    (
+        "strip.png",
+        lambda path: promise(path, 14_000_000, 8),
+        "it has 14,000,000 x 8 pixels; the longer side",
+    ),
     ("float.tif", lambda path: Image.new("F", (2, 2)).save(path), "floating-point"),
     ("long.tif", lambda path: Image.fromarray(np.array([[70000]], np.int32)).save(path), "32-bit"),
     ("none.jpg", lambda path: None, "does not exist"),
@@ -172,7 +182,7 @@ def test_unreadable_image_is_named_with_the_reason(tmp_path, name, make, reason,
 def test_unreadable_bytes_are_refused_for_the_same_reason(tmp_path, name, make, reason):
     make(tmp_path / name)
     with pytest.raises(BadInput, match=f"Cannot read the upload: .*{reason}"):
-        decode_image((tmp_path / name).read_bytes(), name="the upload", most_pixels=10**9)
+        decode_image((tmp_path / name).read_bytes(), name="the upload", most_pixels=MOST_PIXELS)
 
 
 def test_bytes_become_the_same_image_as_their_file(tmp_path):
@@ -185,15 +195,16 @@ def test_bytes_become_the_same_image_as_their_file(tmp_path):
         decode_image((tmp_path / "a.jpg").read_bytes(), name="the upload", most_pixels=40 * 30 - 1)
 
 
-def test_bytes_whose_view_would_be_enormous_are_refused():
+def test_a_long_strip_whose_view_would_be_enormous_is_refused(tmp_path):
+    path = tmp_path / "strip.png"
     for size, fits in (((2, 200), True), ((2, 201), False), ((201, 2), False)):
-        content = io.BytesIO()
-        Image.new("RGB", size).save(content, "PNG")
-        if fits:
-            assert decode_image(content.getvalue(), name="the upload", most_pixels=10**6).size == size
-        else:
-            with pytest.raises(BadInput, match="the longer side must be at most 100 times the shorter"):
-                decode_image(content.getvalue(), name="the upload", most_pixels=10**6)
+        Image.new("RGB", size).save(path)
+        for read in (lambda: read_image(path), lambda: decode_image(path.read_bytes(), name="it", most_pixels=10**6)):
+            if fits:
+                assert read().size == size
+            else:
+                with pytest.raises(BadInput, match="the longer side must be at most 100 times the shorter"):
+                    read()
 
 
 def test_bytes_of_a_jpeg_with_very_many_scans_are_refused():
@@ -212,25 +223,27 @@ def test_heic_without_the_extra_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "IMG_1.HEIC").write_bytes(content)
     with pytest.raises(MissingExtra, match=r'pip install "levelfield\[heic\]"'):
         read_image(tmp_path / "IMG_1.HEIC")
-    with pytest.raises(MissingExtra, match=r'the upload is a HEIC photo; .* "levelfield\[heic\]"'):
+    with pytest.raises(MissingExtra, match=r'read the upload, a HEIC photo\. .* "levelfield\[heic\]"'):
         decode_image(content, name="the upload", most_pixels=9)
 
 
 def test_heic_renamed_to_jpg_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
     (tmp_path / "IMG_1.jpg").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
     with pytest.raises(MissingExtra, match="HEIC"):
         read_image(tmp_path / "IMG_1.jpg")
 
 
-def test_heic_with_the_extra_is_opened(tmp_path, monkeypatch):
-    calls = []
-    module = types.SimpleNamespace(register_heif_opener=lambda: calls.append("registered"))
-    monkeypatch.setitem(sys.modules, "pillow_heif", module)
-    smooth().save(tmp_path / "a.png")
-    (tmp_path / "a.png").rename(tmp_path / "a.heic")  # what Pillow can open once the opener is registered
-    assert read_image(tmp_path / "a.heic").size == (40, 30)
-    assert calls == ["registered"]
+def test_heic_with_the_extra_is_opened_whatever_its_name(tmp_path, monkeypatch):
+    def register():
+        Image.register_open("HEIF", lambda file, name: smooth(), lambda head: head[4:8] == b"ftyp")
+
+    monkeypatch.setattr(Image, "OPEN", dict(Image.OPEN))
+    monkeypatch.setattr(Image, "ID", list(Image.ID))
+    monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
+    for name in ("a.heic", "a.jpg"):
+        (tmp_path / name).write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00")
+        assert read_image(tmp_path / name).size == (40, 30)
 
 
 @pytest.mark.parametrize("kind", ["eps", "psd", "wmf", "fits"])

@@ -17,8 +17,7 @@ from PIL import Image
 from levelfield.data import decoders
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import TestView as view_for_test
-from levelfield.data.views.basic import train_view
-from levelfield.data.views.named import steps_view
+from levelfield.data.views.named import steps_view, train_view
 from levelfield.errors import RunFailed, UnreadableImage
 
 HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from levelfield import data
 from levelfield.data import catalog as catalogs
@@ -112,6 +113,13 @@ def test_unreadable_images_are_told_each_time_and_the_others_are_known(pets: Pat
     catalog = check_images(data.create(pets), cache=tmp_path, skip_unreadable=True)
     assert len(catalog) == 10
     assert "Skipped 1 image that cannot be read: " in " ".join(catalog.notes)
+
+
+def test_an_image_too_long_for_any_view_counts_as_unreadable(pets: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (2_000, 8)).save(pets / "fox" / "2.png")
+    with pytest.raises(BadInput, match=r"1 of 11 images(.|\n)*fox/2.png: it has 2,000 x 8 pixels; .*at most 100 times"):
+        check_images(data.create(pets), cache=tmp_path)
+    assert len(check_images(data.create(pets), cache=tmp_path, skip_unreadable=True)) == 10
 
 
 def test_a_missing_file_is_named(pets: Path, tmp_path: Path) -> None:

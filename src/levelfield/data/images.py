@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import io
 import os
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -16,13 +17,13 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
-HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-_USUAL = ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .avif .tif .tiff .ppm .pgm .pbm .pnm .tga .jp2"
-SUFFIXES = HEIC_SUFFIXES.union(_USUAL.split())
+_USUAL = ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .avif .tif .tiff .ppm .pgm .pbm .pnm .tga .jp2 .heic .heif"
+SUFFIXES = frozenset(_USUAL.split())
 # Allowed formats, whatever the file name: Pillow supports more, and for some (EPS) it starts other programs.
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
-_RATIO, _SCANS = 100, 500  # of images from anywhere; a progressive JPEG usually has 10 scans
+MOST_PIXELS = 120_000_000  # cameras and phones take up to 108 million; decoding takes about 12 bytes for each
+_RATIO, _SCANS = 100, 500  # a progressive JPEG usually has 10 scans
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -33,7 +34,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-_HEIC_BRANDS = (b"ftypheic", b"ftypheix", b"ftyphevc", b"ftypmif1", b"ftypmsf1")
+_HEIC_BRANDS = (b"ftyphei", b"ftyphev", b"ftypmif1", b"ftypmsf1")
 
 
 def is_image(path: Path | str) -> bool:
@@ -47,10 +48,48 @@ def is_image(path: Path | str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".") and "__MACOSX" not in parts
 
 
-def open_image(file: Path | IO[bytes]) -> Image.Image:
-    """Open the file as an image; only its header is read. All images are opened here."""
+@contextmanager
+def open_image(file: Path | IO[bytes], name: str, *, most_pixels: int = MOST_PIXELS) -> Iterator[Image.Image]:
+    """Open the file as an image; only its header is read. All images are opened here.
+
+    An image that would take very much memory, here or in a view, is refused before it is decoded. Every exception
+    becomes an `UnreadableImage` with the `name` of the image, or MissingExtra for HEIC without pillow-heif.
+    """
+    try:
+        if isinstance(file, Path) and not file.is_file() and file.exists() and not file.is_dir():
+            raise BadInput("it is not a regular file")  # opening a pipe would block
+        with file.open("rb") if isinstance(file, Path) else file as content, _identified(content, name) as image:
+            sides = f"it has {image.width:,} x {image.height:,} pixels"
+            if image.width * image.height > most_pixels:
+                raise BadInput(f"{sides}; the limit is {most_pixels:,}")
+            if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
+                raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
+            yield image
+    except MissingExtra:
+        raise
+    except Exception as error:
+        # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
+        raise UnreadableImage(f"Cannot read {name}: {_reason(error)}.") from error
+
+
+def _identified(file: IO[bytes], name: str) -> Image.Image:
+    """The image with its header read; the reader of HEIC, whatever the file name, is registered on demand."""
     Image.init()
-    return Image.open(file, formats=[kind for kind in _KINDS if kind in Image.OPEN])
+    try:
+        return Image.open(file, formats=[kind for kind in _KINDS if kind in Image.OPEN])
+    except UnidentifiedImageError as error:
+        file.seek(0)
+        head = file.read(12)
+        if not head:
+            raise BadInput("the file is empty") from error
+        if not head[4:].startswith(_HEIC_BRANDS):
+            raise
+    try:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    except ImportError as error:
+        raise MissingExtra(f'Cannot read {name}, a HEIC photo. To read it: pip install "levelfield[heic]"') from error
+    file.seek(0)
+    return Image.open(file, formats=["HEIF"])
 
 
 def read_image(path: Path | str, *, decoded: int = 0) -> Image.Image:
@@ -59,50 +98,24 @@ def read_image(path: Path | str, *, decoded: int = 0) -> Image.Image:
     decoded: decode a JPEG at 1/2, 1/4 or 1/8 of its size, the least that leaves this many pixels per side; 0: in full.
     Raises BadInput naming the path when it cannot be read in full, MissingExtra for HEIC without pillow-heif.
     """
-    path = Path(path)
-    if path.suffix.lower() in HEIC_SUFFIXES:
-        _enable_heic(path)
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise BadInput("it is not a regular file")  # opening a pipe would block
-        with open_image(path) as image:
-            if decoded:
-                image.draft("RGB", (decoded, decoded))
-            image.load()
-            return as_rgb(image)
-    except Exception as error:
-        # Decoders raise almost anything on damaged files (OSError, SyntaxError, struct.error, ValueError ...).
-        size = None
-        if isinstance(error, UnidentifiedImageError):
-            size = path.stat().st_size
-            with path.open("rb") as file:  # iPhone photos renamed to .jpg are still HEIC
-                if _is_heic(file.read(12)) and importlib.util.find_spec("pillow_heif") is None:
-                    raise _needs_heic(path) from error
-        raise UnreadableImage(f"Cannot read the image {path}: {_reason(size, error)}.") from error
+    with open_image(Path(path), f"the image {path}") as image:
+        if decoded:
+            image.draft("RGB", (decoded, decoded))
+        image.load()
+        return as_rgb(image)
 
 
 def decode_image(content: bytes, *, name: str, most_pixels: int) -> Image.Image:
     """The image in `content`, like `read_image` of a file with that content. Nothing is written to disk.
 
-    For images from anywhere, so it is stricter than `read_image`: images that would take very long or very much memory,
-    here or in a view, are refused before they are decoded. name: what errors call the image.
+    For images from anywhere, so it also refuses those that would take very long. name: what errors call the image.
     """
-    if _is_heic(content):
-        _enable_heic(name)
-    try:
-        with open_image(io.BytesIO(content)) as image:
-            sides = f"it has {image.width:,} x {image.height:,} pixels"
-            if image.width * image.height > most_pixels:
-                raise BadInput(f"{sides}; the limit is {most_pixels:,}")
-            if max(image.size) > _RATIO * min(image.size):  # a view enlarges the shorter side
-                raise BadInput(f"{sides}; the longer side must be at most {_RATIO} times the shorter")
-            # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
-            if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
-                raise BadInput(f"it has more than {_SCANS} scans")
-            image.load()
-            return as_rgb(image)
-    except Exception as error:  # see `read_image`
-        raise UnreadableImage(f"Cannot read {name}: {_reason(len(content), error)}.") from error
+    with open_image(io.BytesIO(content), name, most_pixels=most_pixels) as image:
+        # each scan of a progressive JPEG passes over all pixels, and a scan may have a few bytes
+        if image.format in ("JPEG", "MPO") and content.count(b"\xff\xda") > _SCANS:
+            raise BadInput(f"it has more than {_SCANS} scans")
+        image.load()
+        return as_rgb(image)
 
 
 def read_small(path: Path | str, side: int) -> Image.Image:
@@ -143,8 +156,8 @@ def as_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _reason(size: int | None, error: Exception) -> str:
-    """Why an image cannot be read. size: of an unidentified file, in bytes."""
+def _reason(error: Exception) -> str:
+    """Why an image cannot be read."""
     match error:
         case LevelfieldError():
             return str(error)
@@ -157,7 +170,7 @@ def _reason(size: int | None, error: Exception) -> str:
         case Image.DecompressionBombError():
             return f"it declares more pixels than is safe to decode (a decompression bomb?): {error}".rstrip(".")
         case UnidentifiedImageError():
-            return "the file is empty" if size == 0 else "its format is not a known image format"
+            return "its format is not a known image format"
     return f"it is damaged or truncated ({type(error).__name__}: {error})"
 
 
@@ -171,21 +184,6 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if isinstance(transparent, int):
         grey[values == transparent] = 255
     return Image.fromarray(grey)
-
-
-def _enable_heic(path: Path | str) -> None:
-    try:
-        importlib.import_module("pillow_heif").register_heif_opener()
-    except ImportError as error:
-        raise _needs_heic(path) from error
-
-
-def _needs_heic(path: Path | str) -> MissingExtra:
-    return MissingExtra(f'{path} is a HEIC photo; to read it: pip install "levelfield[heic]"')
-
-
-def _is_heic(content: bytes) -> bool:
-    return content[4:12] in _HEIC_BRANDS
 
 
 def listed(images: Picture | Sequence[Picture]) -> list[Picture]:

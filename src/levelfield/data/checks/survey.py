@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import open_image
+from levelfield.errors import LevelfieldError
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ def survey(catalog: Catalog, *, sample: int = 64) -> CatalogFacts:
     sides = []
     for position in positions:
         # `check_images` reports images that cannot be read
-        unreadable = suppress(OSError, SyntaxError, ValueError, Image.DecompressionBombError)
-        with unreadable, open_image(catalog.paths[position]) as image:
+        with suppress(LevelfieldError), open_image(path := catalog.paths[position], str(path)) as image:
             sides.append(min(image.size))
     return CatalogFacts(
         images=len(catalog),

@@ -6,7 +6,6 @@ Images are resized and cropped with Pillow alone: always antialiased, and bit-id
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +17,6 @@ from levelfield.errors import BadInput, BadSpecification, unknown
 if TYPE_CHECKING:
     import torch
 
-AUGMENTS = ("none", "light", "standard")
 FILTERS = {
     "bicubic": Image.Resampling.BICUBIC,
     "bilinear": Image.Resampling.BILINEAR,
@@ -174,79 +172,6 @@ class LightView(TestView):
         for adjust in (functional.adjust_brightness, functional.adjust_contrast, functional.adjust_saturation):
             picture = adjust(picture, float(draw(1 - self.colour, 1 + self.colour)))
         return picture
-
-
-@dataclass(frozen=True, kw_only=True)
-class StandardView(SquareView):
-    """Random resized crop and flip: area 0.16-1 and ratio 3/4-4/3 as in MLRC (Musgrave et al. 2020), flip 0.5."""
-
-    area: tuple[float, float] = (0.16, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
-    flip: float = 0.5
-    random = True
-
-    @property
-    def key(self) -> str:
-        area, ratio = (f"{low:g}-{high:g}" for low, high in (self.area, self.ratio))
-        return self._key("standard", f"area={area}", f"ratio={ratio}", f"flip={self.flip:g}")
-
-    @property
-    def decoded(self) -> int:
-        return decoded_side(self.image / least_crop(self.area, self.ratio))
-
-    def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
-        stream = needed(stream)
-        picture = random_crop(image, self.image, self.interpolation, area=self.area, ratio=self.ratio, stream=stream)
-        return picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if stream.random() < self.flip else picture
-
-
-def train_view(
-    augment: str,
-    *,
-    image: int,
-    crop: float = 1.0,
-    mean: Sequence[float],
-    std: Sequence[float],
-    interpolation: str = "bicubic",
-) -> View:
-    """The training view: `none` (the test view itself), `light` or `standard`."""
-    plain = TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
-    if augment == "none":
-        return plain
-    if augment == "light":
-        return LightView(**vars(plain))
-    if augment == "standard":
-        return StandardView(image=image, mean=plain.mean, std=plain.std, interpolation=interpolation)
-    raise unknown("augment", augment, AUGMENTS)
-
-
-def crop_box(
-    height: int, width: int, *, area: tuple[float, float], ratio: tuple[float, float], stream: np.random.Generator
-) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of a random crop: the first of ten draws that fits, else the largest legal centre."""
-    areas = height * width * stream.uniform(*area, size=10)
-    ratios = np.exp(stream.uniform(math.log(ratio[0]), math.log(ratio[1]), size=10))
-    widths, heights = np.rint(np.sqrt(areas * ratios)).astype(int), np.rint(np.sqrt(areas / ratios)).astype(int)
-    fits = np.flatnonzero((widths > 0) & (widths <= width) & (heights > 0) & (heights <= height))
-    if len(fits):
-        h, w = int(heights[fits[0]]), int(widths[fits[0]])
-        return int(stream.integers(height - h + 1)), int(stream.integers(width - w + 1)), h, w
-    w = min(width, max(1, round(height * ratio[1])))
-    h = min(height, max(1, round(width / ratio[0])))
-    return (height - h) // 2, (width - w) // 2, h, w
-
-
-def random_crop(
-    image: Image.Image, size: int, interpolation: str, *, stream: np.random.Generator, **box: tuple[float, float]
-) -> Image.Image:
-    """A random crop (see `crop_box`), resized to a square."""
-    top, left, height, width = crop_box(image.height, image.width, stream=stream, **box)
-    return image.crop((left, top, left + width, top + height)).resize((size, size), FILTERS[interpolation])
-
-
-def least_crop(area: tuple[float, float], ratio: tuple[float, float]) -> float:
-    """The shortest side of a random crop, as a share of the shorter side of the image."""
-    return math.sqrt(area[0] * min(ratio[0], 1 / ratio[1]))
 
 
 def needed(stream: np.random.Generator | None) -> np.random.Generator:

@@ -1,4 +1,4 @@
-"""Views by name: a list of steps such as `[{resize: 256}, {centre: 227}]`."""
+"""Views by name: `standard`, or a list of steps such as `[{resize: 256}, {centre: 227}]`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 from PIL import Image
 
 from levelfield.data.views.basic import (
+    FILTERS,
+    LightView,
     SquareView,
     TestView,
+    View,
     central_square,
     decoded_side,
-    least_crop,
     needed,
-    random_crop,
     resized,
     resized_centre,
 )
@@ -27,8 +28,10 @@ from levelfield.settings import check_settings, number, whole
 if TYPE_CHECKING:
     import torch
 
+AUGMENTS = ("none", "light", "standard")
 Pair = tuple[float, float]
 AREA, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of `resized_crop`, as in torchvision
+_AREA = (0.16, 1.0)  # of the standard view, as in MLRC (Musgrave et al. 2020)
 _TRIES = 10  # attempts to draw a rectangle, as in torchvision
 FILL = (0.4914, 0.4822, 0.4465)  # of `erase`: the mean colour of CIFAR-10, as in Zhong et al. 2020
 LARGEST = 4096  # pixels per side
@@ -86,7 +89,8 @@ class StepsView(SquareView):
         if first.name == "resize":
             return decoded_side(int(np.max(settings["size"])))
         if first.name == "resized_crop":
-            share = least_crop(settings.get("area", AREA), settings.get("ratio", RATIO))
+            (smallest, _), (narrow, wide) = settings.get("area", AREA), settings.get("ratio", RATIO)
+            share = math.sqrt(smallest * min(narrow, 1 / wide))  # the least side of a crop, of the image's shorter side
             return decoded_side(settings["size"] / share)
         return 0
 
@@ -125,6 +129,27 @@ def steps_view(
     """
     parsed = parse_steps(steps)
     return StepsView(steps=parsed, image=image, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
+
+
+def train_view(
+    augment: str,
+    *,
+    image: int,
+    crop: float = 1.0,
+    mean: Sequence[float],
+    std: Sequence[float],
+    interpolation: str = "bicubic",
+) -> View:
+    """The training view: `none` (the test view itself), `light`, or `standard`: a random resized crop and a flip."""
+    plain = TestView(image=image, crop=crop, mean=tuple(mean), std=tuple(std), interpolation=interpolation)
+    if augment == "none":
+        return plain
+    if augment == "light":
+        return LightView(**vars(plain))
+    if augment == "standard":
+        steps = [{"resized_crop": {"size": image, "area": _AREA}}, "flip"]
+        return steps_view(steps, image=image, mean=mean, std=std, interpolation=interpolation)
+    raise unknown("augment", augment, AUGMENTS)
 
 
 def described_view(description: Mapping[str, Any]) -> TestView | StepsView:
@@ -226,7 +251,29 @@ def resized_crop(
     ratio: Pair = RATIO,
 ) -> Image.Image:
     """Crop a rectangle with a random share of the area and a random aspect ratio, and resize it to a square."""
-    return random_crop(picture, size, interpolation, area=area, ratio=ratio, stream=stream)
+    top, left, height, width = crop_box(picture.height, picture.width, area=area, ratio=ratio, stream=stream)
+    return picture.crop((left, top, left + width, top + height)).resize((size, size), FILTERS[interpolation])
+
+
+def crop_box(
+    height: int, width: int, *, area: Pair, ratio: Pair, stream: np.random.Generator
+) -> tuple[int, int, int, int]:
+    """(top, left, height, width) of a random crop: the first of ten draws that fits, else the largest legal centre."""
+    areas = height * width * stream.uniform(*area, size=_TRIES)
+    ratios = np.exp(stream.uniform(math.log(ratio[0]), math.log(ratio[1]), size=_TRIES))
+    if fitting := _first_fitting(areas, ratios, (width, height)):
+        w, h = fitting
+        return int(stream.integers(height - h + 1)), int(stream.integers(width - w + 1)), h, w
+    w = min(width, max(1, round(height * ratio[1])))
+    h = min(height, max(1, round(width / ratio[0])))
+    return (height - h) // 2, (width - w) // 2, h, w
+
+
+def _first_fitting(areas: np.ndarray, ratios: np.ndarray, most: tuple[int, int]) -> tuple[int, int] | None:
+    """The sides of the first rectangle, with these areas and ratios of the first side to the second, within `most`."""
+    sides = np.rint(np.sqrt([areas * ratios, areas / ratios])).astype(int).T
+    fits = np.flatnonzero(((sides > 0) & (sides <= most)).all(axis=1))
+    return (int(sides[fits[0], 0]), int(sides[fits[0], 1])) if len(fits) else None
 
 
 def flip(picture: Image.Image, stream: np.random.Generator, interpolation: str, /, *, p: float = 0.5) -> Image.Image:
@@ -246,13 +293,12 @@ def erase(
     """With probability `p` fill a rectangle of the normalised image with a colour (Zhong et al. 2020; their code)."""
     happens = stream.random() < p
     height, width = tensor.shape[1:]
-    areas = height * width * stream.uniform(area[0], area[1], size=_TRIES)
-    ratios = stream.uniform(ratio[0], ratio[1], size=_TRIES)
-    heights, widths = np.rint(np.sqrt(areas * ratios)).astype(int), np.rint(np.sqrt(areas / ratios)).astype(int)
-    fits = np.flatnonzero((heights < height) & (widths < width) & (heights > 0) & (widths > 0))
-    if not happens or not len(fits):
+    areas = height * width * stream.uniform(*area, size=_TRIES)
+    ratios = stream.uniform(*ratio, size=_TRIES)
+    fitting = _first_fitting(areas, ratios, (height - 1, width - 1))
+    if not happens or fitting is None:
         return tensor
-    tall, wide = int(heights[fits[0]]), int(widths[fits[0]])
+    tall, wide = fitting
     top, left = int(stream.integers(height - tall + 1)), int(stream.integers(width - wide + 1))
     result = tensor.clone()
     result[:, top : top + tall, left : left + wide] = result.new_tensor(FILL)[:, None, None]

@@ -16,8 +16,8 @@ from torch import Tensor
 from levelfield import embedder as networks
 from levelfield.data import Catalog, protocols
 from levelfield.data.loader import Key, Loader
-from levelfield.data.views.basic import TestView, View, train_view
-from levelfield.data.views.named import StepsView, steps_view
+from levelfield.data.views.basic import TestView, View
+from levelfield.data.views.named import StepsView, steps_view, train_view
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
