@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 FEW = 5
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and line breaks
+
+
+def printable(text: str) -> str:
+    r"""Text whose control characters are written as escapes: in a file name, they could command a terminal.
+
+    >>> print(printable("\x1b[31mred.png"))
+    \x1b[31mred.png
+    """
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def plural(number: int, one: str, many: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,25 @@ def test_an_archive_with_one_array_is_taken(levelfield: Levelfield) -> None:
 
 def test_what_is_no_utf8_can_be_printed(levelfield: Levelfield, room: Path) -> None:
     assert "File or folder not found: \\udcff.png" in levelfield("embed", "runs/none", "\udcff.png").error
+
+
+@pytest.mark.usefixtures("room")
+def test_a_name_of_a_file_cannot_command_the_terminal(levelfield: Levelfield) -> None:
+    for name in ("a", "b"):
+        Path("pets", f"{name}\x1b[2J").mkdir(parents=True)
+        Path("pets", f"{name}\x1b[2J", "\x1b]0;title\x07.png").write_bytes(b"no image")
+    with zipfile.ZipFile("\x1b[31mpets.zip", "w") as archive:
+        archive.writestr("a.png", b"no image")
+    for words in (
+        ["check", "folder", "pets"],
+        ["leaks", "pets"],
+        ["-v", "leaks", "pets"],
+        ["check", "folder", "\x1b[31mpets.zip"],
+    ):
+        ended = levelfield("datasets", *words)
+        assert ended.code == 1
+        assert "\x1b" not in ended.out + ended.err, ended
+        assert "\\x1b" in ended.out + ended.err
 
 
 def test_a_fault_of_ours_ends_with_one_line_and_keeps_its_traceback(

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from levelfield import __version__
-from levelfield.cli.console import error_console
+from levelfield.cli.console import SafeFormatter, error_console
 from levelfield.cli.running import with_ray_address
 from levelfield.errors import CommandEnded, LevelfieldError
 from levelfield.trust import trusting
@@ -107,7 +107,9 @@ def _options(
 ) -> None:
     level = logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING
     # other libraries stay quiet
-    logging.basicConfig(level=max(level, logging.WARNING), format="%(message)s", force=True)
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter("%(message)s"))
+    logging.basicConfig(level=max(level, logging.WARNING), handlers=[handler], force=True)
     logging.getLogger("levelfield").setLevel(level)
 
 
@@ -154,7 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
             code = app(arguments, standalone_mode=False)
     except (LevelfieldError, CommandEnded) as error:
         if {"-v", "--verbose"} & set(arguments):
-            traceback.print_exc()
+            error_console.print(traceback.format_exc(), soft_wrap=True)
         _refuse(str(error))
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]

@@ -9,20 +9,38 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from levelfield.files.writing import finite
 from levelfield.progress import CallbackProgress, LoggedProgress, Progress
 from levelfield.studies.execution.events import Event, RunsProgress
+from levelfield.wording import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+
+class SafeConsole(Console):
+    """A console that prints control characters in texts, such as names of files, as escapes."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+class SafeFormatter(logging.Formatter):
+    """The same for messages of the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 # no markup and no emoji: labels, paths and formulas may contain [brackets] and :words:
-console = Console(markup=False, highlight=False, emoji=False)
-error_console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+console = SafeConsole(markup=False, highlight=False, emoji=False)
+error_console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
 
 _SHARES = {"features": 0.5, "training": 0.95}  # share of a run that is done after each stage; the rest is short
 
