@@ -101,7 +101,7 @@ def test_unreadable_images_are_skipped_on_request_with_notes(pets):
 
 def test_only_heic_missing_its_extra_says_what_to_install(pets, monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    (pets / "cat" / "a.heic").write_bytes(b"x")
+    (pets / "cat" / "a.heic").write_bytes(b"\x00\x00\x00\x18ftypheic")
     catalog = data.create(pets)
     with pytest.raises(MissingExtra, match=r"levelfield\[heic\]"):
         data.check_images(catalog)

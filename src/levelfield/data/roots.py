@@ -10,7 +10,8 @@ from pathlib import Path
 from levelfield.data._registry import DatasetFacts, describe
 from levelfield.data._registry import names as every
 from levelfield.data.archives import is_archive, unpacked
-from levelfield.errors import BadInput, MissingData, nearest
+from levelfield.data.images import similar
+from levelfield.errors import BadInput, MissingData
 from levelfield.files.writing import expanded
 
 DEPTH, WIDTH = 3, 50  # folders below the root that are searched: how deep, and how many of a folder
@@ -23,7 +24,9 @@ class DatasetFolder:
 
     def __init__(self, name: str, facts: DatasetFacts, root: Path | str | None = None) -> None:
         self.name, self.facts = name, facts
-        self.root = _default(name, facts) if root is None else _existing(name, facts, expanded(root))
+        self.source = f"Official page: {facts.page}"
+        """A sentence that says where to get the dataset."""
+        self.root = self._default() if root is None else self._existing(expanded(root))
         self._folders = [] if self.root.is_file() else [self.root, *(self.root / known for known in facts.folders)]
         archives = [folder / name for folder in self._folders for name in self.facts.archives]
         self._packed = [archive for archive in archives if archive.is_file()] if self._folders else [self.root]
@@ -47,11 +50,6 @@ class DatasetFolder:
         archives = (folder / name for folder in self._folders or [self.root.parent])
         return next((unpacked(archive) for archive in archives if archive.is_file()), None)
 
-    @property
-    def source(self) -> str:
-        """A sentence that says where to get the dataset."""
-        return _source(self.facts)
-
     def _hint(self, names: tuple[str, ...]) -> str:
         """Where these files are, or which other dataset is here: a sentence with a space before it, or nothing."""
         wanted = {Path(name).name for name in names}
@@ -69,45 +67,33 @@ class DatasetFolder:
         matches = " and ".join(f"'{other}' (it has {name})" for other, name in others.items())
         return f" This is the dataset {matches}: give the root of the other one." if others else ""
 
+    def _default(self) -> Path:
+        """The root below LEVELFIELD_DATA."""
+        name, facts, shelf = self.name, self.facts, os.environ.get(VARIABLE, "")
+        if not shelf:
+            raise MissingData(
+                f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root "
+                f"DIR, or set {VARIABLE} to the folder that contains {facts.folders[0]}. {self.source}"
+            )
+        names = (*facts.folders, *facts.archives)
+        match = next((path for path in (expanded(shelf) / entry for entry in names) if path.exists()), None)
+        if match is None:
+            raise MissingData(
+                f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for {', '.join(names)}. "
+                f"{self.source}"
+            )
+        return expanded(shelf) if match.is_file() else match  # with several archives in one folder, use that folder
 
-def _default(name: str, facts: DatasetFacts) -> Path:
-    """The root below LEVELFIELD_DATA."""
-    shelf = os.environ.get(VARIABLE)
-    if not shelf:
+    def _existing(self, root: Path) -> Path:
+        if root.is_dir() or (root.is_file() and is_archive(root)):
+            return root
+        if root.is_file():
+            kinds = "a folder or an archive (.zip, .tar, .tgz)"
+            raise BadInput(f"{root} is a file; the dataset '{self.name}' needs {kinds}. {self.source}")
         raise MissingData(
-            f"No location is given for the dataset '{name}'. Write `data: {{name: {name}, root: DIR}}` or --root DIR, "
-            f"or set {VARIABLE} to the folder that contains {facts.folders[0]}. {_source(facts)}"
+            f"The root of '{self.name}' does not exist: {root}.{similar(root)} It should contain "
+            f"{self.facts.folders[0]}. {self.source}"
         )
-    folder = expanded(shelf)
-    names = (*facts.folders, *facts.archives)
-    name_there = next((entry for entry in names if (folder / entry).exists()), None)
-    if name_there is None:
-        raise MissingData(
-            f"The dataset '{name}' was not found in {VARIABLE}={shelf}; searched for {', '.join(names)}. "
-            f"{_source(facts)}"
-        )
-    # with several archives in one folder, use that folder
-    return folder if (folder / name_there).is_file() else folder / name_there
-
-
-def _existing(name: str, facts: DatasetFacts, root: Path) -> Path:
-    if root.is_dir() or (root.is_file() and is_archive(root)):
-        return root
-    if root.is_file():
-        raise BadInput(
-            f"{root} is a file; the dataset '{name}' needs a folder or an archive (.zip, .tar, .tgz). {_source(facts)}"
-        )
-    parent = root.parent
-    close = nearest(root.name, [entry.name for entry in parent.iterdir()]) if parent.is_dir() else None
-    suggestion = f" Did you mean {parent / close}?" if close else ""
-    raise MissingData(
-        f"The root of '{name}' does not exist: {root}.{suggestion} It should contain {facts.folders[0]}. "
-        f"{_source(facts)}"
-    )
-
-
-def _source(facts: DatasetFacts) -> str:
-    return f"Official page: {facts.page}"
 
 
 def _below(root: Path) -> Iterator[tuple[Path, list[str]]]:

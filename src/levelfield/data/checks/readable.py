@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +24,7 @@ from levelfield.data.catalog import Catalog, file_digest
 from levelfield.data.images import verify_image
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 from levelfield.files.writing import default_cache_folder, locked, write_whole
-from levelfield.progress import SILENT, SILENT_STAGE, Progress
+from levelfield.progress import SILENT, Progress
 from levelfield.wording import FEW, first_few, plural
 
 T = TypeVar("T")
@@ -30,6 +32,7 @@ PAUSE = 60.0  # seconds of checking that a killed process can lose
 SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
 FORMAT = b"levelfield seen1"
 _FIELD = np.dtype("S16")
+_NOT_UTF8 = re.compile("[\ud800-\udfff]").search  # how Python reads bytes of a name that are not UTF-8
 
 _log = logging.getLogger(__name__)
 _READERS = 2
@@ -37,11 +40,9 @@ _READERS = 2
 
 def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
     """Refuse names that are not UTF-8: results list every image by its name."""
-    try:
-        "".join([*map(str, paths), *class_names]).encode()
+    odd = [*filter(_NOT_UTF8, map(str, paths))] or [*filter(_NOT_UTF8, class_names)]
+    if not odd:
         return
-    except UnicodeEncodeError:
-        odd = [path for path in map(str, paths) if _is_odd(path)] or [name for name in class_names if _is_odd(name)]
     shown = first_few([ascii(os.fsencode(name))[2:-1] for name in odd])
     raise BadInput(
         f"{plural(len(odd), 'file name is', 'file names are')} not UTF-8 text, and results list images by name: "
@@ -49,19 +50,10 @@ def check_names(paths: Sequence[Path], class_names: Sequence[str] = ()) -> None:
     )
 
 
-def _is_odd(name: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
 def unreadable(paths: Sequence[Path], *, progress: Progress = SILENT) -> dict[int, LevelfieldError]:
     """The indices of images that cannot be decoded, each with the reason."""
-    failures: dict[int, LevelfieldError] = {}
-    stage = progress.stage("checking images", len(paths))
-    for position, outcome in enumerate(_outcomes(paths, verify_image)):
-        if isinstance(outcome, LevelfieldError):
-            failures[position] = outcome
-        stage.advance()
-    return failures
+    outcomes = enumerate(_outcomes(paths, verify_image, progress))
+    return {position: outcome for position, outcome in outcomes if isinstance(outcome, LevelfieldError)}
 
 
 def lone_note(catalog: Catalog) -> tuple[str, ...]:
@@ -91,16 +83,14 @@ def check_images(
     digests = memory.digests()
     unknown = [position for position, digest in enumerate(digests) if digest is None]
     failures: dict[int, LevelfieldError] = {}
-    stage = progress.stage("checking images", len(unknown)) if unknown else SILENT_STAGE
     try:
-        outcomes = _outcomes([catalog.paths[i] for i in unknown], _verified_digest)
+        outcomes = _outcomes([catalog.paths[i] for i in unknown], _verified_digest, progress)
         for position, outcome in zip(unknown, outcomes, strict=True):
             if isinstance(outcome, LevelfieldError):
                 failures[position] = outcome
             else:
                 digests[position] = outcome
                 memory.add(position, outcome)
-            stage.advance()
     finally:
         memory.save()
     if failures and (not skip_unreadable or len(failures) == len(catalog)):
@@ -112,7 +102,7 @@ def check_images(
             "Repair or remove them, or continue without them: --skip-unreadable"
         )
     catalog = _without(catalog, failures) if failures else catalog
-    return catalog.with_digests([digest for digest in digests if digest is not None])
+    return replace(catalog, known_digests=tuple(digest for digest in digests if digest is not None))
 
 
 def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
@@ -120,7 +110,7 @@ def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalo
     digests = _Memory(catalog, cache).digests()
     unknown = [position for position, digest in enumerate(digests) if digest is None]
     rest = iter(catalog.subset(unknown).digests if unknown else ())
-    return catalog.with_digests([digest or next(rest) for digest in digests])
+    return replace(catalog, known_digests=tuple(digest or next(rest) for digest in digests))
 
 
 def _without(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Catalog:
@@ -185,8 +175,10 @@ def _verified_digest(path: Path) -> str:
     return file_digest(path)
 
 
-def _outcomes(paths: Sequence[Path], check: Callable[[Path], T]) -> Iterator[T | LevelfieldError]:
-    """The result of `check` for each image, or the reason why it cannot be read."""
+def _outcomes(paths: Sequence[Path], check: Callable[[Path], T], progress: Progress) -> Iterator[T | LevelfieldError]:
+    """The result of `check` for each image, or the reason why it cannot be read; a stage counts those taken."""
+    if not paths:
+        return
 
     def outcome(path: Path) -> T | LevelfieldError:
         try:
@@ -194,8 +186,11 @@ def _outcomes(paths: Sequence[Path], check: Callable[[Path], T]) -> Iterator[T |
         except LevelfieldError as error:
             return error
 
+    stage = progress.stage("checking images", len(paths))
     with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(outcome, paths)
+        for result in readers.map(outcome, paths):
+            yield result
+            stage.advance()
 
 
 def _key(path: str, *, before: int | None = None) -> bytes | None:

@@ -122,14 +122,6 @@ def jpeg(image: np.ndarray, stream: np.random.Generator, /, *, compression: Span
     """JPEG compression at low quality."""
     strength = drawn_whole("compression", compression, stream, least=0, most=100)
     with io.BytesIO() as file:
-        Image.fromarray(image).save(file, format="jpeg", quality=jpeg_quality(strength))
+        quality = round(1 + 99 * (1 - strength / 101))  # of Pillow, for imgaug's compression of 0 to 100
+        Image.fromarray(image).save(file, format="jpeg", quality=quality)
         return np.array(Image.open(file, formats=["JPEG"]).convert("RGB"))
-
-
-def jpeg_quality(compression: float) -> int:
-    """Pillow's quality for imgaug's compression of 0 to 100.
-
-    >>> [jpeg_quality(compression) for compression in (80, 88, 95)]
-    [22, 14, 7]
-    """
-    return round(1 + 99 * (1 - compression / 101))

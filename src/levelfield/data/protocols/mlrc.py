@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import Form, blocks, fold_of, given_validation, halves, with_roles
+from levelfield.data.division import Form, blocks, fold_of, halves, in_part, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
 
@@ -20,7 +20,7 @@ def mlrc(
     if validation:
         raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
     train, test = halves(catalog, "mlrc")
-    train = [*train, *given_validation(catalog)]
+    train = [*train, *in_part(catalog, "validation")]
     result = []
     for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
         training, judging = (block, rest) if reversed else (rest, block)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import fold_of, given_validation, halves, late, undivided, with_roles
+from levelfield.data.division import fold_of, halves, in_part, late, undivided, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
 
@@ -19,7 +19,7 @@ from levelfield.errors import BadInput, BadSpecification
 )
 def standard(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
     train, test = halves(catalog, "standard")
-    validation_classes = given_validation(catalog)
+    validation_classes = in_part(catalog, "validation")
     if validation_classes and validation:
         raise BadSpecification(f"'{catalog.name}' already defines its validation classes: remove `validation`.")
     return [with_roles(catalog, fold_of("standard", catalog, train, test, validation, validation_classes))]

@@ -11,13 +11,17 @@ import numpy as np
 from levelfield.errors import BadInput
 
 
-def text_rows(file: Path, columns: int, *, skip: int = 0, last_takes_rest: bool = False) -> list[list[str]]:
+def text_rows(
+    file: Path, columns: int, *, skip: int = 0, header: str = "", last_takes_rest: bool = False
+) -> list[list[str]]:
     """The rows of a text file, split at white space; a row with a different number of columns is an error.
 
-    last_takes_rest: the last column may contain spaces.
+    header: content of the last line that is skipped. last_takes_rest: the last column may contain spaces.
     """
-    rows = []
-    for number, line in enumerate(text_lines(file)[skip:], start=skip + 1):
+    rows, lines = [], text_lines(file)
+    if header and " ".join("".join(lines[skip - 1 : skip]).split()) != header:
+        raise BadInput(f"{file} needs the header '{header}' in line {skip}.")
+    for number, line in enumerate(lines[skip:], start=skip + 1):
         cells = line.strip().split(None, columns - 1 if last_takes_rest else -1)
         if cells and len(cells) != columns:
             count = f"expected {columns} columns, found {line.strip()!r}"

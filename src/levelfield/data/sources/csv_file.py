@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
+from levelfield.data.images import similar
 from levelfield.data.sources._tables import natural
-from levelfield.errors import BadInput, nearest
+from levelfield.errors import BadInput
 from levelfield.files.reading import MEGABYTE, read_text
 from levelfield.files.writing import expanded
 from levelfield.wording import first_few, plural
@@ -21,12 +22,11 @@ from levelfield.wording import first_few, plural
 ROLES = ("train", "query", "gallery")
 LARGEST = 1_000 * MEGABYTE  # bytes
 LONGEST_LABEL = 255  # characters, the limit of a folder name
-_COLUMNS = ("path", "label", "split", "role", "group")
+_COLUMNS = ("path", "label", "role", "split", "group")
 _SPLITS = {"train": "train", "validation": "validation", "val": "validation", "test": "test"}
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     where: str  # file and line, for messages
     path: Path
     label: str
@@ -66,9 +66,7 @@ def csv_file(path: Path | str) -> Catalog:
 
 def _rows(source: Path) -> list[_Row]:
     if not source.exists():
-        folder = source.parent
-        close = nearest(source.name, [entry.name for entry in folder.glob("*.csv")]) if folder.is_dir() else None
-        raise BadInput(f"The file {source} does not exist." + (f" Did you mean {folder / close}?" if close else ""))
+        raise BadInput(f"The file {source} does not exist.{similar(source)}")
     text = read_text(source, most=LARGEST).removeprefix("\ufeff")  # Excel writes a byte order mark
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -79,36 +77,33 @@ def _rows(source: Path) -> list[_Row]:
     cells = [(where, row) for where, row in cells if any(row)]
     if not cells:
         raise BadInput(f"{source} is empty. Each line needs a path and a label: cat/1.jpg,cat")
-    columns = {"path": 0, "label": 1}
-    header = [cell.lower() for cell in cells[0][1]]
-    if not {*_COLUMNS}.isdisjoint(header):
-        columns = {name: header.index(name) for name in _COLUMNS if name in header}
+    columns = [cell.lower() for cell in cells[0][1]]
+    if {*_COLUMNS}.isdisjoint(columns):
+        columns = ["path", "label"]
+    else:
         for name in ("path", "label"):
             if name not in columns:
-                raise BadInput(f"{source} has the columns {', '.join(header)}; the column '{name}' is missing.")
+                raise BadInput(f"{source} has the columns {', '.join(columns)}; the column '{name}' is missing.")
         del cells[0]
     if not cells:
         raise BadInput(f"{source} has a header but no images.")
-    return [
-        _row(source.parent, where, row, {name: row[i] if i < len(row) else "" for name, i in columns.items()})
-        for where, row in cells
-    ]
+    return [_row(source.parent, where, row, dict(zip(columns, row, strict=False))) for where, row in cells]
 
 
 def _row(folder: Path, where: str, row: list[str], values: dict[str, str]) -> _Row:
-    label, role, split = values["label"], values.get("role", "").lower(), values.get("split", "").lower()
-    if not values["path"] or not label:
+    path, label, role, split, group = (values.get(name, "") for name in _COLUMNS)
+    role, split = role.lower(), split.lower()
+    if not path or not label:
         raise BadInput(f"{where}: expected a path and a label, found {row}.")
     if "\0" in label:
         raise BadInput(f"{where}: the label {label!r} contains a NUL character.")
     if len(label) > LONGEST_LABEL:
         size = f"{len(label):,} characters; the limit is {LONGEST_LABEL}"
         raise BadInput(f"{where}: the label '{label[:20]}...' has {size}.")
-    if role and role not in ROLES:
-        raise BadInput(f"{where}: unknown role '{role}'; valid roles are {', '.join(ROLES)}.")
-    if split and split not in _SPLITS:
-        raise BadInput(f"{where}: unknown split '{split}'; valid values are train, validation, test.")
-    return _Row(where, folder / expanded(values["path"]), label, _SPLITS.get(split, ""), role, values.get("group", ""))
+    for column, value, valid in (("role", role, ROLES), ("split", split, tuple(_SPLITS))):
+        if value and value not in valid:
+            raise BadInput(f"{where}: unknown {column} '{value}'; valid values are {', '.join(valid)}.")
+    return _Row(where, folder / expanded(path), label, _SPLITS.get(split, ""), role, group)
 
 
 def _without_repeats(rows: list[_Row]) -> list[_Row]:

@@ -93,7 +93,7 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
 def candidates(root: Path) -> list[str]:
     """Names of all drawings without a skin tone that are not flags."""
     omitted = {code for codes in _OMITTED for code in codes}
-    return sorted(name for name in _drawings(root) if omitted.isdisjoint(_all_codes(name)))
+    return sorted(name for name in _drawings(root) if omitted.isdisjoint(codes_of(name)))
 
 
 def distinct(names: Iterable[str], root: Path) -> list[str]:
@@ -119,18 +119,15 @@ def distinct(names: Iterable[str], root: Path) -> list[str]:
 
 def codes_of(name: str) -> Codes:
     """The class of a drawing: its code points without the presentation selector."""
-    return tuple(code for code in _all_codes(name) if code != _PRESENTATION)
+    stem = name.rpartition("/")[2].rpartition(".")[0]
+    codes = (int(part.removeprefix("U+"), 16) for part in stem.split("-"))
+    return tuple(code for code in codes if code != _PRESENTATION)
 
 
 def readable(codes: Codes) -> str:
     """A readable class name: words and code points."""
     words = [unicodedata.name(chr(code), "unnamed").lower() for code in codes if code != _JOINER]
     return f"{', '.join(words)} ({'-'.join(map(_text, codes))})"
-
-
-def _all_codes(name: str) -> Codes:
-    stem = name.rpartition("/")[2].rpartition(".")[0]
-    return tuple([int(part.removeprefix("U+"), 16) for part in stem.split("-")])
 
 
 def _text(code: int) -> str:

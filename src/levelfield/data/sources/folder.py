@@ -11,9 +11,9 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
-from levelfield.data.images import files_below, hidden, is_image, leads_up
+from levelfield.data.images import files_below, hidden, is_image, leads_up, similar
 from levelfield.data.sources._tables import natural
-from levelfield.errors import BadInput, nearest
+from levelfield.errors import BadInput
 from levelfield.files.writing import expanded
 from levelfield.wording import first_few, plural
 
@@ -30,7 +30,9 @@ def folder(path: Path | str) -> Catalog:
         inner = list(top.iterdir())
         root = inner[0] if len(inner) == 1 and inner[0].is_dir() else top
     if not root.is_dir():
-        raise _no_folder(root)
+        if root.is_file():
+            raise BadInput(f"{root} is a file, not a folder. {_LAYOUT} A list of images must end in .csv.")
+        raise BadInput(f"The folder {root} does not exist.{similar(root)}")
     by_class: dict[str, list[Path]] = {}
     empty, upwards, strange = [], [], 0
     try:
@@ -68,17 +70,6 @@ def folder(path: Path | str) -> Catalog:
     if strange:
         notes.append(f"Ignored {plural(strange, 'file', 'files')} of other kinds.")
     return catalog.with_notes(*notes, *lone_note(catalog))
-
-
-def _no_folder(path: Path) -> BadInput:
-    """The error about a path that is no folder, which names the nearest existing one."""
-    if path.is_file():
-        return BadInput(f"{path} is a file, not a folder. {_LAYOUT} A list of images must end in .csv.")
-    parent, missing = path.parent, path.name
-    while not parent.is_dir() and parent != parent.parent:
-        parent, missing = parent.parent, parent.name
-    close = nearest(missing, [entry.name for entry in parent.iterdir() if entry.is_dir()])
-    return BadInput(f"The folder {path} does not exist." + (f" Did you mean {parent / close}?" if close else ""))
 
 
 def _refuse_unusable(root: Path, by_class: dict[str, list[Path]], empty: list[str], loose: int) -> None:

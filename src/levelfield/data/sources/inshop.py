@@ -10,7 +10,6 @@ from levelfield.errors import BadInput
 
 _LIST = "list_eval_partition.txt"
 _PARTS = ("train", "query", "gallery")
-_HEADER = ["image_name", "item_id", "evaluation_status"]
 
 
 @official(
@@ -31,12 +30,10 @@ _HEADER = ["image_name", "item_id", "evaluation_status"]
 def inshop(dataset: DatasetFolder) -> Listing:
     """The class is the column `item_id`, in the order of its number; the path is not used."""
     source = dataset.need(f"Eval/{_LIST}", f"Anno/{_LIST}", _LIST)
-    head = text_lines(source)[:2]
-    if len(head) < 2 or head[1].split() != _HEADER:
-        raise BadInput(f"{source} needs a line with the number of images and a second with '{' '.join(_HEADER)}'.")
-    entries = text_rows(source, 3, skip=2)  # columns are padded with spaces
-    if whole(source, head[0].strip()) != len(entries):
-        count = f"declares {head[0].strip()} images in its first line but lists {len(entries):,}"
+    entries = text_rows(source, 3, skip=2, header="image_name item_id evaluation_status")  # padded with spaces
+    declared = text_lines(source)[0].strip()
+    if whole(source, declared) != len(entries):
+        count = f"declares {declared} images in its first line but lists {len(entries):,}"
         raise BadInput(f"{source} {count}. Is the download complete?")
     small = dataset.find("Img/img", "img")
     images = small or dataset.find("Img/img_highres", "img_highres")

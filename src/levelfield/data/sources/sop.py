@@ -5,10 +5,7 @@ from __future__ import annotations
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
-from levelfield.data.sources._tables import text_lines, text_rows, whole
-from levelfield.errors import BadInput
-
-_HEADER = ["image_id", "class_id", "super_class_id", "path"]
+from levelfield.data.sources._tables import text_rows, whole
 
 
 @official(
@@ -35,10 +32,7 @@ def sop(dataset: DatasetFolder) -> Listing:
         source = dataset.need(f"Ebay_{part}.txt", f"Info_Files/Ebay_{part}.txt")
         base = source.parent.parent if source.parent.name == "Info_Files" else source.parent
         base = base / "images" if (base / "images").is_dir() else base
-        first = next(iter(text_lines(source)), "nothing")
-        if first.split() != _HEADER:
-            raise BadInput(f"{source} starts with {first!r} instead of the header '{' '.join(_HEADER)}'.")
-        entries = text_rows(source, 4, skip=1)
+        entries = text_rows(source, 4, skip=1, header="image_id class_id super_class_id path")
         for _, number, _, path in entries:
             class_id = whole(source, number)
             names.setdefault(class_id, path.rpartition("_")[0].replace("_final/", " "))

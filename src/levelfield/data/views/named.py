@@ -147,7 +147,7 @@ def train_view(
     if augment == "light":
         return LightView(**vars(plain))
     if augment == "standard":
-        steps = [{"resized_crop": {"size": image, "area": _AREA}}, "flip"]
+        steps: list[Written] = [{"resized_crop": {"size": image, "area": _AREA}}, "flip"]
         return steps_view(steps, image=image, mean=mean, std=std, interpolation=interpolation)
     raise unknown("augment", augment, AUGMENTS)
 
