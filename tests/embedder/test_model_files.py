@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from levelfield.embedder import Embedder, Head, Trunk, load, save_ensemble, save_model
@@ -82,6 +83,19 @@ def test_a_model_without_a_checksum_is_damaged(home: Path) -> None:
         (lambda f: f.update(trunk=["evil"]), "damaged"),
         (lambda f: f.update(codes="evil"), "codes|evil"),
         (lambda f: f.update(evil=1), "unknown key 'evil'"),
+        (lambda f: f["view"].update(crop=0.001), r"run/model\.yaml is damaged.*'crop' is 0\.001: .* to 32000 pixels"),
+        (lambda f: f["view"].update(crop=1e-9), "'crop' is 1e-09.*at least 0.00781"),
+        (lambda f: f["view"].update(crop=1e-320), "'crop' is"),
+        (lambda f: f["view"].update(image=10**9), "'image' is 1000000000; it must be between 1 and 4096"),
+        (lambda f: f["view"].update(std=[float("inf")] * 3), "'std' is inf"),
+        (lambda f: (f["view"].pop("crop"), f["view"].update(steps=[{"resize": 10**6}, {"centre": 32}])), "'size' is"),
+        (lambda f: f["trunk"].update(image=10**6), r"model\.yaml is damaged.*'trunk\.image' is 1000000"),
+        (lambda f: f["trunk"].update(taps=["final"] * 10**4), "name one stage twice"),
+        (lambda f: f["head"].update(dim=10**9), r"'head\.dim' is 1000000000; it must be between 1 and 65536"),
+        (lambda f: f["head"].update(width=10**12), r"'head\.width' is"),
+        (lambda f: f["head"].update(dim=60_000, width=9_000_000), "'head.linear.bias' .* is another one in model"),
+        (lambda f: f["head"].update(kind="relation", branches=10**9), r"'head\.branches' is"),
+        (lambda f: f.update(head={"kind": "relation", "width": 9 * 10**6, "dim": 60_000}), "is another one in model"),
     ],
 )
 def test_a_crafted_description_gives_one_message(change, message, home, monkeypatch):
@@ -89,6 +103,25 @@ def test_a_crafted_description_gives_one_message(change, message, home, monkeypa
     with pytest.raises(Exception, match=message) as told:
         load(rewritten(home, change))
     assert type(told.value).__module__ == "levelfield.errors"
+
+
+def test_a_huge_network_is_refused_before_memory_is_allocated_for_it(home: Path, monkeypatch) -> None:
+    devices, make = [], backbones.timm.create_model
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        devices.append(torch.empty(0).device.type)
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(backbones.timm, "create_model", watched)
+    rewritten(home, lambda facts: facts["trunk"].update(backbone="vit_giant_patch14_clip_224"))
+    with pytest.raises(Damaged, match=r"run/model\.yaml is damaged .* is another one in model\.safetensors"):
+        load(home)
+    assert devices == ["meta"]
+
+
+def test_an_ensemble_has_at_most_a_thousand_members(pair: Path) -> None:
+    with pytest.raises(Damaged, match="names 1,001 members; 1,000 are the most"):
+        load(rewritten(pair, lambda facts: facts.update(members=["members/0"] * 1001)))
 
 
 def _no_network(*_: object) -> None:

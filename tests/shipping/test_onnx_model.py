@@ -131,6 +131,9 @@ def test_a_changed_description_is_refused(file: Path) -> None:
         levelfield.load(file)
 
 
+VIEW = {"image": 32, "crop": 1.0, "mean": [0.5] * 3, "std": [0.5] * 3, "interpolation": "bicubic"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -139,6 +142,9 @@ def test_a_changed_description_is_refused(file: Path) -> None:
         ({"preprocessing": {"image": 32}}, "has invalid settings"),
         ({"preprocessing": 7}, "has invalid settings"),
         ({"dim": 0}, "has invalid settings"),
+        ({"dim": 10**9}, r"model\.json has invalid settings: 'dim' is 1000000000; it must be between 1 and 1e\+06"),
+        ({"preprocessing": VIEW | {"crop": 0.001}}, r"model\.json has invalid settings: 'crop' is 0\.001"),
+        ({"preprocessing": VIEW | {"image": 10**6}}, r"model\.json has invalid settings: 'image' is 1000000"),
         ({"dim": 9}, "does not have the input and output"),
     ],
 )

@@ -79,6 +79,8 @@ def start_random(head: Head, generator: torch.Generator, *, form: str = "random"
     form: "random": uniformly within 1 / sqrt(width), bias 0. "torch": the bias is drawn, too, as by `nn.Linear`.
     "he_normal": normal with variance 2 / dim (fan out), bias 0.
     """
+    if head.linear.weight.is_meta:  # only its shapes matter
+        return
     bias = torch.zeros(head.dim)
     if form == "he_normal":
         start_at(head, torch.randn(head.dim, head.width, generator=generator) * math.sqrt(2 / head.dim), bias)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
@@ -21,10 +21,20 @@ from levelfield.embedder.best import run_folder
 from levelfield.embedder.devices import usable
 from levelfield.embedder.embedder import Embedder
 from levelfield.embedder.head import Head
-from levelfield.embedder.model_files import MEMBERS, member_folders, read_description, read_weights, write_model
+from levelfield.embedder.model_files import (
+    DESCRIPTION,
+    MEMBERS,
+    WEIGHTS,
+    check_numbers,
+    member_folders,
+    read_description,
+    read_weights,
+    write_model,
+)
 from levelfield.embedder.relation import RelationHead
 from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.trunk import Trunk
+from levelfield.embedder.trunk.weights import is_own
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.progress import SILENT, Progress
 from levelfield.table import Table
@@ -88,19 +98,36 @@ def load(folder: Path | str, *, device: str = "cpu", head: nn.Module | None = No
         return Ensemble(tuple(members), facts.get("about", {}))
     weights = read_weights(home)
     try:
-        trunk_facts = dict(facts["trunk"])
-        name, digest = trunk_facts.pop("backbone"), trunk_facts.pop("weights_digest")
-        backbone = replace(backbones.create(name, weights="random"), weights_digest=digest)
+        check_numbers(facts)
         view = described_view(facts["view"])
-        trunk = Trunk(backbone, **trunk_facts)
-        embedder = Embedder(trunk, _rebuilt(facts["head"], head), codes=facts.get("codes", "float32"))
+        if not is_own(facts["trunk"]["backbone"]):
+            _check_shapes(facts, weights)
+        embedder = _rebuilt(facts, head)
         embedder.load_state_dict(weights, strict=True)
     except (AttributeError, LookupError, OverflowError, RuntimeError, TypeError, ValueError, BadSpecification) as error:
-        raise Damaged(f"The model in {home} is damaged or was made by another version: {error}") from error
+        raise Damaged(f"{home / DESCRIPTION} is damaged or was made by another version: {error}") from error
     return Model(embedder.to(device).eval(), view, facts.get("about", {}), str(facts["checksum"]))
 
 
-def _rebuilt(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Module:
+def _check_shapes(facts: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Refuse a description of another network than that of the weights, before memory is allocated for it."""
+    with torch.device("meta"):
+        described = _rebuilt(facts, nn.Identity()).state_dict()
+    custom = "own" in (facts["head"] or {})
+    stored = {name: tensor.shape for name, tensor in weights.items() if not (custom and name.startswith("head."))}
+    shapes = {name: tensor.shape for name, tensor in described.items()}
+    if different := sorted(name for name in {*shapes, *stored} if shapes.get(name) != stored.get(name)):
+        raise BadSpecification(f"'{different[0]}' of the trunk and head that it describes is another one in {WEIGHTS}.")
+
+
+def _rebuilt(facts: Mapping[str, Any], head: nn.Module | None) -> Embedder:
+    """The embedder that `facts` describe, with other weights. head: a custom one."""
+    settings = dict(facts["trunk"])
+    trunk = Trunk(backbones.blank(settings.pop("backbone"), settings.pop("weights_digest")), **settings)
+    return Embedder(trunk, _head(facts["head"], head), codes=facts.get("codes", "float32"))
+
+
+def _head(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Module:
     """The head that `facts` describe."""
     if facts is None:
         return nn.Identity()

@@ -15,14 +15,18 @@ import safetensors.torch
 import yaml
 from torch import Tensor
 
+from levelfield.data.views.basic import LARGEST
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.plain_yaml import read_written
 from levelfield.files.reading import checksum, read_text
 from levelfield.files.writing import write_text, write_whole
+from levelfield.settings import whole
 
 WEIGHTS, DESCRIPTION, MEMBERS = "model.safetensors", "model.yaml", "members"
 FORMAT = 1
 _KEYS = {"format", "trunk", "head", "codes", "view", "about", MEMBERS, "checksum"}
+_MOST = {"trunk.image": LARGEST, "head.width": 10_000_000, "head.dim": 65_536, "head.branches": 65_536}
+_MOST_MEMBERS = 1000
 _CHECKSUM = re.compile(r"^checksum: '?([0-9a-f]{32})'?\n\Z", re.MULTILINE)
 _MEMBER = re.compile(rf"{MEMBERS}/\d{{1,6}}")
 
@@ -61,6 +65,14 @@ def read_description(home: Path) -> dict[str, Any]:
     return facts
 
 
+def check_numbers(facts: Mapping[str, Any]) -> None:
+    """Refuse numbers of a network that no memory is enough for; those of the view are checked when it is made."""
+    for key, most in _MOST.items():
+        part, name = key.split(".")
+        if (value := (facts[part] or {}).get(name)) is not None:
+            whole(key, value, least=1, most=most)
+
+
 def read_weights(home: Path) -> dict[str, Tensor]:
     """Every weight by name."""
     try:
@@ -74,6 +86,8 @@ def member_folders(home: Path, facts: Mapping[str, Any]) -> list[Path]:
     named = facts[MEMBERS]
     if not isinstance(named, list) or not named:
         raise Damaged(f"{home / DESCRIPTION} names no member.")
+    if len(named) > _MOST_MEMBERS:
+        raise Damaged(f"{home / DESCRIPTION} names {len(named):,} members; {_MOST_MEMBERS:,} are the most.")
     for name in named:
         if not isinstance(name, str) or not _MEMBER.fullmatch(name):
             raise Damaged(f"{home / DESCRIPTION} names the member {name!r}; members are {MEMBERS}/0, {MEMBERS}/1, ...")

@@ -180,6 +180,8 @@ def _joined(parts: list[Tensor], dim: int = 0) -> Tensor:
 @torch.no_grad()
 def start_relation(head: RelationHead, generator: torch.Generator) -> None:
     """He-normal initialisation with fan out, biases 0; the integrator passes the node on and ignores messages."""
+    if head.score_weight.is_meta:  # only its shapes matter
+        return
     for part in head.parts:
         for name, parameter in part.named_parameters():
             if name.endswith("_weight"):

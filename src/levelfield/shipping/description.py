@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from levelfield.data.views.basic import TestView
-from levelfield.data.views.named import LARGEST, StepsView, described_view
+from levelfield.data.views.named import StepsView, described_view
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.reading import MEGABYTE, read_json
 from levelfield.files.writing import write_json
-from levelfield.settings import number, whole
+from levelfield.settings import whole
 
 DESCRIPTION = "model.json"
 View: TypeAlias = TestView | StepsView
 FORMAT = 1
 STEPS = ("resize", "centre")  # of a view that needs neither torch nor random numbers
+MOST_NUMBERS = 1_000_000  # of an embedding, which may join those of several models
 INPUT, OUTPUT = "images", "rows"
 _KEYS = ("format", "file", "weights", "codes", "dim", "input", "output", "preprocessing", "about", "checksum")
 _ORDER = (
@@ -81,8 +82,7 @@ def read_description(path: Path, content: bytes) -> dict[str, Any]:
 def view_of(facts: Mapping[str, Any], path: Path) -> View:
     """The test view that a description names."""
     try:
-        number("image", facts["preprocessing"]["image"], least=1, most=LARGEST)
-        whole("dim", facts["dim"], least=1)
+        whole("dim", facts["dim"], least=1, most=MOST_NUMBERS)
         return described_view({key: value for key, value in facts["preprocessing"].items() if key != "order"})
     except (LevelfieldError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{path.with_name(DESCRIPTION)} has invalid settings: {error}") from error

@@ -285,6 +285,12 @@ class Conditions(BaseModel):
             raise ValueError("train_view replaces augment: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
             raise ValueError("test_view replaces crop: leave crop out")
+        if self.crop < 1:
+            from levelfield.data.views.basic import LARGEST
+
+            if self.crop * LARGEST < self.image:
+                least = f"{self.image / LARGEST:.3g}"
+                raise ValueError(f"crop: {self.crop} of images of {self.image} pixels: it must be at least {least}")
         random = []
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
             if steps is not None:

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.settings import number, whole
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +24,7 @@ FILTERS = {
     "nearest": Image.Resampling.NEAREST,
 }
 INTERPOLATIONS = tuple(FILTERS)
+LARGEST = 4096  # pixels per side
 _SPARE = 2.0  # as in Pillow's thumbnails (`reducing_gap`): almost the result of decoding in full
 
 # Part of every key: increase it when a view's pixels change, so that caches do not mix versions.
@@ -58,14 +60,13 @@ class SquareView:
     interpolation: str = "bicubic"
 
     def __post_init__(self) -> None:
-        if self.image < 1:
-            raise BadSpecification(f"The image size must be at least 1, not {self.image}.")
+        object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST))
         if self.interpolation not in INTERPOLATIONS:
             raise unknown("interpolation", self.interpolation, INTERPOLATIONS)
-        mean, std = tuple(map(float, self.mean)), tuple(map(float, self.std))
+        mean, std = (tuple(number(name, v, most=1e6) for v in getattr(self, name)) for name in ("mean", "std"))
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
             raise BadSpecification(f"mean and std must have three numbers each, std above 0; got {mean} and {std}.")
-        for name, value in (("image", int(self.image)), ("mean", mean), ("std", std)):
+        for name, value in (("mean", mean), ("std", std)):
             object.__setattr__(self, name, value)
 
     def __call__(self, image: Image.Image, stream: np.random.Generator | None = None) -> torch.Tensor:
@@ -105,9 +106,10 @@ class TestView(SquareView):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.crop <= 1:
+        if number("crop", self.crop, above=0, most=1) * LARGEST < self.image:
             raise BadSpecification(
-                f"crop (the share of the shorter side to keep) must be above 0 and at most 1, not {self.crop}."
+                f"'crop' is {self.crop}: images would be resized to {self.image / self.crop:g} pixels, more than "
+                f"{LARGEST}. For images of {self.image} pixels it must be at least {self.image / LARGEST:.3g}."
             )
 
     @property

@@ -12,6 +12,7 @@ from PIL import Image
 
 from levelfield.data.views.basic import (
     FILTERS,
+    LARGEST,
     LightView,
     SquareView,
     TestView,
@@ -34,7 +35,6 @@ AREA, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)  # of `resized_crop`, as in torchvisio
 _AREA = (0.16, 1.0)  # of the standard view, as in MLRC (Musgrave et al. 2020)
 _TRIES = 10  # attempts to draw a rectangle, as in torchvision
 FILL = (0.4914, 0.4822, 0.4465)  # of `erase`: the mean colour of CIFAR-10, as in Zhong et al. 2020
-LARGEST = 4096  # pixels per side
 Written = str | Mapping[str, Any]
 _MAIN = {"flip": "p", "erase": "p"}  # the setting that may be given alone, e.g. {flip: 0.5}; for other steps: size
 

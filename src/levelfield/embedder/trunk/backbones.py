@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,14 @@ def create(name: str, *, weights: str | Path | None = None) -> Backbone:
         unused = (classifier,) if isinstance(classifier, str) else tuple(classifier)
         tensors = read_weights(expanded(weights), name, network.state_dict(), unused)
         network.load_state_dict(tensors, strict=False)
-    facts = _facts(name, network)
-    if callable(reset := getattr(network, "reset_classifier", None)):
-        reset(0)  # remove the classifier
+    backbone = _without_classifier(name, network)
     identity = digest(network.state_dict()) + (code_of(networks.get(name)) if is_own(name) else "")
-    return Backbone(**vars(facts), network=network.eval(), weights_digest=identity)
+    return replace(backbone, weights_digest=identity)
+
+
+def blank(name: str, weights_digest: str) -> Backbone:
+    """The backbone `name` before the weights of that digest are loaded into it."""
+    return _without_classifier(name, _random(name), weights_digest)
 
 
 def names() -> list[str]:
@@ -152,6 +155,13 @@ def _random(name: str) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise BadInput(f"The backbone '{name}' is a {type(network).__name__}; it must be a torch.nn.Module.")
     return network
+
+
+def _without_classifier(name: str, network: nn.Module, weights_digest: str = "") -> Backbone:
+    facts = _facts(name, network)
+    if callable(reset := getattr(network, "reset_classifier", None)):
+        reset(0)
+    return Backbone(**vars(facts), network=network.eval(), weights_digest=weights_digest)
 
 
 def _facts(name: str, network: nn.Module) -> Facts:
