@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from levelfield.embedder import Trunk, backbones
-from levelfield.embedder.networks._registry import from_wheel, networks
+from levelfield.embedder.networks._registry import networks
+from levelfield.embedder.networks.from_wheels import from_wheel
 from levelfield.errors import MissingExtra
 
 EXTRAS = {

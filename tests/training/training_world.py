@@ -286,7 +286,9 @@ def check_resumed(
     for part in ("embedder", "method"):
         ours, theirs = (getattr(run, part).state_dict() for run in (again, whole))
         assert all(torch.equal(value, ours[name]) for name, value in theirs.items())
-    for left, right in zip(whole.feed.state_dict().items(), again.feed.state_dict().items(), strict=True):
+    for left, right in zip(
+        whole.feed.batching.state_dict().items(), again.feed.batching.state_dict().items(), strict=True
+    ):
         assert left[0] == right[0]
         assert torch.equal(left[1], right[1]) if isinstance(left[1], Tensor) else left[1] == right[1]
     assert log_of(folder / "again") == log_of(folder / "whole")

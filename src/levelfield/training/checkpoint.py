@@ -120,7 +120,7 @@ class Checkpointer:
             "progress": asdict(state),
             "best": self.best and self._changed(self.best, self.shards.whole),
             "weights": self._changed(self._weights(copy=False), self.shards.whole),
-            "optimisers": [self.shards.whole_state(optimiser) for optimiser in self.optimisers],
+            "optimisers": [self.shards.of_optimiser(o, o.state_dict(), self.shards.whole) for o in self.optimisers],
             "feed": feed,
             "precision": self.precision.state_dict(),
         }
@@ -142,7 +142,7 @@ class Checkpointer:
             )
         self._restore(self._changed(saved["weights"], self.shards.own))
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
-            optimiser.load_state_dict(self.shards.own_state(optimiser, content))
+            optimiser.load_state_dict(self.shards.of_optimiser(optimiser, content, self.shards.own))
         self.precision.load_state_dict(saved["precision"])
         self.best = saved["best"] and self._changed(saved["best"], self.shards.own)
         return TrainingState(**saved["progress"]), saved["feed"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, count, pairwise, tee
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
@@ -89,12 +90,12 @@ class Feed:
             epoch, step, positions, _ = planned
             labels = self.labels.index_select(0, torch.from_numpy(positions))
             labels = labels if self.device.type == "cpu" else on_device(labels, self.device)
-            yield Batch(_to(inputs, self.device), labels, positions, self.batching.roles, epoch, step)
+            send = partial(to_device, device=self.device)
+            moved = send(inputs) if isinstance(inputs, Tensor) else tuple(map(send, inputs))
+            yield Batch(moved, labels, positions, self.batching.roles, epoch, step)
 
     def _share(self, planned: PlannedBatch) -> PlannedBatch:
         """The images of a batch that this process embeds."""
-        if self._ranks.size == 1:
-            return planned
         share = self._ranks.share(len(planned.positions))
         return planned._replace(positions=planned.positions[share], occurrences=planned.occurrences[share])
 
@@ -115,13 +116,6 @@ class Feed:
                 f"images of a batch, but the method's step returned {came}."
             )
         self.batching.observe(batch.indices, self._memory_rows(rows))
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.batching.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state:
-            self.batching.load_state_dict(state)
 
     def name(self, batch: Batch, most: int = 5) -> str:
         """Names of the first images of a batch, as paths if known."""
@@ -210,10 +204,3 @@ def view_numbers(seed: int, planned: PlannedBatch, views: int, count: int) -> np
     table = numpy_stream(seed, "view", planned.epoch).integers(views, size=count)
     seen: np.ndarray = (table[planned.positions] + planned.occurrences) % views
     return seen
-
-
-def _to(inputs: Any, device: torch.device) -> Any:
-    """Send to the device without waiting for it."""
-    if isinstance(inputs, Tensor):
-        return inputs.to(device, non_blocking=device.type == "cuda")
-    return tuple(_to(part, device) for part in inputs)

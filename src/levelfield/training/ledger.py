@@ -114,7 +114,6 @@ def measure_setup(
     reference_parameters: int,
 ) -> Measured:
     """Record of what is known before the first step. reference_parameters: of trunk above the cut and common head."""
-    names = {"AdamW": "adamw", "Adam": "adam", "RAdam": "radam", "RMSprop": "rmsprop", "SGD": "sgd"}
     layout, drawn = conditions.batches(method)
     measured = Measured(layout=str(layout), batching=str(drawn))
     measured.head_norm = bool(getattr(embedder.head, "output_norm", False))
@@ -127,7 +126,7 @@ def measure_setup(
             usual = {"trunk": conditions.trunk_lr, "head": conditions.lr}.get(group["name"], method_lr)
             measured.rates[group["name"]] = group["base_lr"] / usual
             measured.decays[group["name"]] = group["weight_decay"]
-            measured.optimisers[group["name"]] = names.get(type(optimiser).__name__, type(optimiser).__name__)
+            measured.optimisers[group["name"]] = type(optimiser).__name__.lower()
     return measured
 
 

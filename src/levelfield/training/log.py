@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.files.writing import write_text
@@ -13,27 +13,13 @@ from levelfield.files.writing import write_text
 MOST = 1_000 * MEGABYTE  # bytes; a million steps need a tenth of that
 
 
-class Log:
-    """Append-only log; `resume(step)` removes the lines after the step from which a run continues."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file = path.open("a", encoding="utf-8")
-
-    @classmethod
-    def resume(cls, path: Path, step: int) -> Log:
-        if path.exists():
-            text = read_bytes(path, most=MOST).decode("utf-8", "replace")
-            kept = [line for line in text.splitlines() if _step_of(line) < step]
-            write_text(path, "".join(line + "\n" for line in kept))
-        return cls(path)
-
-    def write(self, **entry: Any) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
+def resume(path: Path, step: int) -> TextIO:
+    """The log for appending whole lines, without those after the step from which a run continues."""
+    if path.exists():
+        text = read_bytes(path, most=MOST).decode("utf-8", "replace")
+        kept = [line for line in text.splitlines() if _step_of(line) < step]
+        write_text(path, "".join(line + "\n" for line in kept))
+    return path.open("a", encoding="utf-8", buffering=1)
 
 
 def numbers(entry: Mapping[str, Any]) -> dict[str, float]:

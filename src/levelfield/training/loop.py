@@ -16,10 +16,10 @@ from levelfield.randomness import isolated, reseed, seed_globals
 from levelfield.training.audit import Audit, check_division, check_terms, check_trained
 from levelfield.training.checkpoint import TrainingState
 from levelfield.training.conditions import Conditions
+from levelfield.training.divided import Passes
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
 from levelfield.training.optimisers import clip, factor, freeze_trunk, set_averaging, set_rates
-from levelfield.training.passes import Passes
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
 from levelfield.training.shards import Shards

@@ -6,6 +6,7 @@ costs nothing. A normal step on a GPU therefore waits for nothing here.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ from levelfield.training.audit import Audit
 from levelfield.training.checkpoint import CHECKPOINT, Checkpointer
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.log import Log, numbers
+from levelfield.training.log import numbers, resume
 from levelfield.training.optimisers import factor
 from levelfield.training.peak import Peak
 from levelfield.training.precision import Precision
@@ -114,8 +115,9 @@ class Recorder:
         self._tensorboard = observer.tensorboard
         self._checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks, precision=precision)
         self.state, planned = self._checkpointer.resume(folder / CHECKPOINT)
-        feed.load_state_dict(planned)
-        self._log = Log.resume(folder / "log.jsonl", self.state.step) if ranks.first else None
+        if planned:
+            feed.batching.load_state_dict(planned)
+        self._log = resume(folder / "log.jsonl", self.state.step) if ranks.first else None
         self._stage = observer.progress.stage("training", conditions.steps)
         self._peak = Peak(feed.device)
         self._unread: list[StepRecord] = []
@@ -212,7 +214,7 @@ class Recorder:
         self._audit.check()
         self._precision.check()
         self.state.peak_bytes = self._peak.larger(self.state.peak_bytes)
-        self._checkpointer.save(self._folder / CHECKPOINT, self.state, self._feed.state_dict())
+        self._checkpointer.save(self._folder / CHECKPOINT, self.state, self._feed.batching.state_dict())
         self._saved = time.perf_counter()
 
     def _read(self) -> None:
@@ -256,7 +258,7 @@ class Recorder:
         }
         entry = {name: value for name, value in values.items() if value is not None}
         if self._log is not None:
-            self._log.write(**entry)
+            self._log.write(json.dumps(entry) + "\n")
         if self._tensorboard is not None:
             for name, value in numbers(entry).items():
                 self._tensorboard(name, value, number)

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.methods import Method
 
-Change = Callable[[Tensor, int], Tensor]
+Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class Shards:
@@ -47,40 +47,26 @@ class Shards:
 
     def whole(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The state of the method with all rows on the first process; all processes must call it."""
-        return self._changed(state, self._gathered)
+        gather, sizes = self._ranks.at_first, self._ranks.sizes
+        return {k: gather(value, sizes(self._rows[k])) if k in self._rows else value for k, value in state.items()}
 
     def own(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """The own part of a `whole` state."""
-        return self._changed(state, self._share)
+        share = self._ranks.share
+        return {k: value[share(self._rows[k])].clone() if k in self._rows else value for k, value in state.items()}
 
-    def whole_state(self, optimiser: Optimizer) -> dict[str, Any]:
-        """The state of an optimiser with all rows on the first process; all processes must call it."""
-        return self._changed_state(optimiser, optimiser.state_dict(), self._gathered)
-
-    def own_state(self, optimiser: Optimizer, content: dict[str, Any]) -> dict[str, Any]:
-        """The own part of a `whole_state`."""
-        return self._changed_state(optimiser, content, self._share)
-
-    def _changed(self, state: Mapping[str, Any], change: Change) -> dict[str, Any]:
-        return {name: change(value, self._rows[name]) if name in self._rows else value for name, value in state.items()}
-
-    def _changed_state(self, optimiser: Optimizer, content: dict[str, Any], change: Change) -> dict[str, Any]:
-        """The moments of the shards changed: the tensors with as many axes as the parameter."""
+    def of_optimiser(self, optimiser: Optimizer, content: dict[str, Any], change: Change) -> dict[str, Any]:
+        """The state of an optimiser with the moments of the shards changed by `whole` or `own`: the tensors with as
+        many axes as the parameter."""
         positions = {id(p): k for k, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
         state = dict(content["state"])
         for name, parameter in self._parameters.items():
             kept = state.get(position) if (position := positions.get(id(parameter))) is not None else None
             if kept is not None:
                 state[position] = {
-                    key: change(value, self._rows[name])
+                    key: change({name: value})[name]
                     if isinstance(value, Tensor) and value.dim() == parameter.dim()
                     else value
                     for key, value in kept.items()
                 }
         return {**content, "state": state}
-
-    def _gathered(self, rows: Tensor, count: int) -> Tensor:
-        return self._ranks.at_first(rows, self._ranks.sizes(count))
-
-    def _share(self, rows: Tensor, count: int) -> Tensor:
-        return rows[self._ranks.share(count)].clone()
