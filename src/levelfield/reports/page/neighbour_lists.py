@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from levelfield.evaluation.inputs import Inputs
-from levelfield.evaluation.search.arrangement import arrange
-from levelfield.evaluation.search.blocked_kernels import compiled
-from levelfield.evaluation.search.dense import DenseSimilarities, queries_at_once, similarities
+from levelfield.evaluation.search.dense import largest, similarities, similarity_blocks
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import LANDMARKS
@@ -94,22 +93,35 @@ def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> Search
 def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:
     """Positions and values (queries, k) of the nearest images, ranks of the first right ones (queries,), and pairs of
     the same and of other classes (2, classes, bins), bin 0 below all edges. A block of queries at a time."""
-    arranged = arrange(inputs, distance=distance)
-    similarity, columns, count = DenseSimilarities(arranged), arranged.gallery_order, len(inputs.query)
+    count, bins = len(inputs.query), EDGES + 1
     positions, values = np.zeros((count, k), np.int64), np.zeros((count, k), np.float32)
     first_right = np.zeros(count, np.int64)
-    counts = np.zeros((2, len(inputs.classes), 0 if edges is None else EDGES + 1), np.int64)
-    low, width = (0.0, 1.0) if edges is None else (float(edges[0]), float(edges[1] - edges[0]))
-    step = queries_at_once(similarity.columns)
-    for top in range(0, count, step):
-        part = slice(top, min(top + step, count))
-        near = similarity.rows(part.start, part.stop).numpy()
-        block, kind = arranged.query_order[part], near.dtype.type
-        images, best = np.empty((len(block), k), np.int64), np.empty((len(block), k), near.dtype)
-        ranks, codes = np.empty(len(block), np.int64), inputs.query_codes[block]
-        of_lines = arranged.first[part], arranged.last[part], arranged.itself[part], codes
-        _scan_lines(near, *of_lines, columns, kind(low), kind(width), images, best, ranks, *counts)
-        positions[block], values[block], first_right[block] = images, best, ranks
+    counts = np.zeros((2, len(inputs.classes), 0 if edges is None else bins), np.int64)
+    members = torch.from_numpy(np.argsort(inputs.gallery_codes, kind="stable"))
+    sizes = np.bincount(inputs.gallery_codes, minlength=len(inputs.classes))
+    begins, columns = sizes.cumsum() - sizes, torch.arange(len(members))
+    for queries, block in similarity_blocks(inputs, distance=distance):
+        itself, codes = torch.from_numpy(inputs.query_ids[queries])[:, None], inputs.query_codes[queries]
+        present = (itself[:, 0] >= 0).nonzero(as_tuple=True)[0]
+        block[present, itself[present, 0]] = -torch.inf
+        nearest = largest(block, k)
+        positions[queries], values[queries] = nearest.numpy(), block.gather(1, nearest).numpy()
+        size, begin = (torch.from_numpy(part[codes])[:, None] for part in (sizes, begins))
+        steps = torch.arange(max(1, int(size.max())))
+        same = members[(begin + steps).clamp(max=len(members) - 1)]  # the images of the query's class
+        real = (steps < size) & (same != itself)
+        right = block.gather(1, same).masked_fill(~real, -torch.inf)
+        best = right.amax(dim=1, keepdim=True)
+        image = same.masked_fill(right < best, len(members)).amin(dim=1, keepdim=True)  # the first of tied ones
+        nearer = (block > best).sum(dim=1) + ((block == best) & (columns < image)).sum(dim=1)
+        first_right[queries] = torch.where(real.any(dim=1), nearer + 1, 0).numpy()
+        if edges is not None:
+            number = block.sub_(float(edges[0])).div_(float(edges[1] - edges[0])).floor_().add_(1).clamp_(0, EDGES)
+            names, lines = np.unique(codes, return_inverse=True)
+            number = number.int().add_(torch.from_numpy(bins * lines.astype(np.int32))[:, None])
+            for kind, part in enumerate((number.gather(1, same)[real], number.ravel())):
+                counts[kind, names] += torch.bincount(part, minlength=bins * len(names)).numpy().reshape(-1, bins)
+            np.subtract.at(counts[1], (codes[present.numpy()], 0), 1)  # a query and itself are no pair
     counts[1] -= counts[0]  # of all pairs, those of other classes
     return positions, values, first_right, counts
 
@@ -121,98 +133,3 @@ def _edges(inputs: Inputs) -> Array:
     rows, others = unit_rows(inputs.query[chosen]), unit_rows(inputs.gallery[::every])
     low = float(np.quantile(rows @ others.T, 0.001))
     return np.linspace(min(low, 0.98), 1.0, EDGES + 1)[:-1]
-
-
-@compiled
-def _scan_lines(
-    values: Array,
-    first: Array,
-    last: Array,
-    own: Array,
-    codes: Array,
-    order: Array,
-    low: float,
-    width: float,
-    images: Array,
-    near: Array,
-    first_right: Array,
-    same: Array,
-    every: Array,
-) -> None:
-    """Nearest images, rank of the first right one, and pairs by bin, of each line of `values`; columns are by class.
-
-    The right images of a line are the columns `first` to `last` without `own`, the query itself (-1: none); ties are
-    broken by `order`, the images of the columns. Sets `images`, `near` and `first_right`; adds to `same` and
-    `every` (classes, bins), at the class in `codes`. No bins: no pairs are counted.
-    """
-    k, bins = images.shape[1], every.shape[1]
-    number = np.empty(values.shape[1], np.int32)
-    for line in range(len(values)):
-        row, mine = values[line], own[line]
-        if mine >= 0:
-            row[mine] = -np.inf
-        if bins:
-            _bins(row, low, width, bins, number)
-            _add(number, every[codes[line]])
-            _add(number[first[line] : last[line]], same[codes[line]])
-            if mine >= 0:
-                every[codes[line], 0] -= 1
-                if first[line] <= mine < last[line]:
-                    same[codes[line], 0] -= 1
-        _nearest(row, order, k, images[line], near[line])
-        first_right[line] = _first_right(row, order, first[line], last[line], mine, near[line])
-
-
-@compiled
-def _bins(row: Array, low: float, width: float, bins: int, out: Array) -> None:
-    """The bin of each value: 0 below `low`, then one for each `width`."""
-    for column in range(len(row)):
-        step = np.floor((row[column] - low) / width) + 1
-        out[column] = np.int32(min(max(step, 0), bins - 1))
-
-
-@compiled
-def _add(numbers: Array, counts: Array) -> None:
-    for number in numbers:
-        counts[number] += 1
-
-
-@compiled
-def _nearest(row: Array, order: Array, k: int, images: Array, near: Array) -> None:
-    """The k largest values in order, tied ones by `order`; by insertion, which is seldom needed."""
-    filled, worst = 0, row[0]
-    for column in range(len(row)):
-        value = row[column]
-        if filled == k and (value < worst or (value == worst and order[column] > images[k - 1])):
-            continue
-        filled = min(filled + 1, k)
-        at = filled - 1
-        while at > 0 and (near[at - 1] < value or (near[at - 1] == value and images[at - 1] > order[column])):
-            near[at], images[at] = near[at - 1], images[at - 1]
-            at -= 1
-        near[at], images[at] = value, order[column]
-        worst = near[filled - 1]
-
-
-@compiled
-def _first_right(row: Array, order: Array, first: int, last: int, own: int, near: Array) -> int:
-    """The rank of the nearest right image; 0: there is none."""
-    best, image = -np.inf, -1
-    for column in range(first, last):
-        if column != own and (image < 0 or row[column] > best or (row[column] == best and order[column] < image)):
-            best, image = row[column], order[column]
-    if image < 0:
-        return 0
-    nearer, tied = 0, 0
-    if best > near[-1]:
-        for value in near:
-            nearer += value > best
-            tied += value == best
-    else:
-        for value in row:
-            nearer += value > best
-            tied += value == best
-    if tied > 1:
-        for column in range(len(row)):
-            nearer += row[column] == best and order[column] < image
-    return nearer + 1
