@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, Route, sync_playwright
 from playwright.sync_api import Page as Tab
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 from levelfield.reports.page.write import write_page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -63,11 +63,11 @@ class Opener:
         self.own = self.file.as_uri()
         self.route: Callable[[Route], None] | None = None
         self._tabs: dict[tuple[int, str], Tab] = {}
-        self._pages: list[Page] = []
+        self._pages: list[Data] = []
         self.errors: list[str] = []
         self.asked: list[str] = []
 
-    def __call__(self, page: Page, at: str = "", *, fresh: bool = False, **settings: Any) -> Tab:
+    def __call__(self, page: Data, at: str = "", *, fresh: bool = False, **settings: Any) -> Tab:
         """The page at an address after '#'. A tab that shows it already only goes there: opening takes a second.
 
         fresh: open it anyway, for a test that changes what the address does not keep.

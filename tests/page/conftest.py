@@ -9,7 +9,7 @@ from browsers import Opener, launched
 from made_page import made
 from playwright.sync_api import Browser
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 
 
 @pytest.fixture(scope="package")
@@ -19,7 +19,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def shapes() -> Page:
+def shapes() -> Data:
     """The page that most tests look at."""
     return made()
 

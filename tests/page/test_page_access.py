@@ -11,7 +11,7 @@ from made_page import made
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 
 AXE = (Path(__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 SECTIONS = ("answer", "search", "map", "mistakes", "disagree", "same", "why", "training", "tables")
@@ -29,7 +29,7 @@ def findings(tab: Tab) -> list[str]:
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_axe_has_no_serious_finding(opened: Opener, shapes: Page, colours: str) -> None:
+def test_axe_has_no_serious_finding(opened: Opener, shapes: Data, colours: str) -> None:
     tab = opened(shapes, "#map?cc=3", color_scheme=colours)
     tab.wait_for_selector("#map canvas[tabindex]")
     assert tab.locator("html").get_attribute("data-theme") == colours
@@ -42,7 +42,7 @@ def test_axe_has_no_serious_finding(opened: Opener, shapes: Page, colours: str) 
     assert tab.evaluate(background) != before
 
 
-def test_nothing_is_wider_than_a_phone(opened: Opener, shapes: Page) -> None:
+def test_nothing_is_wider_than_a_phone(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
     for name in SECTIONS:
@@ -52,7 +52,7 @@ def test_nothing_is_wider_than_a_phone(opened: Opener, shapes: Page) -> None:
     assert findings(tab) == []
 
 
-def test_the_navigation_follows_and_leads(opened: Opener, shapes: Page) -> None:
+def test_the_navigation_follows_and_leads(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     expect(tab.locator("nav a[aria-current]")).to_have_text("Answer")
     tab.get_by_role("link", name="Same or not").click()
@@ -80,7 +80,7 @@ def test_everything_is_reached_by_the_keyboard_alone(opened: Opener) -> None:
     assert reached >= set(SECTIONS)
 
 
-def test_the_policy_forbids_foreign_scripts_and_every_request(opened: Opener, shapes: Page) -> None:
+def test_the_policy_forbids_foreign_scripts_and_every_request(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, fresh=True)
     policy = tab.locator("meta[http-equiv='Content-Security-Policy']").get_attribute("content") or ""
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 
 
 def methods(tab: Tab) -> list[str]:
     return tab.locator(".leaderboard tbody th").all_inner_texts()
 
 
-def test_the_answer_is_the_headline_with_its_cautions_and_missing_runs(opened: Opener, shapes: Page) -> None:
+def test_the_answer_is_the_headline_with_its_cautions_and_missing_runs(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     expect(tab.locator("#answer h2")).to_have_text("Use contrastive")
     expect(tab.locator(".cautions li")).to_have_text(
@@ -25,13 +24,13 @@ def test_the_answer_is_the_headline_with_its_cautions_and_missing_runs(opened: O
     assert tab.title().startswith("shapes")
 
 
-def test_only_rows_that_share_a_letter_with_the_best_are_shaded(opened: Opener, shapes: Page) -> None:
+def test_only_rows_that_share_a_letter_with_the_best_are_shaded(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     assert tab.locator("tr.tied th").all_inner_texts()[:2] == ["contrastive", "normalized_softmax"]
     assert tab.locator(".leaderboard tr.tied").count() == 2
 
 
-def test_sorting_by_another_column_and_back(opened: Opener, shapes: Page) -> None:
+def test_sorting_by_another_column_and_back(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     best_first = methods(tab)
     column = tab.locator("th", has=tab.get_by_role("button", name="Method"))
@@ -48,7 +47,7 @@ def test_sorting_by_another_column_and_back(opened: Opener, shapes: Page) -> Non
         assert methods(tab)[-1] == "LDA (closed form)", "a row without a value is last"
 
 
-def test_another_metric_changes_values_order_and_address(opened: Opener, shapes: Page) -> None:
+def test_another_metric_changes_values_order_and_address(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     tab.get_by_role("button", name="nmi").click()
     expect(tab.locator("td.value").first).to_have_text("0.990")
@@ -56,7 +55,7 @@ def test_another_metric_changes_values_order_and_address(opened: Opener, shapes:
     expect(tab).to_have_url(re.compile("metric=nmi"))
 
 
-def test_a_deviation_explains_itself_to_mouse_keyboard_and_finger(opened: Opener, shapes: Page) -> None:
+def test_a_deviation_explains_itself_to_mouse_keyboard_and_finger(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     letter = tab.get_by_role("button", name="Deviation b:")
     letter.hover()
@@ -74,19 +73,19 @@ def test_a_deviation_explains_itself_to_mouse_keyboard_and_finger(opened: Opener
     expect(tab.get_by_role("tooltip")).to_be_hidden()
 
 
-def test_the_front_of_cost_and_accuracy_leaves_out_what_is_beaten_in_both(opened: Opener, shapes: Page) -> None:
+def test_the_front_of_cost_and_accuracy_leaves_out_what_is_beaten_in_both(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     points = tab.locator(".cost circle")
     assert points.count() == 4  # the trained ones
     points.first.focus()
     expect(tab.get_by_role("tooltip")).to_have_text(re.compile(r"contrastive: recall@1 0\.\d+, 4\.6 s"))
     corners = tab.locator(".front").get_attribute("d") or ""
-    recall = {row.label: row.cells["recall@1"]["mean"] for row in shapes.rows}
+    recall = {row["label"]: row["cells"]["recall@1"]["mean"] for row in shapes["rows"]}
     assert recall["contrastive"] > recall["normalized_softmax"] > recall["triplet"] > recall["margin"]
     assert corners.count("V") == 3  # margin, then the better of two that cost the same, then the best
 
 
-def test_curves_follow_the_chosen_methods_and_tables_open(opened: Opener, shapes: Page) -> None:
+def test_curves_follow_the_chosen_methods_and_tables_open(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes)
     assert tab.locator(".curves").count() == 4
     lines = tab.locator("#training svg").first.locator("path.run")
@@ -99,17 +98,17 @@ def test_curves_follow_the_chosen_methods_and_tables_open(opened: Opener, shapes
     expect(ledger).to_be_visible()
 
 
-def test_a_study_without_embeddings_says_so_in_each_section(opened: Opener, shapes: Page) -> None:
+def test_a_study_without_embeddings_says_so_in_each_section(opened: Opener, shapes: Data) -> None:
     rows = [
-        replace(row, embedded=None, seconds=None, peak_bytes=None, images_seen=None, passes=None) for row in shapes.rows
+        dict(row, embedded=None, seconds=None, peak_bytes=None, images_seen=None, passes=None) for row in shapes["rows"]
     ]
-    tab = opened(replace(shapes, rows=rows, tests=[], curves=[], tables=[]))
+    tab = opened(dict(shapes, rows=rows, tests=[], curves=[], tables=[]))
     for name in ("search", "map", "mistakes", "disagree", "same", "why", "training", "tables"):
         expect(tab.locator(f"#{name} .empty")).to_have_count(1)
     expect(tab.locator(".cost .empty")).to_have_count(1)
 
 
-def test_a_study_without_a_finished_run_is_no_blank_page(opened: Opener, shapes: Page) -> None:
-    tab = opened(replace(shapes, answer=[], rows=[], comparisons=[], tests=[], curves=[], metrics=[], best=0))
+def test_a_study_without_a_finished_run_is_no_blank_page(opened: Opener, shapes: Data) -> None:
+    tab = opened(dict(shapes, answer=[], rows=[], comparisons=[], tests=[], curves=[], metrics=[], best=0))
     expect(tab.locator("#answer h2")).to_have_text("No run of this study is finished yet.")
     expect(tab.locator(".cautions")).to_contain_text("angular is missing")

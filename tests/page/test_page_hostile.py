@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from browsers import Opener
 from made_page import enlarged, made
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 from levelfield.table import Table
 
 CODE = (
@@ -28,13 +26,13 @@ NAMES = {
 }
 
 
-def renamed(page: Page, name: str) -> Page:
+def renamed(page: Data, name: str) -> Data:
     """Every text of the page is `name`."""
-    test = page.tests[0]
-    methods = [replace(row, label=name, deviations=[{"key": "a", "text": name}]) for row in page.rows]
-    classes = [f"{name}{number or ''}" for number in range(len(test.classes))]
-    test = replace(test, name=name, classes=classes, files=[name] * test.count, groups=[name] * 3, notes=[name])
-    return replace(
+    test = page["tests"][0]
+    methods = [dict(row, label=name, deviations=[{"key": "a", "text": name}]) for row in page["rows"]]
+    classes = [f"{name}{number or ''}" for number in range(len(test["classes"]))]
+    test = dict(test, name=name, classes=classes, files=[name] * test["count"], groups=[name] * 3, notes=[name])
+    return dict(
         page, study=name, about=name, answer=[f"Use {name}: {name}", name], cautions=[name], rows=methods,
         tables=[Table([name, name], [[name, name]], name, [name])], tests=[test, test], comparison_note=name,
         missing=[{"row": name, "reason": name}],

@@ -6,7 +6,6 @@ import io
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
 import levelfield
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.write import page_html, policy
 from levelfield.reports.view.server import Server
@@ -71,14 +70,14 @@ def serving(site: Callable[[str], Site]) -> Iterator[str]:
 
 
 @contextmanager
-def served(page: Page, folder: Path) -> Iterator[str]:
+def served(page: Data, folder: Path) -> Iterator[str]:
     """The page of a run without a model; the address."""
-    run, paths = made_run(folder / "run", page.tests[0].count)
-    methods = [Searched(run, threshold=0.5) for _ in page.tests[0].methods]
-    images = ImageSet(paths, page.tests[0].classes, page.tests[0].class_of)
+    run, paths = made_run(folder / "run", page["tests"][0]["count"])
+    methods = [Searched(run, threshold=0.5) for _ in page["tests"][0]["methods"]]
+    images = ImageSet(paths, page["tests"][0]["classes"], page["tests"][0]["class_of"])
 
     def site(token: str) -> Site:
-        live = replace(page, live={"token": token, "runs": [0, 1]})
+        live = dict(page, live={"token": token, "runs": [0, 1]})
         return Site(page_html(live).encode(), policy(live=True), [(images, methods)])
 
     with serving(site) as address:
@@ -120,19 +119,19 @@ def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, stud
 
 
 @pytest.fixture
-def sparse() -> Page:
+def sparse() -> Data:
     """Neighbours of every second image only."""
     page = made(40, 4, 2)
-    asked, test = np.arange(0, 40, 2, dtype=np.uint32), page.tests[0]
+    asked, test = np.arange(0, 40, 2, dtype=np.uint32), page["tests"][0]
     right = np.where(np.arange(40) % 2, 3, 1).astype(np.uint8)
     methods = [
-        replace(one, queries=asked, right=right, neighbours=one.neighbours[asked], similarity=one.similarity[asked])
-        for one in test.methods
+        dict(one, queries=asked, right=right, neighbours=one["neighbours"][asked], similarity=one["similarity"][asked])
+        for one in test["methods"]
     ]
-    return replace(page, tests=[replace(test, methods=methods, lost=[])])
+    return dict(page, tests=[dict(test, methods=methods, lost=[])])
 
 
-def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: Page, tmp_path: Path) -> None:
+def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: Data, tmp_path: Path) -> None:
     with served(sparse, tmp_path) as address, visited(opened, address, "#search?q=21&m=0&k=5") as tab:
         expect(tab.locator("#search .ranking li")).to_have_count(5)
         full = tab.locator("#search .query img:not(.own)")
@@ -141,7 +140,7 @@ def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: 
 
 
 def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
-    opened: Opener, sparse: Page, tmp_path: Path
+    opened: Opener, sparse: Data, tmp_path: Path
 ) -> None:
     with served(sparse, tmp_path) as address, visited(opened, address) as tab:
         tab.evaluate(DROP, [list(photo()), "mine.png"])
@@ -149,10 +148,10 @@ def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(
     opened.errors.clear()  # the browser names the refused request
 
 
-def test_a_dropped_or_chosen_photo_shows_neighbours_and_which_are_the_same(opened: Opener, sparse: Page) -> None:
+def test_a_dropped_or_chosen_photo_shows_neighbours_and_which_are_the_same(opened: Opener, sparse: Data) -> None:
     """With the answers of a server that has a model."""
     opened.own = "http://127.0.0.1:9/token/"
-    html = page_html(replace(sparse, live={"token": "token", "runs": [1]}, rows=sparse.rows))
+    html = page_html(dict(sparse, live={"token": "token", "runs": [1]}, rows=sparse["rows"]))
 
     def answer(route: Route) -> None:
         asked, reply = route.request, {"neighbours": [3, 30], "similarity": [0.91, 0.4], "same": [True, False]}

@@ -7,7 +7,7 @@ from browsers import Opener
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 
 PAINTED = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
   const source = document.querySelectorAll('#map canvas')[0];
@@ -73,17 +73,17 @@ def points(tab: Tab) -> bytes:
     return tab.locator("#map .map").screenshot()
 
 
-def at(tab: Tab, page: Page, image: int, method: int = 0) -> tuple[float, float]:
+def at(tab: Tab, page: Data, image: int, method: int = 0) -> tuple[float, float]:
     """Where an image is on the screen, before any zoom."""
     left, top, width, height = look(tab)
-    positions = page.tests[0].methods[method].map
+    positions = page["tests"][0]["methods"][method]["map"]
     assert positions is not None
     x, y = positions[image] / 65535
     side = 0.94 * min(width - 2, height - 2)
     return left + width / 2 + (x - 0.5) * side, top + height / 2 - (y - 0.5) * side
 
 
-def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes: Page) -> None:
+def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#map")
     look(tab)
     first = points(tab)
@@ -94,13 +94,13 @@ def test_switching_method_and_colour_changes_the_drawing(opened: Opener, shapes:
     tab.locator("#map").get_by_role("combobox", name="Colour").select_option("Group")
     expect(tab.locator("#map .legend li")).to_have_text(["studio", "street", "phone"])
     assert len({first, second, third, points(tab)}) == 4
-    tab.get_by_label("Only class").fill(shapes.tests[0].classes[3])
-    expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes.tests[0].class_of == 3).sum()} chosen images")
+    tab.get_by_label("Only class").fill(shapes["tests"][0]["classes"][3])
+    expect(tab.locator("#map .panel h3")).to_have_text(f"{(shapes['tests'][0]['class_of'] == 3).sum()} chosen images")
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])
 def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
-    opened: Opener, shapes: Page, motion: str
+    opened: Opener, shapes: Data, motion: str
 ) -> None:
     tab = opened(shapes, "#map", fresh=True, reduced_motion=motion)
     look(tab)
@@ -112,7 +112,7 @@ def test_points_move_to_their_new_places_unless_the_reader_wants_no_motion(
 
 
 @pytest.mark.parametrize("finger", [False, True])
-def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page, finger: bool) -> None:
+def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Data, finger: bool) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
     tab = opened(shapes, "#map", fresh=finger, **(phone if finger else {}))
     place = at(tab, shapes, 100)
@@ -120,13 +120,13 @@ def test_pointing_at_an_image_names_its_class(opened: Opener, shapes: Page, fing
         tab.touchscreen.tap(*place)
     else:
         tab.mouse.move(*place)
-    name = shapes.tests[0].classes[int(shapes.tests[0].class_of[100])]
+    name = shapes["tests"][0]["classes"][int(shapes["tests"][0]["class_of"][100])]
     expect(tab.locator("#map .card .name").first).to_have_text(name)
     tab.mouse.move(5, 5)
     expect(tab.locator("#map .card")).to_have_count(int(finger))
 
 
-def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -> None:
+def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#map")
     left, top, width, height = look(tab)
     start = points(tab)
@@ -152,7 +152,7 @@ def test_wheel_drag_keys_and_reset_move_the_view(opened: Opener, shapes: Page) -
     assert points(tab) == start
 
 
-def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, shapes: Page) -> None:
+def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#answer", fresh=True)
     tab.evaluate(RECORD)
     look(tab)
@@ -164,7 +164,7 @@ def test_thumbnails_appear_when_one_zooms_in_and_do_not_overlap(opened: Opener, 
         tab.get_by_role("button", name="Zoom in").click()
 
 
-def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
+def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#map", fresh=True)
     x, y = at(tab, shapes, 100)
     tab.get_by_role("button", name="Lasso").click()
@@ -175,7 +175,7 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
     tab.mouse.up()
     expect(tab.locator("#map .panel h3")).to_contain_text("chosen image")
     _, _, width, height = look(tab)
-    positions = shapes.tests[0].methods[0].map
+    positions = shapes["tests"][0]["methods"][0]["map"]
     assert positions is not None
     side = 0.94 * min(width - 2, height - 2)
     away = abs(positions.astype(float) - positions[100]) / 65535 * side
@@ -188,7 +188,7 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Page) -> None:
     expect(tab.locator("#map .panel h3")).to_have_count(0)
 
 
-def test_without_webgl_the_map_is_still_drawn_and_says_so(opened: Opener, shapes: Page) -> None:
+def test_without_webgl_the_map_is_still_drawn_and_says_so(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#answer", fresh=True)
     tab.evaluate(
         """() => { const own = HTMLCanvasElement.prototype.getContext;

@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 from browsers import Opener
 from playwright.sync_api import expect
 
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 
 
-def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shapes: Page) -> None:
-    test = shapes.tests[0]
-    own, other, times = test.methods[0].classes["taken_for"][0]
+def test_a_class_shows_its_images_and_what_it_is_taken_for(opened: Opener, shapes: Data) -> None:
+    test = shapes["tests"][0]
+    own, other, times = test["methods"][0]["classes"]["taken_for"][0]
     tab = opened(shapes, "#mistakes")
-    tab.locator("#mistakes").get_by_label("Class", exact=True).fill(test.classes[own])
+    tab.locator("#mistakes").get_by_label("Class", exact=True).fill(test["classes"][own])
     detail = tab.locator("#mistakes .detail")
-    expect(detail.locator("h4")).to_have_text(test.classes[own])
-    expect(detail.locator(".taken li").first).to_contain_text(f"{test.classes[other]} ×{times}")
+    expect(detail.locator("h4")).to_have_text(test["classes"][own])
+    expect(detail.locator(".taken li").first).to_contain_text(f"{test['classes'][other]} ×{times}")
     row = opened(shapes, "#mistakes?order=name").locator(".heats tbody tr").first
-    first = sorted(test.classes)[0]
+    first = sorted(test["classes"])[0]
     expect(row.locator("th")).to_have_text(first)
-    recalls = [method.classes["recall"][test.classes.index(first)] for method in test.methods]
+    recalls = [method["classes"]["recall"][test["classes"].index(first)] for method in test["methods"]]
     assert row.locator(".heat").all_inner_texts() == [f"{100 * recall:.0f} %" for recall in recalls]
 
 
 def test_confused_classes_hubs_and_images_that_nobody_finds_change_with_the_method(
-    opened: Opener, shapes: Page
+    opened: Opener, shapes: Data
 ) -> None:
-    test = shapes.tests[0]
+    test = shapes["tests"][0]
     tab = opened(shapes, "#mistakes")
     tab.get_by_label("Mistakes of").select_option("margin")
-    method = test.methods[4]
-    own, other, times = method.classes["taken_for"][0]
-    words = f"{test.classes[own]} taken for {test.classes[other]} {times} time"
+    method = test["methods"][4]
+    own, other, times = method["classes"]["taken_for"][0]
+    words = f"{test['classes'][own]} taken for {test['classes'][other]} {times} time"
     expect(tab.locator(".pairs li").first).to_contain_text(words)
-    expect(tab.locator("#mistakes")).to_contain_text(f"×{method.found_by.max()}")
-    nobody = int((method.found_by == 0).sum())
+    expect(tab.locator("#mistakes")).to_contain_text(f"×{method['found_by'].max()}")
+    nobody = int((method["found_by"] == 0).sum())
     found = tab.locator("#mistakes").get_by_text(
         re.compile(rf"^{nobody} images? (is|are) among the 16 nearest of no query")
     )
     expect(found).to_have_count(1 if nobody else 0)
 
 
-def test_label_errors_duplicates_and_leaks_are_shown_with_their_reason(opened: Opener, shapes: Page) -> None:
+def test_label_errors_duplicates_and_leaks_are_shown_with_their_reason(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#mistakes")
     mistakes = tab.locator("#mistakes")
     expect(mistakes.get_by_text("4 of 5 methods").first).to_be_visible()
@@ -53,8 +52,8 @@ def test_label_errors_duplicates_and_leaks_are_shown_with_their_reason(opened: O
     expect(mistakes.get_by_text("equal to a training image")).to_be_visible()
 
 
-def test_two_methods_are_counted_tested_and_shown(opened: Opener, shapes: Page) -> None:
-    first, last = (shapes.tests[0].methods[number].right == 1 for number in (0, 4))
+def test_two_methods_are_counted_tested_and_shown(opened: Opener, shapes: Data) -> None:
+    first, last = (shapes["tests"][0]["methods"][number]["right"] == 1 for number in (0, 4))
     tab = opened(shapes, "#disagree")
     tab.get_by_label("Second").select_option("margin")
     cells = [int(text) for text in tab.locator(".cell strong").all_inner_texts()]
@@ -74,8 +73,8 @@ def test_two_methods_are_counted_tested_and_shown(opened: Opener, shapes: Page) 
     expect(verdict).to_contain_text("The two cannot be told apart.")
 
 
-def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Page) -> None:
-    threshold = shapes.tests[0].methods[0].threshold
+def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Data) -> None:
+    threshold = shapes["tests"][0]["methods"][0]["threshold"]
     assert threshold
     tab = opened(shapes, "#same")
     rates = tab.locator("#same .rate strong")
@@ -101,7 +100,7 @@ def test_the_slider_changes_both_errors_and_the_pairs(opened: Opener, shapes: Pa
     assert options == ["contrastive", "normalized_softmax", "triplet", "margin"]  # those with a threshold
 
 
-def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Page) -> None:
+def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Data) -> None:
     tab = opened(shapes, "#why")
     expect(tab.locator("#why .verdict")).to_contain_text("exact: the cosine is a sum over cells Cosine 0.800.")
     painted = """() => [...document.querySelectorAll('.heatmap')].map((one) =>
@@ -110,13 +109,15 @@ def test_maps_of_a_query_say_whether_they_are_exact(opened: Opener, shapes: Page
     tab.locator("#why").get_by_label("Method").select_option("normalized_softmax")
     expect(tab.locator("#why .verdict")).to_contain_text("approximate")
     silent = {"queries": [], "maps": [], "notes": ["margin: its model was deleted"]}
-    tab = opened(replace(shapes, tests=[replace(shapes.tests[0], why=silent)]))
+    tab = opened(dict(shapes, tests=[dict(shapes["tests"][0], why=silent)]))
     expect(tab.locator("#why .empty")).to_have_text("margin: its model was deleted")
 
 
-def test_another_test_set_changes_every_section(opened: Opener, shapes: Page) -> None:
-    other = replace(shapes.tests[0], name="other images", classes=[f"other {name}" for name in shapes.tests[0].classes])
-    tab = opened(replace(shapes, tests=[*shapes.tests, other]), "#search?q=20")
+def test_another_test_set_changes_every_section(opened: Opener, shapes: Data) -> None:
+    other = dict(
+        shapes["tests"][0], name="other images", classes=[f"other {name}" for name in shapes["tests"][0]["classes"]]
+    )
+    tab = opened(dict(shapes, tests=[*shapes["tests"], other]), "#search?q=20")
     expect(tab.locator("#search .query .big")).not_to_contain_text("other")
     tab.get_by_label("Test images").select_option("other images")
     expect(tab.locator("#search .query .big")).to_contain_text("other")

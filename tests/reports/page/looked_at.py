@@ -16,7 +16,7 @@ from PIL import Image
 from levelfield.reports import Report
 from levelfield.reports.finish import gathered
 from levelfield.reports.page.collect import collect
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_plan, write_plan
@@ -88,7 +88,7 @@ def write_study_of(
     return study, runs
 
 
-def page_of(folder: Path) -> Page:
+def page_of(folder: Path) -> Data:
     """The page of a study's folder, without writing it."""
     study, runs = read_study(folder / "study.yaml"), read_plan(folder)
     return collect(Report(gathered(study, runs, folder), None, []), study, runs, folder)

@@ -19,7 +19,7 @@ from PIL import Image
 
 from levelfield.errors import BadInput
 from levelfield.reports.page import thumbnails, write
-from levelfield.reports.page.content import Page, TestSet, score
+from levelfield.reports.page.content import FORMAT, Data, empty_test, score
 from levelfield.reports.page.thumbnails import SIZE, thumbnails_of
 from levelfield.reports.page.write import plain, to_json
 
@@ -36,9 +36,10 @@ NASTY = [
 LABELS = np.arange(10) % 3
 
 
-def page(**changes: object) -> Page:
-    empty = TestSet("photos", 0, [], np.zeros(0, np.uint16), [])
-    given = {
+def page(**changes: object) -> Data:
+    return {
+        "format": FORMAT,
+        "live": None,
         "levelfield": "1",
         "study": "s",
         "about": "",
@@ -52,9 +53,9 @@ def page(**changes: object) -> Page:
         "tables": [],
         "curves": [],
         "missing": [],
-        "tests": [empty],
+        "tests": [empty_test("photos", [])],
+        **changes,
     }
-    return Page(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def test_an_array_comes_back_with_its_type_shape_and_numbers() -> None:

@@ -13,7 +13,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import read_image_paths
 from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
-from levelfield.reports.page.content import Array, Page, Row, score
+from levelfield.reports.page.content import FORMAT, Array, Data, score
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.looking import look
 from levelfield.reports.page.neighbour_lists import Method
@@ -62,44 +62,50 @@ def images_of(paths: Sequence[Path], labels: Array, queries: int | None = None) 
     return ImageSet(list(paths), [str(name) for name in classes], codes, asked)
 
 
-def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[Method], progress: Progress) -> Page:
+def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequence[Method], progress: Progress) -> Data:
     test = look(name, images, methods, progress=progress)
-    lost = plural(len(test.lost), "image is", "images are")
-    positions = {method.row: number for number, method in enumerate(test.methods)}
+    lost, cautions = test["lost"], []
+    if lost:
+        count = plural(len(lost), "image is", "images are")
+        cautions = [f"{count} missing or unreadable, such as {test['files'][lost[0]]}."]
+    positions = {method["row"]: number for number, method in enumerate(test["methods"])}
     first = next(iter(shown[0].result))
     best = max(range(len(shown)), key=lambda number: shown[number].result[first])
     signatures = [[_label(one), metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
-    return Page(
-        levelfield=levelfield.__version__,
-        study=name,
-        about=f"{plural(len(images), 'image', 'images')} of {plural(len(images.classes), 'class', 'classes')}",
-        answer=[_answer(shown[best], first)],
-        cautions=[f"{lost} missing or unreadable, such as {test.files[test.lost[0]]}."] if test.lost else [],
-        best=best,
-        metrics=metrics_of(shown[0].result),
-        rows=[_row(one, positions.get(number)) for number, one in enumerate(shown)],
-        comparisons=[],
-        comparison_note="Scores of one set of images; no test between them.",
-        tables=[Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],
-        curves=[],
-        missing=[],
-        tests=[test],
-    )
+    return {
+        "format": FORMAT,
+        "live": None,
+        "levelfield": levelfield.__version__,
+        "study": name,
+        "about": f"{plural(len(images), 'image', 'images')} of {plural(len(images.classes), 'class', 'classes')}",
+        "answer": [_answer(shown[best], first)],
+        "cautions": cautions,
+        "best": best,
+        "metrics": metrics_of(shown[0].result),
+        "rows": [_row(one, positions.get(number)) for number, one in enumerate(shown)],
+        "comparisons": [],
+        "comparison_note": "Scores of one set of images; no test between them.",
+        "tables": [Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],
+        "curves": [],
+        "missing": [],
+        "tests": [test],
+    }
 
 
 def _label(scores: Scores) -> str:
     return ", ".join(filter(None, [scores.distance, f"dim {scores.dim}", scores.embeddings.refined]))
 
 
-def _row(scores: Scores, embedded: int | None) -> Row:
+def _row(scores: Scores, embedded: int | None) -> Data:
     cells = {}
     for metric, value in scores.result.items():
         interval = scores.result.intervals.get(metric)
         low, high = (None, None) if interval is None else (interval.low, interval.high)
         cells[metric] = score(value, low, high, None)
     unknown = dict.fromkeys(("seconds", "images_seen", "peak_bytes", "passes"))
-    known = {"group": "", "deviations": [], "test": 0, "run": "", "embedded": embedded}
-    return Row(_label(scores), 0, "", False, 1, scores.dim, cells, **unknown, **known)  # type: ignore[arg-type]
+    known = {"label": _label(scores), "trained": False, "seeds": 1, "dim": scores.dim, "cells": cells, "test": 0}
+    none = {"colour": 0, "method": "", "group": "", "deviations": [], "run": ""}
+    return {**known, **none, **unknown, "embedded": embedded}
 
 
 def _answer(scores: Scores, metric: str) -> str:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 import levelfield
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
-from levelfield.reports.page.content import Page, Row, TestSet
+from levelfield.reports.page.content import FORMAT, Data, empty_test
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
 from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -74,8 +72,12 @@ def collect(
     *,
     crossings: Sequence[Crossing] = (),
     progress: Progress = SILENT,
-) -> Page:
-    """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so."""
+) -> Data:
+    """The page of a study. Rows without test embeddings appear on the leaderboard only, and a note says so.
+
+    rows: best first; metrics[0] decides their order. live: set by the server of `levelfield view`; its token, and the
+    rows whose model can embed a new image.
+    """
     from levelfield.reports.page.looking import look  # numba, which a page that is already there does not need
 
     board = report.leaderboard
@@ -85,13 +87,12 @@ def collect(
         own = [number for number, stored in enumerate(sets) if row.label in stored.folders]
         alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
         test_of[row.label] = [*own, *alike, 0][0]
-    rows = standings.rows_of(board, runs, folder, test_of)
     leaks = {one.test_set: one.leaks for one in crossings}
     tests = [
         look(
             stored.test_set,
             image_set(stored),
-            _methods(stored, rows, board.signatures[stored.test_set][board.metrics[0]]["distance"]),
+            _methods(stored, board.rows, board.signatures[stored.test_set][board.metrics[0]]["distance"]),
             leaks=leaks.get(stored.test_set),
             notes=notes,
             progress=progress,
@@ -99,13 +100,13 @@ def collect(
         for stored in sets
     ]
     if not tests:  # the runs keep no test embeddings
-        tests = [TestSet(next(iter(board.signatures)), 0, [], np.zeros(0, np.uint16), [], notes=notes)]
-    positions = {method.row: number for test in tests for number, method in enumerate(test.methods)}
+        tests = [empty_test(next(iter(board.signatures)), notes)]
+    positions = {method["row"]: number for test in tests for number, method in enumerate(test["methods"])}
     lost = [
-        f"{plural(len(test.lost), 'test image is', 'test images are')} missing or unreadable now, such as "
-        f"{test.files[test.lost[0]]}; the scores are from when they were there."
+        f"{plural(len(test['lost']), 'test image is', 'test images are')} missing or unreadable now, such as "
+        f"{test['files'][test['lost'][0]]}; the scores are from when they were there."
         for test in tests
-        if test.lost
+        if test["lost"]
     ]
     titles = sorted((run.title for run in runs), key=len, reverse=True)
     missing = []
@@ -119,22 +120,24 @@ def collect(
         costs += [f"{best.images:,.0f} images seen"] if best.images is not None else []
         costs += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
         cost = f"costs {', '.join(costs)}"
-    return Page(
-        levelfield=levelfield.__version__,
-        study=study.name,
-        about=study.about,
-        answer=[*answer(board), f"{best.label} {cost}."],
-        cautions=[*standings.cautions_of(board), *lost],
-        best=[row.label for row in board.rows].index(best.label),
-        metrics=standings.metrics_of(board.metrics),
-        rows=[replace(row, embedded=positions.get(number)) for number, row in enumerate(rows)],
-        comparisons=standings.comparisons_of(board),
-        comparison_note=standings.comparison_note(board),
-        tables=tables_of(report, study, runs),
-        curves=curves_of(board, runs, folder),
-        missing=missing,
-        tests=tests,
-    )
+    return {
+        "format": FORMAT,
+        "live": None,
+        "levelfield": levelfield.__version__,
+        "study": study.name,
+        "about": study.about,
+        "answer": [*answer(board), f"{best.label} {cost}."],
+        "cautions": [*standings.cautions_of(board), *lost],
+        "best": [row.label for row in board.rows].index(best.label),
+        "metrics": standings.metrics_of(board.metrics),
+        "rows": standings.rows_of(board, runs, folder, test_of, positions),
+        "comparisons": standings.comparisons_of(board),
+        "comparison_note": standings.comparison_note(board),
+        "tables": tables_of(report, study, runs),
+        "curves": curves_of(board, runs, folder),
+        "missing": missing,
+        "tests": tests,
+    }
 
 
 def _methods(stored: Stored, rows: Sequence[Row], distance: str) -> list[Method]:

@@ -1,16 +1,14 @@
-"""What the page of a study shows. Images are numbered by their position in the test set.
+"""What the page of a study shows: plain values that its script reads by name.
 
-`Data` are plain values that the page's script reads by name; the function that makes them describes them.
+The function that makes them describes them: `collect` and `evaluation.page` the page, `standings.rows_of` a row,
+`looking` a test set and what each method does with it. Images are numbered by their position in the test set.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-
-from levelfield.table import Table
 
 FORMAT = 1
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -31,98 +29,10 @@ def score(mean: float, low: float | None, high: float | None, sd: float | None) 
     return {"mean": mean, "low": low, "high": high, "sd": sd}
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the leaderboard. colour: -1 is grey. embedded: its index among the methods of its test set.
-
-    cells: a `score` for each metric. deviations: `key`, a letter on the leaderboard, and `text`.
-    """
-
-    label: str
-    colour: int
-    method: str
-    trained: bool
-    seeds: int
-    dim: int
-    cells: dict[str, Data]
-    seconds: float | None
-    images_seen: float | None
-    peak_bytes: float | None
-    passes: float | None
-    group: str
-    deviations: list[Data]
-    test: int
-    run: str
-    embedded: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Embedded:
-    """The test embeddings of a row: neighbours, ranks, position on the map, confusions, threshold.
-
-    right: 1 or 0; 2: not a query that counts; 3: not searched. first_right: rank of the first right image, 0: none.
-    """
-
-    row: int
-    queries: Array | None
-    k: int
-    neighbours: Array
-    similarity: Array
-    first_right: Array
-    right: Array
-    map: Array | None
-    found_by: Array
-    classes: Data
-    threshold: Data | None
-    distance: str = "cosine"
-
-
-@dataclass(frozen=True, eq=False)
-class TestSet:
-    """The test images of some rows, and what their embeddings say about them. mistakes: images to check.
-
-    thumbnails: sheets of small images as data URIs, row by row; `of`: the images that have one, None: all of them.
-    """
-
-    __test__ = False  # not a test case
-
-    name: str
-    count: int
-    classes: list[str]
-    class_of: Array
-    files: list[str]
-    groups: list[str] | None = None
-    group_of: Array | None = None
-    query: Array | None = None
-    gallery: Array | None = None
-    lost: list[int] = field(default_factory=list)
-    thumbnails: Data | None = None
-    notes: list[str] = field(default_factory=list)
-    methods: list[Embedded] = field(default_factory=list)
-    mistakes: Data = field(default_factory=lambda: {"labels": [], "duplicates": [], "leaks": []})
-    why: Data | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Page:
-    """Everything that the page of a study shows. rows: best first; metrics[0] decides their order.
-
-    live: set by the server of `levelfield view`; its token, and the rows whose model can embed a new image.
-    """
-
-    levelfield: str
-    study: str
-    about: str
-    answer: list[str]
-    cautions: list[str]
-    best: int
-    metrics: list[Data]
-    rows: list[Row]
-    comparisons: list[Data]
-    comparison_note: str
-    tables: list[Table]
-    curves: list[Data]
-    missing: list[Data]
-    tests: list[TestSet]
-    live: Data | None = None
-    format: int = FORMAT
+def empty_test(name: str, notes: list[str]) -> Data:
+    """A test set without images that can be shown, with all keys of `looking.look`."""
+    unknown = dict.fromkeys(("groups", "group_of", "query", "gallery", "thumbnails", "why"))
+    lists: Data = {key: [] for key in ("classes", "files", "lost", "methods")}
+    mistakes: Data = {"labels": [], "duplicates": [], "leaks": []}
+    known = {"name": name, "count": 0, "class_of": smallest(np.zeros(0)), "notes": notes, "mistakes": mistakes}
+    return {**known, **lists, **unknown}

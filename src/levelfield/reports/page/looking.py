@@ -16,7 +16,7 @@ from levelfield.evaluation.search.threads import share, torch_threads
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.page.content import Array, Data, Embedded, TestSet, smallest
+from levelfield.reports.page.content import Array, Data, smallest
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
@@ -40,8 +40,11 @@ def look(
     leaks: Leaks | None = None,
     notes: Sequence[str] = (),
     progress: Progress = SILENT,
-) -> TestSet:
-    """Everything that the page shows about one test set."""
+) -> Data:
+    """Everything that the page shows about one test set. mistakes: images to check.
+
+    thumbnails: sheets of small images as data URIs, row by row; `of`: the images that have one, None: all of them.
+    """
     searched, left_out = _search_all(methods, images, progress)
     results = [result for _, result, _ in searched]
     lists = _chosen_queries(results, images)
@@ -50,23 +53,23 @@ def look(
     pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
     seen = thumbnails_of(images.paths, pictures, progress=progress)
     maps, regions = _maps_and_regions(searched, images, seen.lost, progress)
-    return TestSet(
-        name=name,
-        count=len(images),
-        classes=images.classes,
-        class_of=smallest(images.codes),
-        files=images.names,
-        groups=images.groups,
-        group_of=None if images.group_of is None else smallest(images.group_of),
-        query=None if images.asked is None else images.asked.astype(np.uint8),
-        gallery=None if images.asked is None else (~images.asked).astype(np.uint8),
-        lost=seen.lost,
-        thumbnails=seen.thumbnails,
-        notes=[*notes, *left_out, *_notes(images, lists, pictures, len(results))],
-        methods=[_embedded(*one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
-        mistakes={"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
-        why=regions,
-    )
+    return {
+        "name": name,
+        "count": len(images),
+        "classes": images.classes,
+        "class_of": smallest(images.codes),
+        "files": images.names,
+        "groups": images.groups,
+        "group_of": None if images.group_of is None else smallest(images.group_of),
+        "query": None if images.asked is None else images.asked.astype(np.uint8),
+        "gallery": None if images.asked is None else (~images.asked).astype(np.uint8),
+        "lost": seen.lost,
+        "thumbnails": seen.thumbnails,
+        "notes": [*notes, *left_out, *_notes(images, lists, pictures, len(results))],
+        "methods": [_embedded(*one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
+        "mistakes": {"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
+        "why": regions,
+    }
 
 
 def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[Searched], list[str]]:
@@ -112,7 +115,11 @@ def _maps_and_regions(
 
 def _embedded(
     method: Method, result: SearchResult, threshold: Data | None, images: ImageSet, lists: Array | None, points: Array
-) -> Embedded:
+) -> Data:
+    """The embeddings of a row: neighbours, ranks, position on the map, confusions, threshold.
+
+    right: 1 or 0; 2: not a query that counts; 3: not searched. first_right: rank of the first right image, 0: none.
+    """
     first_right = np.zeros(len(images), np.int64)
     first_right[result.queries] = result.first_right
     right = np.full(len(images), NOT_A_QUERY, np.uint8)
@@ -122,20 +129,20 @@ def _embedded(
     similarity = result.similarity[shown].astype(np.float32)
     if method.distance == "cosine":
         similarity = np.rint((result.similarity[shown] + 1) / 2 * 65535).astype(np.uint16)
-    return Embedded(
-        row=method.row,
-        queries=None if lists is None else smallest(lists),
-        k=result.neighbours.shape[1],
-        neighbours=smallest(result.neighbours[shown]),
-        similarity=similarity,
-        first_right=smallest(first_right),
-        right=right,
-        map=points,
-        found_by=smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
-        classes=by_class(result, images),
-        threshold=threshold,
-        distance=method.distance,
-    )
+    return {
+        "row": method.row,
+        "queries": None if lists is None else smallest(lists),
+        "k": result.neighbours.shape[1],
+        "neighbours": smallest(result.neighbours[shown]),
+        "similarity": similarity,
+        "first_right": smallest(first_right),
+        "right": right,
+        "map": points,
+        "found_by": smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
+        "classes": by_class(result, images),
+        "threshold": threshold,
+        "distance": method.distance,
+    }
 
 
 def _notes(images: ImageSet, lists: Array | None, pictures: Array | None, methods: int) -> list[str]:

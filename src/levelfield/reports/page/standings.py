@@ -10,7 +10,7 @@ from levelfield.evaluation import describe, parse
 from levelfield.reports.figures._rows import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
 from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
-from levelfield.reports.page.content import Data, Row, score
+from levelfield.reports.page.content import Data, score
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
@@ -25,8 +25,13 @@ def metrics_of(names: Iterable[str]) -> list[Data]:
     return [{"name": name, "higher": parse(name).kind != "geometry", "text": describe(name).text} for name in names]
 
 
-def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests: dict[str, int]) -> list[Row]:
-    """All rows, best first. tests: the place of each row's test set, by the row's label."""
+def rows_of(
+    board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests: dict[str, int], embedded: dict[int, int]
+) -> list[Data]:
+    """All rows, best first. colour: -1 is grey. cells: a `score` for each metric. deviations: with their letters.
+
+    tests: the index of each row's test set, by label. embedded: of each row that is among its methods, the index there.
+    """
     looks = styles(runs)
     first_runs = {run.row: run for run in reversed(runs)}
     signs = letters(text for row in board.rows for text in row.deviations)
@@ -42,24 +47,25 @@ def rows_of(board: Leaderboard, runs: Sequence[PlannedRun], folder: Path, tests:
         shown = {} if result is None else result.signatures[board.metrics[0]]["representation"]
         dims[row.label] = int(shown.get("dim", 0))
     return [
-        Row(
-            label=row.label,
-            colour=COLOURS.index(look) if (look := looks[first_runs[row.label].label].colour) in COLOURS else -1,
-            method=first_runs[row.label].spec.method.name,
-            trained=row.trained,
-            seeds=len(row.seeds),
-            dim=dims[row.label],
-            cells={name: score(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
-            seconds=row.seconds if row.trained else None,
-            images_seen=row.images if row.trained else None,
-            peak_bytes=row.peak_bytes if row.trained else None,
-            passes=row.rows_through_trunk if row.trained else None,
-            group=groups.get(row.label, ""),
-            deviations=[{"key": signs[text], "text": text} for text in row.deviations],
-            test=tests[row.label],
-            run=os.path.relpath(row.first_run, folder),
-        )
-        for row in board.rows
+        {
+            "label": row.label,
+            "colour": COLOURS.index(look) if (look := looks[first_runs[row.label].label].colour) in COLOURS else -1,
+            "method": first_runs[row.label].spec.method.name,
+            "trained": row.trained,
+            "seeds": len(row.seeds),
+            "dim": dims[row.label],
+            "cells": {name: score(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
+            "seconds": row.seconds if row.trained else None,
+            "images_seen": row.images if row.trained else None,
+            "peak_bytes": row.peak_bytes if row.trained else None,
+            "passes": row.rows_through_trunk if row.trained else None,
+            "group": groups.get(row.label, ""),
+            "deviations": [{"key": signs[text], "text": text} for text in row.deviations],
+            "test": tests[row.label],
+            "run": os.path.relpath(row.first_run, folder),
+            "embedded": embedded.get(number),
+        }
+        for number, row in enumerate(board.rows)
     ]
 
 

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 from levelfield.files.reading import damaged
 from levelfield.files.writing import write_text
-from levelfield.reports.page.content import Page
+from levelfield.reports.page.content import Data
 from levelfield.table import Table
 
 ASSETS = ("page.html", "page.css", "page.js")
@@ -29,7 +28,7 @@ _DATA_BEGINS = '<script type="application/json" id="page-data">'
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def write_page(page: Page, path: Path, *, made_of: str = "") -> None:
+def write_page(page: Data, path: Path, *, made_of: str = "") -> None:
     """Write the page; a file that exists is replaced only when the new one is complete.
 
     made_of: a text that changes if the page would; `is_made_of` finds it.
@@ -53,10 +52,10 @@ def _mark(made_of: str) -> str:
     return f"<!-- {hashlib.sha256(content.encode()).hexdigest()} -->\n"
 
 
-def write_data(page: Page, path: Path) -> None:
+def write_data(page: Data, path: Path) -> None:
     """Write the data of the page as JSON, without its thumbnails."""
-    tests = [replace(one, thumbnails=None) for one in page.tests]
-    write_text(path, to_json(replace(page, tests=tests)) + "\n")
+    tests = [{**test, "thumbnails": None} for test in page["tests"]]
+    write_text(path, to_json({**page, "tests": tests}) + "\n")
 
 
 def read_data(path: Path) -> dict[str, Any]:
@@ -69,9 +68,9 @@ def read_data(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def page_html(page: Page) -> str:
+def page_html(page: Data) -> str:
     """The page as text. A page with `live` may also ask its own server."""
-    return data_html(to_json(page), page.study, live=page.live is not None)
+    return data_html(to_json(page), page["study"], live=page["live"] is not None)
 
 
 def data_html(data: str, study: str, *, live: bool) -> str:
@@ -116,7 +115,7 @@ def _asset(name: str) -> str:
 _KINDS = {"u1", "u2", "u4", "i4", "f4"}
 
 
-def to_json(page: Page) -> str:
+def to_json(page: Data) -> str:
     """The page as ASCII JSON. Numbers that are not finite become null."""
     return json.dumps(plain(page), allow_nan=False, separators=(",", ":"))
 
@@ -139,8 +138,6 @@ def plain(value: Any) -> Any:
         return {"dtype": kind, "shape": list(value.shape), "base64": base64.b64encode(content).decode("ascii")}
     if isinstance(value, Table):
         return value.as_data()
-    if is_dataclass(value):
-        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
