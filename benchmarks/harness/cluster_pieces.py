@@ -115,7 +115,7 @@ def _bandwidth(ray: Any, home: Path) -> float:
     began = time.perf_counter()
     parcel: Parcel = ray.get(ray.remote(pack).remote(home / "folder"))
     unpack(parcel, home / "arrived")
-    return parcel.bytes / (time.perf_counter() - began)
+    return sum(map(len, parcel.files.values())) / (time.perf_counter() - began)
 
 
 def _notice(ray: Any, cluster: Any, nodes: list[Any], runs: list[PlannedRun], study: Study, home: Path) -> float:

@@ -48,10 +48,26 @@ def first_few(names: Sequence[str], between: str = ", ") -> str:
     return between.join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
 
 
-def one_line(name: str, facts: Mapping[str, Any]) -> str:
-    """Text for `repr`.
+class Shown:
+    """One line and a small table for notebooks, from `facts` of an object with `about`.
 
-    >>> one_line("Model", {"method": "margin", "dim": 128})
-    "Model(method='margin', dim=128)"
+    >>> model = Shown()
+    >>> model.about = {"method": "margin", "data": "cub", "seed": 0}
+    >>> model
+    Shown(method='margin', data='cub')
     """
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in facts.items())})"
+
+    about: Mapping[str, Any]
+
+    def facts(self) -> dict[str, Any]:
+        """What identifies the object, in short."""
+        return {key: self.about[key] for key in ("method", "data") if key in self.about}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.facts().items())})"
+
+    def _repr_html_(self) -> str:
+        from levelfield.table import Table
+
+        parts = enumerate(getattr(self, "members", ()))
+        return Table([], [*self.facts().items(), *parts], type(self).__name__).html()

@@ -64,6 +64,12 @@ HOSTILE: list[tuple[list[str], str]] = [
     (["evaluate", "--embeddings", "e.npy", "--labels", "pipe"], "pipe is not a regular file"),
     (["corruptions", "pipe"], "it is not a regular file"),
     (["evaluate", "--embeddings", "bad.npz", "--labels", "y.npy"], "not a valid .npz file, or it is truncated"),
+    (["evaluate", "--labels", "y.npy"], "--embeddings and --labels must be given together"),
+    (["evaluate", "--validation-labels", "y.npy"], "No such option"),
+    (["threshold", *ARRAYS[1:-1], "--validation-labels", "y.npy"], "needs --validation and --validation-labels"),
+    ([*ARRAYS, "nmi", "--seed", "-1"], "Invalid value for '--seed'"),
+    (["train", "small.yaml", "--seed", "-1"], "Invalid value for '--seed'"),
+    (["embed", "runs/none", "photos", "--out", "photos"], "photos is a folder: give a file"),
 ]
 
 

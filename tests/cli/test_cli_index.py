@@ -298,7 +298,7 @@ def test_a_graph_is_never_taken_from_the_folder_of_an_index(
     ("words", "said"),
     [
         (["index", "RUN", "empty", "--out", "new"], "No images found under empty"),
-        (["index", "RUN", "gone", "--out", "new"], "gone does not exist"),
+        (["index", "RUN", "gone", "--out", "new"], "File or folder not found: gone"),
         (["index", "RUN", "small.yaml", "--out", "new"], "small.yaml is a file, not a folder"),
         (["index", "RUN", "photos"], "the folder of the index with --out"),
         (["index", "RUN", "photos", "--out", "RUN"], "is the folder of a run, study or model"),

@@ -160,6 +160,21 @@ def test_a_written_page_of_other_runs_is_not_used(
     assert data_of(pages[0])["study"] == "small"
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [('"tests":[', '"tests":[5,'), ('"methods":[', '"methods":[7,'), ('"row":0', '"row":99'), ('"rows":', '"lines":')],
+)
+def test_a_page_with_forged_data_is_one_message(compared: Path, levelfield: Levelfield, text: str, other: str) -> None:
+    levelfield("-q", "report", STUDY, "--page")
+    written = compared / STUDY / "report.html"
+    assert text in written.read_text()
+    written.write_text(written.read_text().replace(text, other))
+    ended = levelfield("view", STUDY)
+    assert f"{STUDY}/report.html does not have the data of the study's runs; write it again: levelfield" in ended.error
+    written.write_bytes(written.read_bytes().replace(b'"study":"small"', b'"study":"\xff"'))
+    assert "report.html is not a page of levelfield" in levelfield("view", STUDY).error
+
+
 def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callable[..., Ended]) -> None:
     ended = viewed(lambda address: ask(address, "image/0/2"), "-v")
     assert "GET /.../image/0/2: 200" in ended.err

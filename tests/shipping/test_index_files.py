@@ -19,6 +19,7 @@ from levelfield.shipping.index import folder as index_folder
 from levelfield.shipping.index.exact import FLOAT, Stored
 from levelfield.shipping.index.folder import INDEX, Content, Item, read_folder, write_folder
 
+NUL = '"path","class","folder","digest"\n"a\0b","","0","digest"\n'
 FACTS: dict[str, Any] = {
     "images": 2,
     "dim": 3,
@@ -80,7 +81,9 @@ def test_an_index_with_other_kinds_of_values_is_one_message(tmp_path: Path, chan
     assert "this" not in sys.modules
 
 
-@pytest.mark.parametrize("content", ["", "path,class\n", "path,class,folder,digest\na,b,c\n", "x" * 200_000], ids=len)
+@pytest.mark.parametrize(
+    "content", ["", "path,class\n", "path,class,folder,digest\na,b,c\n", "x" * 200_000, NUL], ids=len
+)
 def test_a_list_of_images_that_is_none_is_one_message(tmp_path: Path, content: str) -> None:
     written(tmp_path / "index")
     items = tmp_path / "index" / "items.csv"

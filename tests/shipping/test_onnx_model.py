@@ -204,9 +204,7 @@ def ending(*inputs: str) -> list[onnx.NodeProto]:
 SIZES = {"axes": [1, 2, 3], "column": [-1, 1], "wide": [1, DIM]}
 
 
-def test_a_network_that_takes_too_much_memory_or_time_or_fails_ends_with_one_message(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_network_that_takes_too_much_memory_or_fails_ends_with_one_message(file: Path, tmp_path: Path) -> None:
     [photo] = photos(tmp_path / "photos", 1)
     exported(file, ending(), SIZES)
     assert levelfield.load(file).embed(photo, normalize=False).shape == (1, DIM)
@@ -217,18 +215,11 @@ def test_a_network_that_takes_too_much_memory_or_time_or_fails_ends_with_one_mes
     exported(file, ending(), {**SIZES, "column": [7, -1]})
     with pytest.raises(Damaged, match="cannot be computed"):
         levelfield.load(file).embed(photo)
-    monkeypatch.setattr("levelfield.shipping.onnx_model._SECONDS", 0.05)
-    long = [helper.make_node("MatMul", [f"m{k}", "m0"], [f"m{k + 1}"]) for k in range(60)]
-    long = [helper.make_node("ConstantOfShape", ["big"], ["zeros"]), *long]
-    long += [helper.make_node("ReduceSum", ["m60"], ["sum"]), *ending("sum")]
-    sizes = {**SIZES, "big": [1500, 1500]}
-    fed = [helper.make_node("ReduceSum", ["images"], ["any"], keepdims=0)]
-    exported(file, [*fed, long[0], helper.make_node("Add", ["zeros", "any"], ["m0"]), *long[1:]], sizes)
-    with pytest.raises(Damaged, match=r"cannot be computed: it takes more than 0\.05 s"):
+    exported(
+        file, [*ending()[:-1], helper.make_node("Expand", ["one", "twice"], ["rows"])], {**SIZES, "twice": [2, DIM]}
+    )
+    with pytest.raises(Damaged, match=rf"gives rows of the shape \(2, {DIM}\) for 1 images"):
         levelfield.load(file).embed(photo)
-    exported(file, [long[0], helper.make_node("Identity", ["zeros"], ["m0"]), *long[1:]], sizes)
-    with pytest.raises(Damaged, match=r"is not a valid ONNX file: .*cancel"):  # computed when it is opened
-        levelfield.load(file)
 
 
 def test_weights_in_other_files_are_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

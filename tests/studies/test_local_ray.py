@@ -96,7 +96,7 @@ def test_an_error_of_the_start_is_raised_when_ray_is_used_and_else_forgotten(fak
     with pytest.raises(BadInput, match="no room in /dev/shm"), connect.connected("local", cpus=2):
         pass
     connect.start_early(2, ())
-    while not local_ray._early.failed:  # type: ignore[union-attr]
+    while local_ray._latest.error is None:  # type: ignore[union-attr]
         time.sleep(0.01)
     fake.error = None
     connect.start_early(2, ())

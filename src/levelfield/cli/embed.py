@@ -78,6 +78,8 @@ def _target(out: Path | None, images: list[Path]) -> Path:
         return Path(f"{named}.embeddings.npy" if named else "embeddings.npy")
     if not out.name:
         raise BadInput(f"--out {str(out)!r} is not a file name: give one, such as embeddings.npy.")
+    if out.is_dir():
+        raise BadInput(f"--out {out} is a folder: give a file, such as {out / 'embeddings.npy'}.")
     if out.suffix in (".npy", ".csv"):
         return out
     if not out.suffix:

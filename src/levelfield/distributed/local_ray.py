@@ -19,30 +19,36 @@ class LocalRay:
     """Starts at once. cpus: None for all of this machine. modules: imported by its processes before their first task.
 
     All of it happens in one thread, which lives as long as Ray does: Linux ends Ray's processes with the thread that
-    started them. At the exit of the program it is ended, too.
+    started them.
     """
 
     def __init__(self, ray: Any, cpus: int | None, modules: Sequence[str]) -> None:
-        self.cpus, self._ray, self._modules = cpus, ray, list(modules)
-        self._ready, self._over = threading.Event(), threading.Event()
-        self._error: Exception | None = None
+        self.cpus, self.is_used = cpus, False
+        self.error: Exception | None = None
         self._imports: list[Any] = []
-        self._thread = threading.Thread(target=self._live, name="local Ray", daemon=True)
+        self._ready, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._live, args=(ray, list(modules)), name="local Ray", daemon=True)
         self._thread.start()
-        atexit.register(self._end_at_exit)
+        # not in the midst of its start: a thread that ends inside of Ray may take the program with it
+        atexit.register(self.end, _PATIENCE)
 
-    @property
-    def failed(self) -> bool:
-        return self._error is not None
+    def end(self, patience: float | None = None) -> None:
+        """End it, and wait for its end."""
+        self._over.set()
+        self._thread.join(patience)
 
-    def wait(self) -> None:
-        """Wait until it is ready; raise what prevented it."""
-        self._ready.wait()
-        if self._error is not None:
-            raise self._error
-
-    def end(self) -> None:
-        """End it in the background."""
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Context in which it is ready; raises what prevented it. Afterwards it ends in the background."""
+        self.is_used = True
+        try:
+            self._ready.wait()
+            if self.error is not None:
+                raise self.error
+            yield
+        except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
+            self.end()
+            raise
         self._over.set()
 
     def wait_for_end(self) -> None:
@@ -50,32 +56,23 @@ class LocalRay:
         if self._over.is_set():
             self._thread.join()
 
-    def _end_at_exit(self) -> None:
-        """Not in the midst of its start: a thread that ends inside of Ray may take the program with it."""
-        self.end()
-        self._thread.join(_PATIENCE)
-
-    def _live(self) -> None:
+    def _live(self, ray: Any, modules: list[str]) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
         try:
             with _without_warnings(), safe_path() as environment:
-                self._ray.init(
+                ray.init(
                     address="local", num_cpus=self.cpus, object_store_memory=STORE, runtime_env=environment, **quiet
                 )
-            self._import_modules()
-        except Exception as error:  # raised by `wait`
-            self._error = error
+            # each process imports what its first task needs, while the command prepares the runs
+            task = ray.remote(num_cpus=1)(_import_all)
+            self._imports = [task.remote(modules) for _ in range(self.cpus or 1) if modules]
+        except Exception as error:  # raised by `ready`
+            self.error = error
             return
         finally:
             self._ready.set()
         self._over.wait()
-        self._ray.shutdown()
-
-    def _import_modules(self) -> None:
-        """Let each process import what its first task needs, while the command prepares the runs."""
-        if self._modules:
-            task = self._ray.remote(num_cpus=1)(_import_all)
-            self._imports = [task.remote(self._modules) for _ in range(self.cpus or 1)]
+        ray.shutdown()
 
 
 @contextmanager
@@ -94,53 +91,44 @@ def _import_all(modules: Sequence[str]) -> None:
         importlib.import_module(name)
 
 
-_early: LocalRay | None = None
-_last: LocalRay | None = None
+_latest: LocalRay | None = None
 
 
 def start(ray: Any, cpus: int, modules: Sequence[str]) -> None:
-    """Start a Ray for the next `running`. If there is none, it ends with this process."""
-    global _early
+    """Start a Ray for the next `running`, unless one was started. Without a `running` it ends with this process."""
+    global _latest
     if not is_early():
-        _early = LocalRay(ray, cpus, modules)
+        _latest = LocalRay(ray, cpus, modules)
 
 
 @contextmanager
 def running(ray: Any, cpus: int | None, modules: Sequence[str]) -> Iterator[None]:
     """Context with a Ray that is ready: the one that was started early, if it has as many cores, or a new one."""
-    global _early, _last
-    if _early is not None and _early.cpus != cpus:
+    global _latest
+    if _latest is None or _latest.is_used or _latest.cpus != cpus:
         end_early()
-    _last, _early = _early or LocalRay(ray, cpus, modules), None
-    local = _last
-    try:
-        local.wait()
+        _latest = LocalRay(ray, cpus, modules)
+    with _latest.ready():
         yield
-    except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
-        local.end()
-        local.wait_for_end()
-        raise
-    local.end()
 
 
 def is_early() -> bool:
     """Whether a Ray was started early and is not used yet."""
-    return _early is not None and not _early.failed
+    return _latest is not None and not _latest.is_used and _latest.error is None
 
 
 def end_early() -> None:
     """End a Ray that was started early and is not needed."""
-    global _early
-    ended, _early = _early, None
-    if ended is not None:
-        ended.end()
-        ended.wait_for_end()
+    global _latest
+    if _latest is not None and not _latest.is_used:
+        _latest.end()
+        _latest = None
 
 
 def wait_for_end() -> None:
     """Wait for a Ray that is ending."""
-    if _last is not None:
-        _last.wait_for_end()
+    if _latest is not None:
+        _latest.wait_for_end()
 
 
 @contextmanager

@@ -17,13 +17,14 @@ from torch.nn import functional
 from levelfield.data.images import Picture, listed
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import View
-from levelfield.embedder.model import Model, Shown
+from levelfield.embedder.model import Model
 from levelfield.embedder.model_files import DESCRIPTION, MEMBERS, WEIGHTS, member_folders, read_description, write_model
 from levelfield.embedder.trunk.blocks import in_blocks
 from levelfield.errors import BadInput
 from levelfield.evaluation.search.distances import joined
 from levelfield.files.writing import copy_whole, link_whole
 from levelfield.progress import SILENT, Progress
+from levelfield.wording import Shown
 
 
 def save_ensemble(folder: Path, folders: Sequence[Path], about: Mapping[str, Any]) -> None:

@@ -37,9 +37,8 @@ from levelfield.embedder.trunk.trunk import Trunk
 from levelfield.embedder.trunk.weights import is_own
 from levelfield.errors import BadInput, BadSpecification, Damaged
 from levelfield.progress import SILENT, Progress
-from levelfield.table import Table
 from levelfield.trust import trusting
-from levelfield.wording import one_line
+from levelfield.wording import Shown
 
 if TYPE_CHECKING:
     from levelfield.embedder.ensemble import Ensemble
@@ -136,23 +135,6 @@ def _head(facts: dict[str, Any] | None, custom: nn.Module | None) -> nn.Module:
     if custom is None:
         raise BadInput(f"This model has a custom head; pass it: levelfield.load(RUN, head={facts['own']}(...)).")
     return custom
-
-
-class Shown:
-    """One line and a small table for notebooks, from `facts` of an object with `about`."""
-
-    about: Mapping[str, Any]
-
-    def facts(self) -> dict[str, Any]:
-        """What identifies the object, in short."""
-        return {key: self.about[key] for key in ("method", "data") if key in self.about}
-
-    def __repr__(self) -> str:
-        return one_line(type(self).__name__, self.facts())
-
-    def _repr_html_(self) -> str:
-        parts = enumerate(getattr(self, "members", ()))
-        return Table([], [*self.facts().items(), *parts], type(self).__name__).html()
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +28,7 @@ from levelfield.shipping.description import (
     read_description,
     view_of,
 )
-from levelfield.table import Table
-from levelfield.wording import one_line
+from levelfield.wording import Shown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,35 +41,27 @@ EXTRA = 'pip install "levelfield[onnx]"'
 _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
 _MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
-_SECONDS = 60  # to open a file, and per image; the largest networks take about 1
 _EXTERNAL = b"\x0a\x08location\x12"  # how ONNX writes the key of a file with weights outside of the model
 _TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
 
 
-@dataclass(frozen=True)
-class OnnxModel:
+@dataclass(frozen=True, repr=False)
+class OnnxModel(Shown):
     """An exported model with its test view. `about` holds the facts that its run stored, `checksum` that of its files,
     `measured` what the export measured. It is used like a `levelfield.embedder.Model`."""
 
     path: Path
-    session: Any = field(repr=False)
+    session: Any
     view: View
     dim: int
     codes: str
     weights: str
     about: Mapping[str, Any]
     checksum: str
-    measured: Mapping[str, Any] | None = field(default=None, repr=False)
+    measured: Mapping[str, Any] | None = None
 
-    def __repr__(self) -> str:
-        return one_line("OnnxModel", self._facts())
-
-    def _repr_html_(self) -> str:
-        return Table([], list(self._facts().items()), "OnnxModel").html()
-
-    def _facts(self) -> dict[str, Any]:
-        metadata = {key: self.about[key] for key in ("method", "data") if key in self.about}
-        return {**metadata, "weights": self.weights, "dim": self.dim, "image": self.view.image}
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "weights": self.weights, "dim": self.dim, "image": self.view.image}
 
     def embed(
         self,
@@ -105,14 +94,13 @@ class OnnxModel:
 
         run = onnxruntime.RunOptions()
         run.log_severity_level = 4  # the message below is enough
-        seconds = _SECONDS * len(images)
         try:
-            with _stopped_after(seconds, partial(setattr, run, "terminate", True)):
-                [rows] = self.session.run([OUTPUT], {INPUT: images}, run)
+            rows = np.asarray(self.session.run([OUTPUT], {INPUT: images}, run)[0], dtype=np.float32)
         except Exception as error:  # onnxruntime's errors have no common class of their own
-            reason = f"it takes more than {seconds:g} s" if run.terminate else str(error).splitlines()[0]
-            raise Damaged(f"{self.path} cannot be computed: {reason}") from error
-        return np.asarray(rows, dtype=np.float32)
+            raise Damaged(f"{self.path} cannot be computed: {str(error).splitlines()[0]}") from error
+        if rows.shape != (len(images), self.dim):
+            raise Damaged(f"{self.path} gives rows of the shape {rows.shape} for {len(images)} images.")
+        return rows
 
 
 def embedded(
@@ -210,21 +198,9 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
     # waiting threads sleep: other programs need the cores between two images
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        with _stopped_after(_SECONDS, partial(options.set_load_cancellation_flag, True)):
-            return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
-
-
-@contextmanager
-def _stopped_after(seconds: float, stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` in another thread if the block takes longer."""
-    timer = Timer(seconds, stop)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 @cache

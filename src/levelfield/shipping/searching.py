@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from levelfield.data import create, is_image
+from levelfield.data import create
 from levelfield.data.catalog import file_digest
 from levelfield.data.checks.readable import check_names, unreadable
+from levelfield.data.images import images_below
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.errors import BadInput
@@ -123,9 +124,7 @@ def _images_of(source: Path) -> list[Path]:
         return [source]
     if not source.exists():
         raise BadInput(f"File or folder not found: {source}")
-    # os.walk skips folders that are unreadable or vanish meanwhile
-    files = (Path(folder, name) for folder, _, names in os.walk(source) for name in names)
-    images = sorted(path for path in files if is_image(path) and path.is_file())
+    images = images_below(source)
     if not images:
         raise BadInput(f"No images found under {source}.")
     check_names(images)
@@ -163,22 +162,21 @@ def _part(
     digests = [file_digest(path) for path in paths]
     key = f"embeddings of {model.checksum} {'cpu' if isinstance(model, OnnxModel) else key_of(model.device)}"
     absent = store.absent(key, digests)
-    new = {digest: index for index, digest in enumerate(digests) if digest in absent}
+    new = {digest: path for digest, path in zip(digests, paths, strict=True) if digest in absent}
     # all in one call: the store asks for a sixteenth at a time, and each call fills up a block
-    computed = model.embed([paths[index] for index in new.values()], exact=True, progress=progress) if new else None
-    known = {} if computed is None else dict(zip(new, computed, strict=True))
+    rows = model.embed(list(new.values()), exact=True, progress=progress) if new else ()
+    computed = dict(zip(new, rows, strict=True))
 
-    def compute(indices: list[int]) -> tuple[np.ndarray, ...]:
-        gone = [index for index in indices if digests[index] not in known]  # cleared by another process meanwhile
-        if gone:
-            again = model.embed([paths[index] for index in gone], exact=True)
-            known.update(zip([digests[index] for index in gone], again, strict=True))
-        return (np.stack([known[digests[index]] for index in indices]),)
+    def compute(positions: list[int]) -> tuple[np.ndarray, ...]:
+        for position in positions:
+            if digests[position] not in computed:  # cleared by another process meanwhile
+                computed[digests[position]] = model.embed(paths[position], exact=True)[0]
+        return (np.stack([computed[digests[position]] for position in positions]),)
 
     metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
     about = f"embeddings of galleries ({', '.join(metadata.values())})" if metadata else "embeddings of galleries"
-    [rows] = store.rows(key, digests, compute, description=about).arrays()
-    return rows
+    [stored] = store.rows(key, digests, compute, description=about).arrays()
+    return stored
 
 
 def readable(paths: Sequence[Path], *, progress: Progress = SILENT) -> list[Path]:

@@ -29,6 +29,12 @@ def images(labels: np.ndarray = LABELS, asked: np.ndarray | None = None) -> Imag
     return ImageSet([Path(f"{number}.png") for number in range(len(labels))], classes, labels, asked)
 
 
+def test_names_of_absolute_and_relative_paths_begin_in_their_common_folder() -> None:
+    here = Path.cwd()
+    paths = [Path("photos/a/1.png"), here / "photos" / "b" / "2.png"]
+    assert ImageSet(paths, ["a"], np.zeros(2, np.int64)).names == ["a/1.png", "b/2.png"]
+
+
 def searched(rows: np.ndarray, own: ImageSet, **how: str) -> SearchResult:
     found = search(rows, own, **how)
     assert found is not None

@@ -97,8 +97,8 @@ class ImageSet:
     @property
     def names(self) -> list[str]:
         """Names of the files, below the folder that holds all of them."""
-        home = os.path.commonpath([path.parent for path in self.paths]) if self.paths else ""
-        names = [os.path.relpath(path, home) if home else path.name for path in self.paths]
+        home = os.path.commonpath([os.path.abspath(path.parent) for path in self.paths]) if self.paths else ""
+        names = [os.path.relpath(path, home) for path in self.paths]
         return [name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in names]
 
 

@@ -60,8 +60,8 @@ def write_data(page: Data, path: Path) -> None:
 
 def read_data(path: Path) -> dict[str, Any]:
     """The data of a written page, with its thumbnails."""
-    _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
     try:
+        _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
         data = json.loads(rest.partition("</script>")[0])
     except ValueError as error:
         raise damaged(path, "is not a page of levelfield") from error

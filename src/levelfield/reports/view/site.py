@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from levelfield.embedder.model_files import DESCRIPTION
 from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.evaluation.search.dense import neighbours
+from levelfield.files.reading import damaged
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.finish import gathered, tuning_of
 from levelfield.reports.page.collect import collect, made_of
-from levelfield.reports.page.image_set import ImageSet, image_set, stored_sets
+from levelfield.reports.page.image_set import ImageSet, Stored, image_set, stored_sets
 from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
 from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness
@@ -181,19 +182,27 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
     else:
         report = Report(board, robustness(study, board, runs, folder), [], tuning=tuning_of(study))
         data = plain(collect(report, study, runs, folder, crossings=crossing, progress=progress))
-    labels = [row["label"] for row in data["rows"]]
+    try:
+        labels = [str(row["label"]) for row in data["rows"]]
+        methods = [_searched(test, stored, labels) for test, stored in zip(data["tests"], sets, strict=True)]
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        remedy = f"write it again: levelfield report {folder} --page"
+        raise damaged(folder / FILE, f"does not have the data of the study's runs; {remedy}") from error
     folders = {label: run for stored in sets for label, run in stored.folders.items()}
     runs_that_embed = [
         number
         for number, label in enumerate(labels)
         if label in folders and (folders[label] / DESCRIPTION).is_file() and not how_refined(folders[label])
     ]
-    tests = []
-    for test, stored in zip(data["tests"], sets, strict=True):
-        methods = []
-        for method in test["methods"]:
-            threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
-            methods.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
-        tests.append((image_set(stored), methods))
+    tests = list(zip(map(image_set, sets), methods, strict=True))
     live = json.dumps({**data, "live": {"token": token, "runs": runs_that_embed}}, separators=(",", ":"))
     return Site(data_html(live, study.name, live=True).encode(), policy(live=True), tests)
+
+
+def _searched(test: dict[str, Any], stored: Stored, labels: list[str]) -> list[Searched]:
+    """The runs of a test set of the page."""
+    searched = []
+    for method in test["methods"]:
+        threshold = None if method["threshold"] is None else float(method["threshold"]["value"])
+        searched.append(Searched(stored.folders[labels[method["row"]]], str(method["distance"]), threshold))
+    return searched

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -35,8 +34,7 @@ def check_library(name: str) -> None:
     """Refuse an unknown library, or one that is not installed."""
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
-    if importlib.util.find_spec(name) is None:  # not imported: an import here would come before onnxruntime's
-        raise _missing(name)
+    _module(name)
 
 
 def graph_of(library: str, stored: Stored) -> Search:
@@ -158,11 +156,7 @@ def _module(library: str) -> Any:
     try:
         return importlib.import_module(LIBRARIES[library])
     except ImportError as error:
-        raise _missing(library) from error
-
-
-def _missing(library: str) -> MissingExtra:
-    return MissingExtra(
-        f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
-        "Without --approximate the search is exact and needs none."
-    )
+        raise MissingExtra(
+            f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
+            "Without --approximate the search is exact and needs none."
+        ) from error

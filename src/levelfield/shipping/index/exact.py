@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 Rows = NDArray[np.float32]
 Positions = NDArray[np.int64]
+Entries = tuple[Positions, Positions, Rows]
+"""Query, position and value of products that may be among the largest."""
 FLOAT, BINARY = "float32", "binary"
 _QUERIES, _COLUMNS = 1024, 1024  # a block of the product: 4 MB
 _FIRST = 512  # columns of the first block, of which every entry is compared; then they double
@@ -74,13 +76,15 @@ def ordered(stored: Stored, queries: Rows, positions: Positions) -> tuple[Positi
 
 
 def _best(stored: Stored, queries: Rows, k: int) -> Positions:
-    """Positions (queries, k) of the largest products, in any order.
+    """Positions (queries, k) of the largest products, in any order; -1 where a product is no number.
 
     After the first block, which is small, an entry is kept only if it is larger than the k-th best of its query so far:
     one comparison, which few entries pass. Those are sorted in when there are as many as results.
     """
-    best = _Best(len(queries), k)
-    left, width = 0, min(_COLUMNS, max(_FIRST, 2 * k))
+    positions = np.full((len(queries), k), -1, dtype=np.int64)
+    least = np.full(len(queries), -np.inf, dtype=np.float32)  # the k-th best of each query so far
+    entries: list[Entries] = []
+    left, width, waiting = 0, min(_COLUMNS, max(_FIRST, 2 * k)), 0
     most = len(queries) * max(_COLUMNS, width)
     space, above = np.empty(most, dtype=np.float32), np.empty(most, dtype=bool)
     while k and left < len(stored):
@@ -88,54 +92,27 @@ def _best(stored: Stored, queries: Rows, k: int) -> Positions:
         shape = (len(queries), len(rows))
         values = np.matmul(queries, rows.T, out=space[: shape[0] * shape[1]].reshape(shape))
         if left == 0 and len(rows) > k:
-            cut = np.partition(values, len(rows) - k, axis=1)[:, len(rows) - k]
-            passed = values >= cut[:, None]  # all that equal the k-th best: the first of them are kept
+            least = np.partition(values, len(rows) - k, axis=1)[:, len(rows) - k]
+            passed = values >= least[:, None]  # all that equal the k-th best: the first of them are kept
         else:
-            passed = np.greater(values, best.least[:, None], out=above[: values.size].reshape(shape))
+            passed = np.greater(values, least[:, None], out=above[: values.size].reshape(shape))
         line, column = np.divmod(np.flatnonzero(passed), len(rows))
-        best.add(line, left + column, values[line, column])
-        if left == 0:
-            best.settle()
+        entries.append((line, left + column, values[line, column]))
+        waiting += len(line)
+        if waiting > 2 * positions.size or left + width >= len(stored):
+            line, rank, position, value = _largest(entries, k)
+            positions[line, rank] = position
+            least[line[rank == k - 1]] = value[rank == k - 1]
+            entries, waiting = [(line, position, value)], 0
         left, width = left + len(rows), min(_COLUMNS, 2 * width)
-    best.settle()
-    return best.positions
+    return positions
 
 
-class _Best:
-    """The k best entries of each query so far, and entries that may replace some of them."""
-
-    def __init__(self, count: int, k: int) -> None:
-        self.count, self.k = count, k
-        self.positions = np.full((count, k), -1, dtype=np.int64)
-        self.values = np.full((count, k), -np.inf, dtype=np.float32)
-        self._new: list[tuple[NDArray[np.int64], NDArray[np.int64], Rows]] = []
-        self._waiting = 0
-
-    @property
-    def least(self) -> Rows:
-        """The smallest value that was kept for each query: entries at or below it are not needed."""
-        least: Rows = self.values[:, -1]
-        return least
-
-    def add(self, line: NDArray[np.int64], position: NDArray[np.int64], value: Rows) -> None:
-        self._new.append((line, position, value))
-        self._waiting += len(line)
-        if self._waiting > self.count * self.k:
-            self.settle()
-
-    def settle(self) -> None:
-        """Sort the waiting entries in, for the queries that have some. Of equal entries the first position is kept."""
-        if not self._waiting:
-            return
-        line, position, value = (np.concatenate(part) for part in zip(*self._new, strict=True))
-        order = np.argsort(line, kind="stable")
-        changed, starts, counts = np.unique(line[order], return_index=True, return_counts=True)
-        slots = np.repeat(np.arange(len(changed)), counts), self.k + np.arange(len(line)) - np.repeat(starts, counts)
-        values = np.full((len(changed), self.k + counts.max()), -np.inf, dtype=np.float32)
-        positions = np.full(values.shape, -1, dtype=np.int64)
-        values[:, : self.k], positions[:, : self.k] = self.values[changed], self.positions[changed]
-        values[slots], positions[slots] = value[order], position[order]
-        best = np.argsort(-values, axis=1, kind="stable")[:, : self.k]
-        self.values[changed] = np.take_along_axis(values, best, axis=1)
-        self.positions[changed] = np.take_along_axis(positions, best, axis=1)
-        self._new, self._waiting = [], 0
+def _largest(entries: list[Entries], k: int) -> tuple[Positions, Positions, Positions, Rows]:
+    """Query, rank, position and value of the k largest entries of each query; of equal ones the first positions."""
+    line, position, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+    # one stable sort by query, then value: the entries come in the order of their positions
+    order = np.argsort(line * (2.0 * np.abs(value).max(initial=1.0) + 1.0) - value, kind="stable")
+    rank = np.arange(len(line)) - np.searchsorted(line[order], line[order])
+    kept, rank = order[rank < k], rank[rank < k]
+    return line[kept], rank, position[kept], value[kept]

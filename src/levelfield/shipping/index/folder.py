@@ -229,11 +229,12 @@ def _as_csv(items: list[Item]) -> str:
 
 
 def _read_items(path: Path, folders: int) -> list[Item]:
+    text = read_text(path, most=_MOST_ITEMS)
     try:
-        header, *lines = csv.reader(io.StringIO(read_text(path, most=_MOST_ITEMS), newline=""))
+        header, *lines = csv.reader(io.StringIO(text, newline=""))
         items = [Item(name, label, int(folder), digest) for name, label, folder, digest in lines]
     except (csv.Error, ValueError) as error:
         raise Damaged(f"{path} is not a list of images: {error}.") from error
-    if header != _COLUMNS or not all(0 <= item.folder < folders for item in items):
+    if header != _COLUMNS or "\0" in text or not all(0 <= item.folder < folders for item in items):
         raise Damaged(f"{path} is not a list of images.")
     return items

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from levelfield.data.catalog import file_digest
-from levelfield.data.checks.readable import check_names
-from levelfield.data.images import images_below
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
@@ -34,7 +32,7 @@ from levelfield.shipping.index.folder import (
     write_folder,
 )
 from levelfield.shipping.onnx_model import OnnxModel, load
-from levelfield.shipping.searching import readable, remembered
+from levelfield.shipping.searching import find_images, readable, remembered
 
 if TYPE_CHECKING:
     from levelfield.embedder import Ensemble, Model
@@ -160,7 +158,7 @@ def build_index(
     chosen, remark = ({}, "") if choose_on is None else decision.choose(run, model, choose_on, progress=progress)
     metadata = {name: str(model.about[name]) for name in ("method", "data") if name in model.about}
     # `binary` if every number of a row is 1 or -1, before it is divided by the row's length
-    codes = model.codes if isinstance(model, OnnxModel) else getattr(getattr(model, "embedder", None), "codes", FLOAT)
+    codes = getattr(getattr(model, "embedder", model), "codes", FLOAT)
     facts = {
         "dim": model.dim,
         "codes": BINARY if codes == BINARY else FLOAT,
@@ -215,13 +213,9 @@ def _photos_of(folders: Sequence[Path | str], skip_unreadable: bool, progress: P
     """The images below each folder, which needs one."""
     photos: dict[Path, list[Path]] = {}
     for folder in map(Path, folders):
-        if not folder.is_dir():
-            what = "is a file, not a folder of photos" if folder.exists() else "does not exist"
-            raise BadInput(f"{folder} {what}.")
-        photos[folder] = images_below(folder)
-        if not photos[folder]:
-            raise BadInput(f"No images found under {folder}.")
-        check_names(photos[folder])
+        if folder.is_file():
+            raise BadInput(f"{folder} is a file, not a folder of photos.")
+        photos[folder] = find_images([folder])
     if skip_unreadable:
         kept = set(readable([path for paths in photos.values() for path in paths], progress=progress))
         photos = {folder: [path for path in paths if path in kept] for folder, paths in photos.items()}

@@ -1,19 +1,18 @@
-"""Run folders on their way between machines: the content of each file, with a checksum."""
+"""Run folders on their way between machines: the content of each file."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from levelfield.errors import Damaged
 from levelfield.files.writing import write_whole
 from levelfield.studies.runs.folder.files import FINISHED, TRAINED
 from levelfield.training.checkpoint import CHECKPOINT
 
 LAST = (CHECKPOINT, TRAINED, FINISHED)  # each of them says that what comes before it is there
-_STAYS = ("lock", "lock.own")
+_LOCK = "lock"  # of the machine whose process does the run
 
 
 @dataclass(frozen=True)
@@ -21,16 +20,11 @@ class Parcel:
     """Files by their path in the folder. whole: the folder has no others."""
 
     files: dict[str, bytes]
-    checksums: dict[str, str]
     whole: bool
 
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.files.values()))
 
-
-def pack(folder: Path) -> Parcel:
-    """All files of a folder.
+def pack(folder: Path, names: Iterable[str] | None = None) -> Parcel:
+    """All files of a folder, or those with some names as far as they exist.
 
     >>> import tempfile
     >>> first, second = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
@@ -39,20 +33,15 @@ def pack(folder: Path) -> Parcel:
     >>> (second / "log.jsonl").read_text()
     '{}'
     """
-    return _parcel(folder, _names(folder), whole=True)
+    files = {}
+    for name in _names(folder) if names is None else names:
+        with suppress(FileNotFoundError):  # a checkpoint is removed at the end
+            files[name] = (folder / name).read_bytes()
+    return Parcel(files, whole=names is None)
 
 
 def unpack(parcel: Parcel, folder: Path) -> None:
-    """Write the files, each of them atomically and the last of a stage last; those of a whole folder replace others.
-
-    Nothing is written if a checksum differs or a path leaves the folder.
-    """
-    for name, content in parcel.files.items():
-        path = PurePosixPath(name)
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            raise Damaged(f"A parcel for {folder} names a file outside of it: {name!r}.")
-        if parcel.checksums.get(name) != _checksum(content):
-            raise Damaged(f"{folder / name} was damaged on its way: its checksum differs.")
+    """Write the files, each of them atomically and the last of a stage last; those of a whole folder replace others."""
     for name in sorted(parcel.files, key=lambda name: (LAST.index(name) + 1 if name in LAST else 0, name)):
         content = parcel.files[name]
         write_whole(folder / name, lambda file, content=content: file.write(content))  # type: ignore[misc]
@@ -76,35 +65,19 @@ class Changes:
             return None
         self._seen = now
         # the checkpoint first: a log that is longer than its checkpoint is shortened on resume
-        return _parcel(self.folder, sorted(changed, key=lambda name: name != CHECKPOINT), whole=False)
+        return pack(self.folder, sorted(changed, key=lambda name: name != CHECKPOINT))
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
         stamps = {}
         for name in _names(self.folder):
-            try:
+            with suppress(FileNotFoundError):
                 status = (self.folder / name).stat()
-            except FileNotFoundError:  # a checkpoint is removed at the end
-                continue
-            stamps[name] = (status.st_mtime_ns, status.st_size)
+                stamps[name] = (status.st_mtime_ns, status.st_size)
         return stamps
 
 
 def _names(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        if path.is_file() and str(name) not in _STAYS and not any(part.startswith(".") for part in name.parts):
+        if path.is_file() and str(name) != _LOCK and not any(part.startswith(".") for part in name.parts):
             yield name.as_posix()
-
-
-def _parcel(folder: Path, names: Iterable[str], *, whole: bool) -> Parcel:
-    files = {}
-    for name in names:
-        try:
-            files[name] = (folder / name).read_bytes()
-        except FileNotFoundError:
-            continue
-    return Parcel(files, {name: _checksum(content) for name, content in files.items()}, whole)
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
