@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import torch
 from annotated_types import Gt, Le
@@ -11,18 +11,16 @@ from torch import Tensor
 
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, to_device
-from levelfield.miners import MinerChoice
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.closed import LOG2_E, back_to_rows, closed
 from levelfield.objectives._parts.sums import (
-    add_norms_slope_,
     exponential_sums_,
     log_one_plus_exp,
     log_sum_exp,
-    norms,
+    mean_norm,
     sum_over_blocks,
 )
-from levelfield.objectives.n_pair import Form, n_pair_loss, norm_term, pairs_of, quick_n_pair
+from levelfield.objectives.n_pair import PairForms, quick_n_pair
 
 _BLOCK = 2**18  # values at a time, to fit in the cache
 
@@ -76,7 +74,7 @@ def strengths(alpha: float) -> tuple[float, float]:
         search={"alpha": (30.0, 55.0, "linear"), "angular_weight": (0.5, 4.0, "log")},
     ),
 )
-class Angular(Objective):
+class Angular(PairForms):
     """Angular loss with its n-pair term. Memory: O(batch * batch).
 
     The forms are those of `n_pair`; `normalize` applies to the angular part, while the n-pair part and the norm term
@@ -88,33 +86,21 @@ class Angular(Objective):
     """
 
     alpha: Annotated[float, Gt(0), Le(89)] = 45.0
-    form: Form = "sampled"
     normalize: bool = True
     angular_weight: float = 2.0
     npair_weight: float = 1.0
-    nu: float = 0.005
-    nu_power: Literal[1, 2] = 2
-    symmetric: bool = False
-    miner: MinerChoice | None = "n_pair"
-
-    def __post_init__(self) -> None:
-        if self.form != "sampled":
-            self.miner = None
-        super().__post_init__()
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         raw = Geometry(inputs.embeddings, normalize=False)
-        pairs = pairs_of(self, raw, inputs, self.form)
+        pairs = self.pairs_of(raw, inputs)
         angular, self.active = self._angular(Geometry(inputs.embeddings, normalize=self.normalize), pairs, inputs)
         parts = {}
         if self.npair_weight:
-            loss, active = n_pair_loss(raw, pairs, inputs, form=self.form, symmetric=self.symmetric)
+            loss, active = self.n_pair_term(raw, pairs, inputs)
             parts["n_pair"] = self.npair_weight * loss
             self.active = self.active + active
         parts["angular"] = self.angular_weight * angular
-        if self.nu:
-            parts["norm"] = self.nu * norm_term(raw.rows, pairs, inputs, self.form, self.nu_power)
-        return parts
+        return parts | self.norm_term(raw.rows, pairs, inputs)
 
     def _angular(self, geometry: Geometry, pairs: Tensor | None, inputs: LossInputs) -> tuple[Tensor, Tensor]:
         """Mean over the pairs, and the number of terms above 0."""
@@ -157,7 +143,7 @@ class Angular(Objective):
         rows, table = inputs.embeddings.detach(), class_table(inputs.labels)
         raw = Geometry(rows, normalize=False)
         geometry = Geometry(rows, normalize=True) if self.normalize else raw
-        pairs = pairs_of(self, raw, inputs, self.form)
+        pairs = self.pairs_of(raw, inputs)
         push, pull = strengths(self.alpha)
         unordered = unordered_pairs(table) if pairs is None else pairs
         angular, slope, active = quick_angular(geometry.similarity, table, unordered, push=push, pull=pull)
@@ -167,16 +153,15 @@ class Angular(Objective):
             loss, of_products, active = quick_n_pair(raw.similarity, table, pairs)
             terms["n_pair"] = self.npair_weight * loss
             self.active = self.active + active
-        if self.nu:
-            terms["norm"] = self.nu * norms(rows, self.nu_power).mean()
+        norm, add_norm_slope_ = mean_norm(raw, self.nu, self.nu_power)
 
         def also(gradient: Tensor) -> None:
             if of_products is not None:
                 gradient.add_(back_to_rows(raw, of_products, "similarity"), alpha=self.npair_weight)
-            add_norms_slope_(gradient, raw, self.nu / len(rows), self.nu_power)
+            add_norm_slope_(gradient)
 
         slope.mul_(self.angular_weight)
-        return closed(self, inputs._replace(tuples=pairs), geometry, terms, slope, "similarity", also)
+        return closed(self, inputs._replace(tuples=pairs), geometry, terms | norm, slope, "similarity", also)
 
 
 def quick_angular(

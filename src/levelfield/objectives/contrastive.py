@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
@@ -13,6 +16,9 @@ from levelfield.objectives._contract import Facts, LossInputs, Objective, regist
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean
 from levelfield.settings import Share
+
+if TYPE_CHECKING:
+    from levelfield.objectives.snr import SNR
 
 
 def contrastive_terms(distance: Tensor, same: Tensor, *, pos_margin: float = 0.0, neg_margin: float = 1.0) -> Tensor:
@@ -66,16 +72,13 @@ class Contrastive(Objective):
         geometry = inputs.geometry(normalize=self.normalize)
         tuples = self.tuples_of(geometry, inputs)
         if tuples is None:
-            return self._of_all(geometry, inputs)
-        hinges, weights = [], []
-        for pairs, same in zip(self._sides(tuples), (True, False), strict=True):
-            anchor, other = pairs.T
-            distance = geometry.distance_of(anchor, other, squared=self.squared)
-            hinges.append((distance - self.pos_margin if same else self.neg_margin - distance).relu())
-            weights.append(inputs.weights_of(anchor))
-        self.active = sum((hinge.detach() > 0).sum() for hinge in hinges)
-        positive, negative = (mean(hinge, None, self.reduction, w) for hinge, w in zip(hinges, weights, strict=True))
-        return {"positive": positive, "negative": negative}
+            distance = geometry.squared_distance if self.squared else geometry.distance
+            anchors = torch.arange(len(distance), device=distance.device)[:, None]
+            return means_of_sides(self, inputs, [(distance, mask, anchors) for mask in inputs.class_masks()])
+        sides = [
+            (geometry.distance_of(*pairs.T, squared=self.squared), None, pairs[:, 0]) for pairs in self._sides(tuples)
+        ]
+        return means_of_sides(self, inputs, sides)
 
     def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
         """Positive and negative pairs: given as such, or as the two sides of triplets."""
@@ -87,17 +90,6 @@ class Contrastive(Objective):
                 f"it got one tensor of shape {tuple(tuples.shape)}."
             )
         return tuples[:, :2], tuples[:, ::2]
-
-    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
-        positive, negative = inputs.class_masks()
-        distance = geometry.squared_distance if self.squared else geometry.distance
-        terms = contrastive_terms(distance, positive, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
-        weights = None if inputs.weights is None else inputs.weights[:, None]
-        self.active = ((terms.detach() > 0) & (positive | negative)).sum()
-        return {
-            "positive": mean(terms, positive, self.reduction, weights),
-            "negative": mean(terms, negative, self.reduction, weights),
-        }
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
         if not self.takes_everything(inputs):
@@ -112,6 +104,22 @@ class Contrastive(Objective):
             reduction=self.reduction,
         )
         return closed(self, inputs, geometry, terms, slope, matrix)
+
+
+def means_of_sides(
+    objective: Contrastive | SNR, inputs: LossInputs, sides: Iterable[tuple[Tensor, Tensor | None, Tensor]]
+) -> dict[str, Tensor]:
+    """Mean loss of the positive and of the negative pairs, each given as distances, mask of those that count (None:
+    all) and anchors. Sets `active`."""
+    terms, active = {}, []
+    for name, (distance, counted, anchors) in zip(("positive", "negative"), sides, strict=True):
+        same = torch.full((), name == "positive", device=distance.device)
+        losses = contrastive_terms(distance, same, pos_margin=objective.pos_margin, neg_margin=objective.neg_margin)
+        terms[name] = mean(losses, counted, objective.reduction, inputs.weights_of(anchors))
+        above = losses.detach() > 0
+        active.append((above if counted is None else above & counted).sum())
+    objective.active = torch.stack(active).sum()
+    return terms
 
 
 def all_pairs(

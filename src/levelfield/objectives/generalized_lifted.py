@@ -11,7 +11,7 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_table, put_
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import closed
-from levelfield.objectives._parts.sums import add_norms_slope_, log_sum_exp, negatives, norms
+from levelfield.objectives._parts.sums import log_sum_exp, mean_norm, negatives, norms
 
 
 def generalized_lifted_terms(distance: Tensor, positive: Tensor, negative: Tensor, *, margin: float) -> Tensor:
@@ -84,11 +84,5 @@ class GeneralizedLifted(Objective):
         factor = above.to(hinge.dtype).div_(valid)
         slope.mul_(-factor / total)
         put_(slope, table, near.sub_(pull.clamp_min_(torch.finfo(near.dtype).min)).exp_().mul_(factor))
-        terms = {"lifted": hinge.sum() / valid}
-        if self.nu:
-            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-
-        def also(gradient: Tensor) -> None:
-            add_norms_slope_(gradient, geometry, self.nu / len(geometry.rows), self.nu_power)
-
-        return closed(self, inputs, geometry, terms, slope, "distance", also)
+        norm, add_slope_ = mean_norm(geometry, self.nu, self.nu_power)
+        return closed(self, inputs, geometry, {"lifted": hinge.sum() / valid} | norm, slope, "distance", add_slope_)

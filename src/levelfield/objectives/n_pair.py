@@ -1,6 +1,7 @@
-"""N-pair: one positive against many negatives, by dot products of raw rows."""
+"""N-pair: one positive against many negatives, by dot products of raw rows.
 
-from __future__ import annotations
+Without postponed annotations: `angular` inherits the types of settings.
+"""
 
 from typing import Literal
 
@@ -13,7 +14,7 @@ from levelfield.labels import ClassTable, class_masks, class_table, on_host, pos
 from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, closed, through_unit
-from levelfield.objectives._parts.sums import add_norms_slope_, log_one_plus_exp, log_sum_exp, mean, negatives, norms
+from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, mean, mean_norm, negatives, norms
 
 Form = Literal["all", "sampled", "pairs"]
 
@@ -44,6 +45,75 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
     return n_pair_terms(logits, ~same).diagonal().contiguous()
 
 
+class PairForms(Objective):
+    """What `n_pair` and `angular` share: the forms with their pairs, the n-pair term and the norm term."""
+
+    form: Form = "sampled"
+    nu: float = 0.005
+    nu_power: Literal[1, 2] = 2
+    symmetric: bool = False
+    miner: MinerChoice | None = "n_pair"
+
+    def __post_init__(self) -> None:
+        if self.form != "sampled":
+            self.miner = None
+        super().__post_init__()
+
+    def pairs_of(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
+        """The pairs (N, 2) of the call, of its roles, of the miner, or by default; None for the form `all`."""
+        if self.form == "all":
+            if inputs.tuples is not None:
+                raise BadInput(f"{self.who} with form 'all' uses every pair and takes no tuples.")
+            return None
+        if inputs.tuples is None and inputs.roles is not None:
+            rows = inputs.rows_of_roles(self.who, ("anchor", "positive"))
+            anchors, positives = rows["anchor"], rows["positive"]
+            if anchors.shape != positives.shape or anchors.dim() != 1:
+                raise BadInput(f"{self.who} got {len(anchors)} anchors but {len(positives)} positives.")
+            return to_device(torch.stack((anchors, positives), 1), inputs.labels.device)  # matched by position
+        if inputs.tuples is None and self.form == "pairs":
+            return first_pairs(inputs.labels)
+        tuples = self.tuples_of(geometry, inputs)
+        if tuples is None:
+            return positive_pairs(inputs.labels)
+        pairs = tuples if isinstance(tuples, Tensor) else tuples[0]
+        if not pairs.numel():
+            return pairs.new_empty(0, 2)
+        if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
+            shape = tuple(pairs.shape)
+            raise BadInput(f"{self.who} needs pairs, a tensor of shape (N, 2), but got shape {shape}.")
+        return pairs[:, :2]  # for triplets: anchor and positive
+
+    def n_pair_term(
+        self, geometry: Geometry, pairs: Tensor | None, inputs: LossInputs, *, soft_target: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """The n-pair loss without the norm term, and the number of terms above 0."""
+        if pairs is None:
+            positive, negative = class_masks(inputs.labels)
+            terms = n_pair_terms(geometry.similarity, negative) * positive
+            return inputs.weighted(terms).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
+        anchor, other = pairs.T
+        if self.form == "sampled":
+            terms = n_pair_terms(geometry.similarity, class_masks(inputs.labels)[1])[anchor, other]
+            return mean(terms, None, "mean", inputs.weights_of(anchor)), (terms.detach() > 0).sum()
+        rows, labels = geometry.rows, inputs.labels[anchor]
+        sums, counts = [], []
+        for first, second in ((anchor, other), (other, anchor)) if self.symmetric else ((anchor, other),):
+            terms = pair_batch_terms(rows[first], rows[second], labels, soft_target=soft_target)
+            weights = inputs.weights_of(first)
+            sums.append((terms if weights is None else terms * weights).sum())
+            counts.append((terms.detach() > 0).sum())
+        return torch.stack(sums).mean() / max(1, len(pairs)), counts[0]
+
+    def norm_term(self, rows: Tensor, pairs: Tensor | None, inputs: LossInputs) -> dict[str, Tensor]:
+        """nu mean_i |x_i|^nu_power; in the form `pairs` the mean of |a|^nu_power + |p|^nu_power over the pairs."""
+        if not self.nu:
+            return {}
+        lengths = inputs.weighted(norms(rows, self.nu_power))
+        lengths = lengths if self.form != "pairs" or pairs is None else lengths[pairs]
+        return {"norm": self.nu * (lengths.sum() / max(1, len(lengths)))}
+
+
 @register(
     "n_pair",
     Facts(
@@ -64,7 +134,7 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
         search={"nu": (0.0001, 0.05, "log"), "form": ("all", "sampled", "pairs")},
     ),
 )
-class NPair(Objective):
+class NPair(PairForms):
     """N-pair loss. Memory: O(batch * batch).
 
     `form="sampled"`: one positive per anchor (roth2020's code), mean over the pairs. `"all"`: every positive, divided
@@ -78,45 +148,24 @@ class NPair(Objective):
     tensor(1.0986)
     """
 
-    form: Form = "sampled"
-    nu: float = 0.005
-    nu_power: Literal[1, 2] = 2
-    symmetric: bool = False
     normalize: bool = False
     equal_class: Literal["left_out", "soft_target"] = "left_out"
-    miner: MinerChoice | None = "n_pair"
-
-    def __post_init__(self) -> None:
-        if self.form != "sampled":
-            self.miner = None
-        super().__post_init__()
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)
-        pairs = pairs_of(self, geometry, inputs, self.form)
-        soft_target = self.equal_class == "soft_target"
-        loss, self.active = n_pair_loss(
-            geometry, pairs, inputs, form=self.form, symmetric=self.symmetric, soft_target=soft_target
-        )
-        parts = {"n_pair": loss}
-        if self.nu:
-            parts["norm"] = self.nu * norm_term(geometry.rows, pairs, inputs, self.form, self.nu_power)
-        return parts
+        pairs = self.pairs_of(geometry, inputs)
+        loss, self.active = self.n_pair_term(geometry, pairs, inputs, soft_target=self.equal_class == "soft_target")
+        return {"n_pair": loss, **self.norm_term(geometry.rows, pairs, inputs)}
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
         if self.form == "pairs":
             return self._quick_pairs(inputs) if inputs.tuples is None and inputs.roles is None else None
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
-        pairs = pairs_of(self, geometry, inputs, self.form)
+        pairs = self.pairs_of(geometry, inputs)
         loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(inputs.labels), pairs)
-        terms, weight = {"n_pair": loss}, self.nu / len(geometry.rows)
-        if self.nu:
-            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).mean()
-
-        def also(gradient: Tensor) -> None:
-            add_norms_slope_(gradient, geometry, weight, self.nu_power)
-
-        return closed(self, inputs._replace(tuples=pairs), geometry, terms, slope, "similarity", also)
+        norm, add_slope_ = mean_norm(geometry, self.nu, self.nu_power)
+        inputs = inputs._replace(tuples=pairs)
+        return closed(self, inputs, geometry, {"n_pair": loss, **norm}, slope, "similarity", add_slope_)
 
     def _quick_pairs(self, inputs: LossInputs) -> Tensor:
         """One pair of each class: only its rows are used, and no column is of the pair's own class."""
@@ -125,81 +174,16 @@ class NPair(Objective):
         geometry = Geometry(inputs.embeddings.detach().index_select(0, listed), normalize=self.normalize)
         anchors, positives = geometry.rows.chunk(2)
         loss, slope, self.active = quick_pair_batch(anchors @ positives.T, symmetric=self.symmetric)
-        terms = {"n_pair": loss}
-        if self.nu:
-            terms["norm"] = self.nu * norms(geometry.rows, self.nu_power).sum() / count
+        norm, add_slope_ = mean_norm(geometry, self.nu, self.nu_power, count)
 
         def slopes(upstream: Tensor) -> list[Tensor]:
-            gradient = torch.cat((slope @ positives, slope.T @ anchors))
-            add_norms_slope_(gradient, geometry, self.nu / count, self.nu_power)
+            gradient = add_slope_(torch.cat((slope @ positives, slope.T @ anchors)))
             if geometry.lengths is not None:
                 gradient = through_unit(gradient, geometry.rows, geometry.lengths)
             return [torch.zeros_like(inputs.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
         definition = self.definition(inputs._replace(tuples=pairs))
-        return attached(self.total(terms), [inputs.embeddings], slopes, definition)
-
-
-def n_pair_loss(
-    geometry: Geometry,
-    pairs: Tensor | None,
-    inputs: LossInputs,
-    *,
-    form: Form,
-    symmetric: bool = False,
-    soft_target: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """The loss in one of its forms, without the norm term, and the number of terms above 0."""
-    if pairs is None:
-        positive, negative = class_masks(inputs.labels)
-        terms = n_pair_terms(geometry.similarity, negative) * positive
-        return inputs.weighted(terms).sum() / max(1, len(terms)), (terms.detach() > 0).sum()
-    anchor, other = pairs.T
-    if form == "sampled":
-        terms = n_pair_terms(geometry.similarity, class_masks(inputs.labels)[1])[anchor, other]
-        return mean(terms, None, "mean", inputs.weights_of(anchor)), (terms.detach() > 0).sum()
-    rows, labels = geometry.rows, inputs.labels[anchor]
-    sums, counts = [], []
-    for first, second in ((anchor, other), (other, anchor)) if symmetric else ((anchor, other),):
-        terms = pair_batch_terms(rows[first], rows[second], labels, soft_target=soft_target)
-        weights = inputs.weights_of(first)
-        sums.append((terms if weights is None else terms * weights).sum())
-        counts.append((terms.detach() > 0).sum())
-    return torch.stack(sums).mean() / max(1, len(pairs)), counts[0]
-
-
-def norm_term(rows: Tensor, pairs: Tensor | None, inputs: LossInputs, form: Form, power: int) -> Tensor:
-    """mean_i |x_i|^power; in the form `pairs` the mean of |a|^power + |p|^power over the pairs."""
-    lengths = inputs.weighted(norms(rows, power))
-    if form == "pairs" and pairs is not None:
-        return lengths[pairs].sum() / max(1, len(pairs))
-    return lengths.sum() / max(1, len(lengths))
-
-
-def pairs_of(objective: Objective, geometry: Geometry, inputs: LossInputs, form: Form) -> Tensor | None:
-    """The pairs (N, 2) of the call, of its roles, of the miner, or by default; None for the form `all`."""
-    if form == "all":
-        if inputs.tuples is not None:
-            raise BadInput(f"{objective.who} with form 'all' uses every pair and takes no tuples.")
-        return None
-    if inputs.tuples is None and inputs.roles is not None:
-        rows = inputs.rows_of_roles(objective.who, ("anchor", "positive"))
-        anchors, positives = rows["anchor"], rows["positive"]
-        if anchors.shape != positives.shape or anchors.dim() != 1:
-            raise BadInput(f"{objective.who} got {len(anchors)} anchors but {len(positives)} positives.")
-        return to_device(torch.stack((anchors, positives), 1), inputs.labels.device)  # matched by position
-    if inputs.tuples is None and form == "pairs":
-        return first_pairs(inputs.labels)
-    tuples = objective.tuples_of(geometry, inputs)
-    if tuples is None:
-        return positive_pairs(inputs.labels)
-    pairs = tuples if isinstance(tuples, Tensor) else tuples[0]
-    if not pairs.numel():
-        return pairs.new_empty(0, 2)
-    if pairs.dim() != 2 or pairs.shape[1] not in (2, 3):
-        shape = tuple(pairs.shape)
-        raise BadInput(f"{objective.who} needs pairs, a tensor of shape (N, 2), but got shape {shape}.")
-    return pairs[:, :2]  # for triplets: anchor and positive
+        return attached(self.total({"n_pair": loss, **norm}), [inputs.embeddings], slopes, definition)
 
 
 def first_pairs(labels: Tensor) -> Tensor:

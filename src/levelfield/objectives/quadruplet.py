@@ -127,10 +127,9 @@ class Quadruplet(Objective):
         first = all_hinges(distance, table, margin=self.margin1)
         second = _hinges_between_negatives(distance, table, margin=self.margin2)
         self.active = first.active + second.active
-        triplets, quadruplets = first.listed.clamp_min(1), second.listed.clamp_min(1)
-        terms = {"triplet": first.total / triplets, "negatives": second.total / quadruplets}
-        slope = first.slope.div_(triplets).add_(second.slope.div_(quadruplets))
-        return closed(self, inputs, geometry, terms, slope, matrix)
+        (triplet, slope), (negatives, other_slope) = first.mean_("mean"), second.mean_("mean")
+        terms = {"triplet": triplet, "negatives": negatives}
+        return closed(self, inputs, geometry, terms, slope.add_(other_slope), matrix)
 
     def _quadruplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
         tuples = inputs.tuples

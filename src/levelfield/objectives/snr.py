@@ -13,7 +13,7 @@ from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit
 from levelfield.objectives._parts.sums import Reduction, mean
-from levelfield.objectives.contrastive import all_pairs, contrastive_terms
+from levelfield.objectives.contrastive import all_pairs, means_of_sides
 from levelfield.objectives.triplet import all_hinges, sum_over_triplets, triplet_terms
 from levelfield.settings import NotNegative, Share
 
@@ -143,14 +143,7 @@ class SNR(Objective):
         else:
             lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
             sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
-        terms: dict[str, Tensor] = {}
-        self.active = torch.zeros((), dtype=torch.int64, device=inputs.labels.device)
-        for name, (ratio, counted, anchor) in zip(("positive", "negative"), sides, strict=True):
-            same = torch.full((), name == "positive", device=ratio.device)
-            losses = contrastive_terms(ratio, same, pos_margin=self.pos_margin, neg_margin=self.neg_margin)
-            self.active += ((losses.detach() > 0) & counted).sum()
-            terms[name] = mean(losses, counted, self.reduction, inputs.weights_of(anchor))
-        return terms
+        return means_of_sides(self, inputs, sides)
 
     def _shares(self, inputs: LossInputs, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:
         """Weight of each row in the regulariser (n,), or one for all; the sum is `lam`."""
@@ -206,5 +199,5 @@ class SNR(Objective):
             return terms, slope
         hinges = all_hinges(ratio, table, margin=self.margin)
         self.active = hinges.active
-        divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
-        return {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor)
+        value, slope = hinges.mean_(self.reduction)
+        return {"triplet": value}, slope

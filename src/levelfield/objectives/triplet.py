@@ -114,8 +114,8 @@ class Triplet(Objective):
         matrix: Matrix = "squared_distance" if self.squared else "distance"
         hinges = all_hinges(getattr(geometry, matrix), class_table(inputs.labels), margin=self.margin, band=band)
         self.active = hinges.active
-        divisor = (hinges.listed if self.reduction == "mean" else hinges.active).clamp_min(1)
-        return closed(self, inputs, geometry, {"triplet": hinges.total / divisor}, hinges.slope.div_(divisor), matrix)
+        value, slope = hinges.mean_(self.reduction)
+        return closed(self, inputs, geometry, {"triplet": value}, slope, matrix)
 
 
 def sum_over_triplets(
@@ -154,6 +154,11 @@ class Hinges(NamedTuple):
     slope: Tensor
     active: Tensor
     listed: Tensor
+
+    def mean_(self, reduction: Reduction) -> tuple[Tensor, Tensor]:
+        """Mean of the hinges, or of those above 0, and its slope, written over the slope."""
+        divisor = (self.listed if reduction == "mean" else self.active).clamp_min(1)
+        return self.total / divisor, self.slope.div_(divisor)
 
 
 def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool = False) -> Hinges:

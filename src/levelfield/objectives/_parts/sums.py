@@ -124,12 +124,22 @@ def norms(rows: Tensor, power: int) -> Tensor:
     return rows.square().sum(1) if power == 2 else torch.linalg.vector_norm(rows, dim=1)
 
 
-def add_norms_slope_(gradient: Tensor, geometry: Geometry, weight: float, power: int) -> Tensor:
-    """Add `weight` times the gradient of the sum of `norms` of the geometry's rows; unit and zero rows have none."""
-    if geometry.normalized or not weight:
-        return gradient
+def mean_norm(
+    geometry: Geometry, nu: float, power: int, count: int | None = None
+) -> tuple[dict[str, Tensor], Callable[[Tensor], Tensor]]:
+    """In closed form: the term `norm`, `nu` times the mean of `norms` over `count` (default: the number of rows), and
+    the function that adds its slope to a gradient of the geometry's rows. Without `nu` both do nothing; unit and zero
+    rows have no slope."""
     rows = geometry.rows
-    if power == 2:
-        return gradient.add_(rows, alpha=2 * weight)
-    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return gradient.addcdiv_(rows, length.masked_fill_(length == 0, torch.inf), value=weight)
+    if not nu:
+        return {}, lambda gradient: gradient
+    weight, each = nu / (count or len(rows)), norms(rows, power)
+
+    def add_slope_(gradient: Tensor) -> Tensor:
+        if geometry.normalized:
+            return gradient
+        if power == 2:
+            return gradient.add_(rows, alpha=2 * weight)
+        return gradient.addcdiv_(rows, each.masked_fill(each == 0, torch.inf)[:, None], value=weight)
+
+    return {"norm": nu * each.mean() if count is None else nu * each.sum() / count}, add_slope_
