@@ -132,15 +132,11 @@ def class_table(labels: Tensor, anchors: int | None = None) -> ClassTable:
     return ClassTable._make([*(to_device(tensor, labels.device) for tensor in host[:5]), host])
 
 
-def hide_(matrix: Tensor, table: ClassTable, value: float) -> Tensor:
-    """Overwrite the entries of positives and the diagonal, so that only negatives are left."""
-    return matrix.scatter_(1, table.others, value).fill_diagonal_(value)
-
-
-def without_class_(block: Tensor, table: ClassTable, rows: slice, value: float) -> Tensor:
-    """Overwrite the entries of positives and of the row itself in some rows of a matrix."""
-    block.scatter_(1, table.others[rows], value).diagonal(rows.start).fill_(value)
-    return block
+def hide_(matrix: Tensor, table: ClassTable, value: float, rows: slice = slice(0, None)) -> Tensor:
+    """Overwrite the entries of positives and the diagonal, so that only negatives are left; `rows`: those of a matrix
+    that `matrix` is a block of."""
+    matrix.scatter_(1, table.others[rows], value).diagonal(rows.start).fill_(value)
+    return matrix
 
 
 def put_(matrix: Tensor, table: ClassTable, values: Tensor) -> Tensor:

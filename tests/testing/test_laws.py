@@ -241,7 +241,6 @@ def test_a_law_with_nothing_to_look_at_does_not_apply_and_says_why() -> None:
     assert apart == {
         "terms_add_up_to_the_loss": "the loss has one term",
         "closed_form_is_the_definition": "it has no closed form beside its definition",
-        "second_derivatives_are_those_of_the_definition": "it has no closed form beside its definition",
         "loss_is_linear_in_the_weights": "it takes no weights",
         "a_separable_loss_is_the_mean_of_its_parts": ("it is not declared as a mean over independent samples"),
         "learning_rates_name_own_parameters": "it has no parameters",
@@ -251,7 +250,6 @@ def test_a_law_with_nothing_to_look_at_does_not_apply_and_says_why() -> None:
     assert {v.law for v in of_proxies if v.holds is None} == {
         "labels_above_2_to_24_stay_apart",
         "closed_form_is_the_definition",
-        "second_derivatives_are_those_of_the_definition",
         "loss_is_linear_in_the_weights",
         "a_separable_loss_is_the_mean_of_its_parts",
     }

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Assembly, option
-from levelfield.objectives import CrossBatchMemory
-from levelfield.objectives._sharded import sharded
-from levelfield.settings import check_settings
+from levelfield.objectives import CrossBatchMemory, ShardedClasses
+from levelfield.objectives._sharded import SHARDED
+from levelfield.settings import check_names, check_settings
 
 
 @option("memory", conflicts={"sharded": "the memory is compared with images, not with class vectors"})
@@ -27,5 +28,14 @@ def with_memory(assembly: Assembly, memory: Any) -> Assembly:
 @option("sharded")
 def with_sharded_classes(assembly: Assembly, setting: Any) -> Assembly:
     """Class vectors divided among processes: `sharded: true`, or its settings."""
-    objective = sharded(assembly.name, setting, dict(assembly.settings), assembly.ranks)
+    if assembly.name not in SHARDED:
+        raise BadSpecification(
+            f"The method '{assembly.name}' has no 'sharded': only {', '.join(SHARDED)} can divide their classes among "
+            "processes."
+        )
+    if setting is not True and not isinstance(setting, Mapping):
+        raise BadSpecification(f"sharded: {setting!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
+    chosen = {} if setting is True else setting
+    check_names("The setting 'sharded'", chosen, ["sample"])
+    objective = ShardedClasses(assembly.name, ranks=assembly.ranks, **chosen, **assembly.settings)
     return replace(assembly, make_objective=lambda: objective)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import widest
-from levelfield.labels import ClassTable, row_blocks, to_device, without_class_
+from levelfield.labels import ClassTable, hide_, row_blocks, to_device
 
 _BELOW_ONE = 1 - 2**-24  # in float32
 
@@ -93,7 +93,7 @@ def draw_negative_between(
             torch.gt(block, low[rows], out=inside)
         if high is not None:
             inside.mul_(torch.lt(block, high[rows], out=torch.empty_like(block)))
-        running = without_class_(inside, table, rows, 0.0).cumsum(1)
+        running = hide_(inside, table, 0.0, rows).cumsum(1)
         some = running[:, -1].to(uniform.dtype)
         wanted = (uniform[rows] * some).floor_().minimum(some - 1).add_(1)
         torch.searchsorted(running, wanted.to(running.dtype)[:, None], out=chosen[rows, None])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_table, row_blocks, without_class_
+from levelfield.labels import ClassTable, class_table, hide_, row_blocks
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import (
     all_known,
@@ -101,7 +101,7 @@ class DistanceWeighted(BaseMiner):
             weights = clipped.log2().mul_((2 - dim) / 2)
             left_out = torch.ge(clipped, highest, out=torch.empty_like(clipped))
             weights.add_(clipped.mul_(-0.25).add_(1).log2_(), alpha=(3 - dim) / 2).add_(left_out, alpha=_NEVER)
-            top = without_class_(weights, table, rows, _NEVER).amax(1, keepdim=True)
+            top = hide_(weights, table, _NEVER, rows).amax(1, keepdim=True)
             torch.gt(top[:, 0], _NEVER / 2, out=some[rows])
             running = weights.sub_(top).exp2_().cumsum(1)
             torch.searchsorted(running, below_one[rows] * running[:, -1:], right=True, out=chosen[rows])

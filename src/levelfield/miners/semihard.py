@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table, positive_pairs, row_blocks, without_class_
+from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, row_blocks
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import draw_negative_between, draw_positive, no_triplets, one_each, those
 
@@ -79,8 +79,8 @@ def _closest(distance: Tensor, table: ClassTable) -> Tensor:
     near = distance.gather(1, table.others)
     chosen = torch.empty_like(table.others)
     for rows in row_blocks(distance):
-        farthest = without_class_(distance[rows].clone(), table, rows, -torch.inf).argmax(1)
-        negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
+        farthest = hide_(distance[rows].clone(), table, -torch.inf, rows).argmax(1)
+        negatives = hide_(distance[rows].clone(), table, torch.inf, rows)
         for k in range(near.shape[1]):
             beyond = negatives.masked_fill(negatives <= near[rows, k : k + 1], torch.inf)
             index = beyond.argmin(1, keepdim=True)

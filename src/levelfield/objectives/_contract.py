@@ -95,9 +95,8 @@ class Objective(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define its terms: def parts(self, inputs).")
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
-        """The same loss in closed form (`_parts.closed`); None if only the definition applies.
-
-        Called for batches with rows and without weights or memory.
+        """The same loss in closed form (`_parts.closed`), without second derivatives; None if only the definition
+        applies. Called for batches with rows and without weights or memory.
         """
         return None
 
@@ -105,14 +104,6 @@ class Objective(nn.Module):
         """Add up the named terms and keep them for the log, as tensors, without device synchronisation."""
         self.shown = {name: term.detach() for name, term in terms.items()} if len(terms) > 1 else {}
         return sum_of(terms)
-
-    def definition(self, inputs: LossInputs) -> Callable[[], Tensor]:
-        """Function that computes the loss from `parts` later with the current parameters, for second derivatives.
-
-        `torch.func.functional_call` replaces parameters only during the call.
-        """
-        now: dict[str, Tensor] = {f"objective.{name}": parameter for name, parameter in self.named_parameters()}
-        return lambda: torch.func.functional_call(_Definition(self), now, (inputs,))
 
     def forward(
         self,
@@ -161,7 +152,8 @@ class Objective(nn.Module):
         roles: Any = None,
         generator: torch.Generator | None = None,
     ) -> dict[str, Tensor]:
-        """The named terms of the loss, each differentiable; a plain call stores their values in `shown`."""
+        """The named terms of the loss by its definition, each differentiable; a plain call stores their values in
+        `shown`."""
         inputs = LossInputs(embeddings, labels, tuples, weights, roles, generator or self._own_generator)
         with full_precision(embeddings.device.type):
             return self.parts(checked(inputs, self))
@@ -282,15 +274,6 @@ def _write_constructor(kind: type[Objective]) -> None:
     kind.__init__ = create  # type: ignore[method-assign]
     for name in (accepted(kind) or {}).keys() & vars(kind).keys():
         delattr(kind, name)  # a default in the class would hide a module or parameter of this name
-
-
-class _Definition(nn.Module):
-    def __init__(self, objective: Objective) -> None:
-        super().__init__()
-        self.objective = objective
-
-    def forward(self, inputs: LossInputs) -> Tensor:
-        return sum_of(self.objective.parts(inputs))
 
 
 def sum_of(terms: Mapping[str, Tensor]) -> Tensor:

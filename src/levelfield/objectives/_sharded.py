@@ -8,7 +8,6 @@ classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
@@ -17,13 +16,12 @@ from torch import Tensor, nn
 
 from levelfield.distributed.gathering import from_each, shared
 from levelfield.distributed.ranks import ALONE, Ranks
-from levelfield.errors import BadInput, BadSpecification, unknown
+from levelfield.errors import BadSpecification, unknown
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._contract import Facts, LossInputs, Objective, sum_of
 from levelfield.objectives._create import create
 from levelfield.objectives._parts.class_scores import (
     LOWEST,
-    Chunk,
     ClassScores,
     Gradients,
     differentiable,
@@ -36,7 +34,6 @@ from levelfield.objectives.cosface import CosFace
 from levelfield.objectives.normalized_softmax import NormalizedSoftmax
 from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
-from levelfield.settings import check_settings
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")
 
@@ -156,23 +153,6 @@ class ShardedClasses(Objective):
         return vectors, on_device(position, device), int(chosen.sum())
 
 
-def sharded(name: str, option: Any, settings: dict[str, Any], ranks: Ranks) -> ShardedClasses:
-    """The objective with its classes divided among processes: `sharded: true`, or its settings."""
-    if name not in SHARDED:
-        raise BadSpecification(
-            f"The method '{name}' has no 'sharded': only {', '.join(SHARDED)} can divide their classes among processes."
-        )
-
-    def make_objective(*, sample: float = 1.0) -> ShardedClasses:
-        return ShardedClasses(name, ranks=ranks, sample=sample, **settings)
-
-    if option is not True and not isinstance(option, Mapping):
-        raise BadSpecification(f"sharded: {option!r}; expected true, or a sample of the classes: {{sample: 0.1}}.")
-    chosen = {} if option is True else option
-    check_settings("setting 'sharded'", chosen, make_objective)
-    return make_objective(**chosen)
-
-
 def _sums(scores: ClassScores, inputs: LossInputs, vectors: Tensor, scale: float) -> Tensor:
     """Of each row, the score s_y of its own class (0 without) and log sum_{c != y} e^(scale s_c) over the vectors:
     (2, b). The log-sum is finite also if there is no other class."""
@@ -180,16 +160,16 @@ def _sums(scores: ClassScores, inputs: LossInputs, vectors: Tensor, scale: float
 
     def back(upstream: Tensor) -> Gradients:
         of_own, of_others = upstream[0], upstream[1] * scale
-
-        def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
-            torch.add(-others, block, alpha=scale * LOG2_E, out=out).exp2_().mul_(of_others)
-            out[chunk.own] = of_own[chunk.own[1]]
-            return out
-
-        return scores.back(weights, upstream.new_ones(()))
+        gradients, buffer = Gradients(scores, upstream.new_ones(())), scores.buffer()
+        for chunk in scores.chunks:
+            block = scores.block(chunk)
+            slope = torch.add(-others, block, alpha=scale * LOG2_E, out=buffer[: len(block)]).exp2_().mul_(of_others)
+            slope[chunk.own] = of_own[chunk.own[1]]
+            gradients.add(chunk, block, slope)
+        return gradients
 
     value = torch.stack([own, (others / LOG2_E).clamp_min(LOWEST)])
-    return differentiable(value, inputs, vectors, back, _no_second_derivative)
+    return differentiable(value, inputs, vectors, back)
 
 
 def _anchored(objective: ProxyAnchor, scores: ClassScores, inputs: LossInputs, vectors: Tensor, classes: int) -> Tensor:
@@ -197,11 +177,7 @@ def _anchored(objective: ProxyAnchor, scores: ClassScores, inputs: LossInputs, v
     present = max(1, len(on_host(inputs.labels).unique()))
     slope = wants_slope(inputs.embeddings, vectors)
     terms, back = objective.swept(scores, slope=slope, classes=classes, present=present)
-    return differentiable(sum_of(terms), inputs, vectors, back, _no_second_derivative)
-
-
-def _no_second_derivative() -> Tensor:
-    raise BadInput("Divided classes have no second derivatives: use the undivided objective.")
+    return differentiable(sum_of(terms), inputs, vectors, back)
 
 
 def _scale(objective: Any) -> tuple[float, bool]:

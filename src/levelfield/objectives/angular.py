@@ -80,8 +80,7 @@ class Angular(PairForms):
     The forms are those of `n_pair`; `normalize` applies to the angular part, while the n-pair part and the norm term
     always use raw rows. In the form `all`, the angular mean is over all ordered positive pairs.
 
-    >>> loss = Angular(form="all", nu=0.0)
-    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> Angular(form="all", nu=0.0).terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     {'n_pair': tensor(1.0986), 'angular': tensor(2.1972)}
     """
 
@@ -161,7 +160,7 @@ class Angular(PairForms):
             add_norm_slope_(gradient)
 
         slope.mul_(self.angular_weight)
-        return closed(self, inputs._replace(tuples=pairs), geometry, terms | norm, slope, "similarity", also)
+        return closed(self, inputs, geometry, terms | norm, slope, "similarity", also)
 
 
 def quick_angular(

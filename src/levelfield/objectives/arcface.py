@@ -62,8 +62,7 @@ class ArcFace(ProxyObjective):
     roth2020's code treats every negative cosine as 0 and had no margin for a long time; this is the intended equation.
     Memory: O(batch * classes).
 
-    >>> loss = ArcFace(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> ArcFace(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

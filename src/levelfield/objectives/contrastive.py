@@ -55,8 +55,7 @@ class Contrastive(Objective):
 
     Hadsell et al. square and halve the terms; fehervari2019 and roth2020 do not. `squared` uses d^2 instead of d.
 
-    >>> loss = Contrastive(miner="all")
-    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> Contrastive(miner="all").terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     {'positive': tensor(1.4142), 'negative': tensor(0.)}
     """
 

@@ -45,8 +45,7 @@ class CosFace(ProxyObjective):
     Memory: O(batch * classes).
 
     >>> import torch
-    >>> loss = CosFace(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> CosFace(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

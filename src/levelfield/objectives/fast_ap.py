@@ -40,8 +40,7 @@ class FastAP(Objective):
     `bins` is the number of intervals, one less than the nodes. The authors' hand-written gradient is (number of
     anchors) / 2 times the true one, so their learning rates do not apply here.
 
-    >>> loss = FastAP()
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # the positive ties with two negatives
+    >>> FastAP()(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # the positive ties with two negatives
     tensor(0.6667)
     """
 

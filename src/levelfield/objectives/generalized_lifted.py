@@ -49,8 +49,7 @@ class GeneralizedLifted(Objective):
     The mean is over the anchors with a positive and a negative; `nu` regularises the length of all rows. Eq. 3 has a
     sum over anchors and includes p = a; its code, and this one, use the mean and exclude it.
 
-    >>> loss = GeneralizedLifted()
-    >>> loss.terms(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
+    >>> GeneralizedLifted().terms(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
     {'lifted': tensor(0.), 'norm': tensor(0.0167)}
     """
 

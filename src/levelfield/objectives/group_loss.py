@@ -138,8 +138,7 @@ class GroupLoss(Objective):
     Anchors are redrawn in each call, or given as roles={"anchors": rows}. The paper first trains the network as a
     classifier. Memory: O(batch * (batch + num_classes)).
 
-    >>> loss = GroupLoss(num_classes=2, dim=4)
-    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    >>> sorted(GroupLoss(num_classes=2, dim=4).terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['cross_entropy', 'group']
     """
 

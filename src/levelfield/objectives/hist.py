@@ -170,8 +170,7 @@ class Hist(Objective):
     released code drops samples whose own probability is 0 in float32; here none is dropped (log-softmax). Memory:
     O(batch * (batch + num_classes)) besides the parameters and their gradients.
 
-    >>> loss = Hist(num_classes=2, dim=4)
-    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    >>> sorted(Hist(num_classes=2, dim=4).terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['classification', 'distribution']
     """
 

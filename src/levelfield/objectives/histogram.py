@@ -64,8 +64,7 @@ class Histogram(Objective):
 
     `bins` is the number of nodes, both ends included (PML's `n_bins` is one less).
 
-    >>> loss = Histogram(bins=3)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # all similarities are 0
+    >>> Histogram(bins=3)(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # all similarities are 0
     tensor(1.)
     """
 

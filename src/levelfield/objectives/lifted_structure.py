@@ -43,8 +43,7 @@ class LiftedStructure(Objective):
 
     The mean is over all positive pairs including zero terms; each order of a pair counts half.
 
-    >>> loss = LiftedStructure()
-    >>> loss(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
+    >>> LiftedStructure()(torch.tensor([[0.0], [1.0], [3.0]]), torch.tensor([0, 0, 1]))
     tensor(0.0491)
     """
 

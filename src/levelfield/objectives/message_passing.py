@@ -83,8 +83,7 @@ class MessagePassing(Objective):
     `masked`: classify only among the classes of the batch, much faster with very many classes; this changes the loss.
     Labels are 0..num_classes-1. Memory: O(batch * (heads * batch + ff_factor * dim + num_classes)).
 
-    >>> loss = MessagePassing(num_classes=2, dim=4)
-    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    >>> sorted(MessagePassing(num_classes=2, dim=4).terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['auxiliary', 'messages']
     """
 

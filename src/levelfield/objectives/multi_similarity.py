@@ -59,8 +59,7 @@ class MultiSimilarity(Objective):
     `reduction="batch"` divides by the batch size, `"valid"` by the number of anchors that keep a pair. Explicit
     `tuples` are two lists of pairs, positive (p, 2) and negative (q, 2).
 
-    >>> loss = MultiSimilarity()
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> MultiSimilarity()(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     tensor(0.6566)
     """
 

@@ -143,8 +143,7 @@ class NPair(PairForms):
     "positive": rows}; by default `sampled` uses the miner and `pairs` the first two rows of each class. `equal_class`
     sets the treatment of pairs of the same class in the form `pairs`.
 
-    >>> loss = NPair(form="all", nu=0.0)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # log(1 + 2)
+    >>> NPair(form="all", nu=0.0)(torch.eye(4), torch.tensor([0, 0, 1, 1]))  # log(1 + 2)
     tensor(1.0986)
     """
 
@@ -164,7 +163,6 @@ class NPair(PairForms):
         pairs = self.pairs_of(geometry, inputs)
         loss, slope, self.active = quick_n_pair(geometry.similarity, class_table(inputs.labels), pairs)
         norm, add_slope_ = mean_norm(geometry, self.nu, self.nu_power)
-        inputs = inputs._replace(tuples=pairs)
         return closed(self, inputs, geometry, {"n_pair": loss, **norm}, slope, "similarity", add_slope_)
 
     def _quick_pairs(self, inputs: LossInputs) -> Tensor:
@@ -182,8 +180,7 @@ class NPair(PairForms):
                 gradient = through_unit(gradient, geometry.rows, geometry.lengths)
             return [torch.zeros_like(inputs.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
-        definition = self.definition(inputs._replace(tuples=pairs))
-        return attached(self.total({"n_pair": loss, **norm}), [inputs.embeddings], slopes, definition)
+        return attached(self.total({"n_pair": loss, **norm}), [inputs.embeddings], slopes)
 
 
 def first_pairs(labels: Tensor) -> Tensor:

@@ -51,8 +51,7 @@ class NormalizedSoftmax(ProxyObjective):
     The proxy-softmax of fehervari2019 adds `dropout` of 0.5 between the linear layer and the normalisation (hence here)
     and smoothing of 0.1; its layer norm precedes the linear layer and belongs to the head. Memory: O(batch * classes).
 
-    >>> loss = NormalizedSoftmax(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> NormalizedSoftmax(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

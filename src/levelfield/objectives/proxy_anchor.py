@@ -56,8 +56,7 @@ class ProxyAnchor(ProxyObjective):
 
     The closed form makes one pass over the proxies in chunks and stores no matrix of proxies and batch.
 
-    >>> loss = ProxyAnchor(num_classes=2, dim=4)
-    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    >>> sorted(ProxyAnchor(num_classes=2, dim=4).terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['negative', 'positive']
     """
 
@@ -79,7 +78,7 @@ class ProxyAnchor(ProxyObjective):
         scores = ClassScores(inputs.embeddings, self.proxies, inputs.labels)
         slope = wants_slope(inputs.embeddings, self.proxies)
         terms, back = self.swept(scores, slope=slope, classes=len(self.proxies))
-        return differentiable(self.total(terms), inputs, self.proxies, back, self.definition(inputs))
+        return differentiable(self.total(terms), inputs, self.proxies, back)
 
     def swept(
         self, scores: ClassScores, *, slope: bool, classes: int, present: int | None = None

@@ -56,8 +56,7 @@ class ProxyNCA(ProxyObjective):
 
     Memory: O(batch * classes).
 
-    >>> loss = ProxyNCA(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> ProxyNCA(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 
@@ -115,8 +114,7 @@ class ProxyNCAPlusPlus(ProxyObjective):
     The other parts of "++" are not in the loss: max pooling, plain layer norm in the head, balanced batches, fast
     proxies and a warm-up. Memory: O(batch * classes).
 
-    >>> loss = ProxyNCAPlusPlus(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> ProxyNCAPlusPlus(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

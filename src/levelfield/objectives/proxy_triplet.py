@@ -57,8 +57,7 @@ class ProxyTriplet(ProxyObjective):
     above 0. Without `squared`, D is the distance itself. Memory: O(batch * classes).
 
     >>> import torch
-    >>> loss = ProxyTriplet(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> ProxyTriplet(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

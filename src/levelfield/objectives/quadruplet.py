@@ -11,11 +11,11 @@ from levelfield.labels import (
     ClassTable,
     class_masks,
     class_table,
+    hide_,
     positive_pairs,
     put_,
     row_blocks,
     to_device,
-    without_class_,
 )
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
@@ -87,8 +87,7 @@ class Quadruplet(Objective):
     The second term skips tuples without a fourth sample (-1 in explicit tuples). `miner="all"` uses all triplets for
     the first term and all quadruplets for the second, without listing them. Memory: O(batch * batch).
 
-    >>> loss = Quadruplet(margin1=0.25, margin2=0.5)
-    >>> loss(torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2]))
+    >>> Quadruplet(margin1=0.25, margin2=0.5)(torch.eye(6), torch.tensor([0, 0, 1, 1, 2, 2]))
     tensor(0.7500)
     """
 
@@ -169,7 +168,7 @@ def _hinges_between_negatives(distance: Tensor, table: ClassTable, *, margin: fl
     wide = widest(distance.device)
     total = torch.zeros((), dtype=wide, device=distance.device)
     for rows in row_blocks(distance):
-        negatives = without_class_(distance[rows].clone(), table, rows, torch.inf)
+        negatives = hide_(distance[rows].clone(), table, torch.inf, rows)
         every, met = count_below(negatives.view(1, -1), limits.view(1, -1))
         above, below_inside[rows] = count_below(negatives, inside[rows], out=slope[rows])
         above.mul_(-2).add_(every.view_as(above))  # exclude pairs with a member of the anchor's class

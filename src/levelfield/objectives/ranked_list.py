@@ -60,8 +60,7 @@ class RankedList(Objective):
 
     `combine="sum"`: L_P + lam L_N; `"convex"`: (1 - lam) L_P + lam L_N. `temperature_pos` weights the positives too.
 
-    >>> loss = RankedList()
-    >>> loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> RankedList().terms(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     {'positive': tensor(0.6142), 'negative': tensor(0.)}
     """
 

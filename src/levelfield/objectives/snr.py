@@ -88,8 +88,7 @@ class SNR(Objective):
     over the batch or (`reg_over="anchors"`) over the anchors of the tuples with multiplicity. Tuples whose anchor is a
     constant row are skipped. Memory: O(batch * batch).
 
-    >>> loss = SNR(lam=0.0, miner="all")
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> SNR(lam=0.0, miner="all")(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     tensor(0.2000)
     """
 
@@ -181,7 +180,7 @@ class SNR(Objective):
             gradient *= upstream
             return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
 
-        return attached(self.total(terms), [inputs.embeddings], slopes, self.definition(inputs))
+        return attached(self.total(terms), [inputs.embeddings], slopes)
 
     def _quick_terms(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """Terms and their slope (n, n) by the ratios."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry, unit
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.class_scores import Chunk, ClassScores, Gradients, cross_entropy, differentiable
+from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E
 from levelfield.objectives._parts.proxies import ProxyInit, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
@@ -77,8 +79,7 @@ class SoftTriple(Objective):
 
     With one centre per class this is `cosface(scale=la, margin=delta)`. Memory: O(batch * classes * K).
 
-    >>> loss = SoftTriple(num_classes=2, dim=4, centers_per_class=2)
-    >>> sorted(loss.terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
+    >>> sorted(SoftTriple(num_classes=2, dim=4, centers_per_class=2).terms(torch.eye(4), torch.tensor([0, 0, 1, 1])))
     ['classification', 'regularizer']
     """
 
@@ -124,35 +125,41 @@ class SoftTriple(Objective):
         if inputs.embeddings.dtype != self.centers.dtype:
             return None
         scores = ClassScores(inputs.embeddings, self.centers, inputs.labels, per_class=self.centers_per_class)
-        spread = _Spread(scores, self.reg_eps) if self.tau and self.centers_per_class > 1 else None
-        scores.filled(None if spread is None else spread.measure)
+        k = self.centers_per_class
+        scores.filled()
+        centers, inverse = (part.view(-1, k, part.shape[1]) for part in (scores.vectors, scores.inverse))
+        spread = None
+        if self.tau and self.centers_per_class > 1:
+            spread = quick_spread(centers, inverse, weight=self.tau, reg_eps=self.reg_eps)
         powers, scratch = scores.buffer(), scores.buffer()
-        entropy, weights_of = cross_entropy(
-            scores, scale=self.la, margin=self.delta, pool=lambda cosine: self._pooled(cosine, powers, scratch)[0]
-        )
-        terms = {"classification": entropy}
+        own, others = log_sum_of_others(scores, self.la, pool=lambda cosine: self._pooled(cosine, powers, scratch)[0])
+        excess, samples = others / LOG2_E - self.la * (own - self.delta), max(1, len(own))
+        share = excess.sigmoid()
+        pull, shift = -share * self.la / samples, (share * (self.la / samples)).log2_().sub_(others)
+        terms = {"classification": torch.logaddexp(excess, torch.zeros_like(excess)).sum() / samples}
         if spread is not None:
-            terms["regularizer"] = self.tau * spread.value()
+            terms["regularizer"] = spread.value
 
         def back(gradient: Tensor) -> Gradients:
             gradients = Gradients(scores, gradient)
             for chunk in scores.chunks:
                 cosine = scores.matrix[chunk.vectors]
                 pooled, power, total = self._pooled(cosine, powers, scratch)
-                slope = weights_of(chunk, pooled, torch.empty_like(pooled)).div_(total)
+                slope = torch.add(shift, pooled, alpha=self.la * LOG2_E).exp2_()
+                slope[chunk.own] = pull[chunk.own[1]]
+                slope.div_(total)
                 # dS/ds_k = q_k (1 + (s_k - S) / gamma), the shares q being the powers divided by their total
                 lift = torch.mul(cosine, 1 / self.gamma, out=scratch[: len(cosine)]).view_as(power)
                 lift.add_((1 - pooled / self.gamma)[:, None])
                 weights = lift.mul_(power).mul_(slope[:, None]).view_as(cosine)
-                if spread is None:
-                    gradients.add(chunk, cosine, weights)
-                else:
-                    among = self.tau * spread.slope(chunk)
-                    moved = gradients.add(chunk, cosine, weights, spread.inward(chunk, among))
-                    spread.pull_(moved, chunk, among * gradient)
+                moved = gradients.add(chunk, cosine, weights, None if spread is None else spread.inward[chunk.vectors])
+                if spread is not None:
+                    classes = slice(chunk.vectors.start // k, chunk.vectors.stop // k)
+                    pairs = spread.slope[classes] * gradient * inverse[classes] * inverse[classes].mT
+                    moved.view_as(centers[classes]).baddbmm_(pairs, centers[classes])
             return gradients
 
-        return differentiable(self.total(terms), inputs, self.centers, back, self.definition(inputs))
+        return differentiable(self.total(terms), inputs, self.centers, back)
 
     def _pooled(self, cosine: Tensor, powers: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From cosines sorted by class (c K, b): the classes' similarities S (c, b), and numerators (c, K, b) and
@@ -167,45 +174,25 @@ class SoftTriple(Objective):
         return torch.mul(power, cosine, out=scratch).sum(1).div_(total), power, total
 
 
-class _Spread:
-    """`centre_spread` in closed form, from the cosines between the centres of each class (C, K, K)."""
+class Spread(NamedTuple):
+    """`centre_spread` in closed form.
 
-    def __init__(self, scores: ClassScores, reg_eps: float) -> None:
-        self.scores, self.reg_eps, self.k = scores, reg_eps, scores.per_class
-        self.classes = len(scores.vectors) // self.k
-        self.cosine = scores.rows.new_empty(self.classes, self.k, self.k)
+    slope (C, K, K): derivative by the cosines between the centres of each class, each pair at both positions. inward
+    (C K, 1): component of the gradient along each centre, which normalisation removes.
+    """
 
-    def measure(self, chunk: Chunk) -> None:
-        """Add a chunk of centres with known lengths."""
-        vectors, inverse = self._of(chunk)
-        torch.bmm(vectors, vectors.mT, out=self.cosine[self._some(chunk)]).mul_(inverse).mul_(inverse.mT)
+    value: Tensor
+    slope: Tensor
+    inward: Tensor
 
-    def value(self) -> Tensor:
-        root = self._roots(self.cosine)
-        root.diagonal(dim1=1, dim2=2).fill_(0)
-        return root.sum() / (2 * self.classes * self.k * (self.k - 1))
 
-    def slope(self, chunk: Chunk) -> Tensor:
-        """Derivative by the chunk's cosines (c, K, K), each pair at both positions."""
-        root = self._roots(self.cosine[self._some(chunk)])
-        root.diagonal(dim1=1, dim2=2).fill_(torch.inf)
-        return root.reciprocal_().mul_(-1 / (self.classes * self.k * (self.k - 1)))
-
-    def inward(self, chunk: Chunk, slope: Tensor) -> Tensor:
-        """Component of the gradient along each centre, which normalisation removes."""
-        return (slope * self.cosine[self._some(chunk)]).sum(2).view(-1, 1)
-
-    def pull_(self, gradient: Tensor, chunk: Chunk, slope: Tensor) -> None:
-        """Add to the gradient of the chunk's centres."""
-        vectors, inverse = self._of(chunk)
-        gradient.view_as(vectors).baddbmm_(slope * inverse * inverse.mT, vectors)
-
-    def _roots(self, cosine: Tensor) -> Tensor:
-        return (2 - 2 * cosine).relu_().add_(self.reg_eps).sqrt_()
-
-    def _some(self, chunk: Chunk) -> slice:
-        return slice(chunk.vectors.start // self.k, chunk.vectors.stop // self.k)
-
-    def _of(self, chunk: Chunk) -> tuple[Tensor, Tensor]:
-        shape = (-1, self.k, self.scores.vectors.shape[1])
-        return self.scores.vectors[chunk.vectors].view(shape), self.scores.inverse[chunk.vectors].view(-1, self.k, 1)
+def quick_spread(centers: Tensor, inverse: Tensor, *, weight: float, reg_eps: float) -> Spread:
+    """`weight` times the spread of raw centres (C, K, d); inverse: 1 / length (C, K, 1)."""
+    classes, k, _ = centers.shape
+    cosine = torch.bmm(centers, centers.mT).mul_(inverse).mul_(inverse.mT)
+    root = (2 - 2 * cosine).relu_().add_(reg_eps).sqrt_()
+    root.diagonal(dim1=1, dim2=2).fill_(0)
+    value = weight * (root.sum() / (2 * classes * k * (k - 1)))
+    root.diagonal(dim1=1, dim2=2).fill_(torch.inf)
+    slope = weight * root.reciprocal_().mul_(-1 / (classes * k * (k - 1)))
+    return Spread(value, slope, (slope * cosine).sum(2).view(-1, 1))

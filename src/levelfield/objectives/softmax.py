@@ -57,8 +57,7 @@ class Softmax(Objective):
 
     roth2020's rows called "Softmax" are `normalized_softmax`. Memory: O(batch * classes).
 
-    >>> loss = Softmax(num_classes=2, dim=4)
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
+    >>> Softmax(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
 

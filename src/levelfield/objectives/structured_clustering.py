@@ -28,49 +28,6 @@ ROUNDING = 1e-9  # entropies and Delta below this are 0: the next possible value
 MOST_SUBSETS = 1_000_000
 
 
-class Choice(NamedTuple):
-    """Constants of the loss: `medoids` (K,) in order of choice, and the medoid of each sample (b,).
-
-    violating: the sample's medoid in the most violating clustering; true: the medoid of its class.
-    """
-
-    medoids: Tensor
-    violating: Tensor
-    true: Tensor
-    delta: float
-
-
-def choose_medoids(
-    distance: Tensor,
-    labels: Tensor,
-    *,
-    gamma: float = 1.0,
-    inference: Inference = "greedy_pam",
-    pam_iterations: int = 5,
-    nmi: Normalisation = "geometric",
-) -> Choice:
-    """The most violating clustering and the medoids of the classes; ties go to the first. distance: (b, b).
-
-    >>> positions = torch.tensor([0.0, 1.0, 10.0, 11.0])
-    >>> choose_medoids((positions[:, None] - positions).abs(), torch.tensor([7, 9, 7, 9]))
-    Choice(medoids=tensor([0, 2]), violating=tensor([0, 0, 2, 2]), true=tensor([0, 1, 0, 1]), delta=1.0)
-    """
-    if not len(labels):
-        return Choice(labels, labels, labels, 0.0)
-    apart = distance.detach().cpu().double().numpy()
-    classes = np.unique(on_host(labels).numpy(), return_inverse=True)[1]
-    medoids, owner, delta = most_violating(
-        apart, classes, gamma=gamma, inference=inference, pam_iterations=pam_iterations, nmi=nmi
-    )
-    same = classes[:, None] == classes
-    within = np.where(same, (apart * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
-    true = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
-    chosen, violating, own = (
-        to_device(torch.from_numpy(indices), labels.device) for indices in (medoids, medoids[owner], true)
-    )
-    return Choice(chosen, violating, own, delta)
-
-
 @register(
     "structured_clustering",
     Facts(
@@ -111,22 +68,42 @@ class StructuredClustering(Objective):
     medoids: Tensor | None = field(init=False, default=None)
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        exact = Geometry(inputs.embeddings.detach().cpu().double(), normalize=self.normalize)
-        choice = choose_medoids(
-            exact.distance,
-            inputs.labels,
+        labels, geometry = inputs.labels, Geometry(inputs.embeddings, normalize=self.normalize)
+        if not len(labels):
+            self.medoids, self.active = labels, labels.sum()
+            return {"clustering": inputs.embeddings.sum()}
+        exact = Geometry(inputs.embeddings.detach().cpu().double(), normalize=self.normalize).distance.numpy()
+        classes = np.unique(on_host(labels).numpy(), return_inverse=True)[1]
+        clusters = most_violating(
+            exact,
+            classes,
             gamma=self.gamma,
             inference=self.inference,
             pam_iterations=self.pam_iterations,
             nmi=self.nmi,
         )
-        self.medoids = choice.medoids
-        samples = torch.arange(len(choice.true), device=choice.true.device)
-        geometry = Geometry(inputs.embeddings, normalize=self.normalize)
-        to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (choice.true, choice.violating))
-        gap = (to_true - to_violating).sum() + self.gamma * choice.delta
+        self.medoids, violating, true = (
+            to_device(torch.from_numpy(indices), labels.device)
+            for indices in (clusters.medoids, clusters.medoids[clusters.owner], class_medoids(exact, classes))
+        )
+        samples = torch.arange(len(labels), device=labels.device)
+        to_true, to_violating = (geometry.distance_of(samples, medoids) for medoids in (true, violating))
+        gap = (to_true - to_violating).sum() + self.gamma * clusters.delta
         self.active = (gap.detach() > 0).long()
         return {"clustering": gap.relu()}
+
+
+def class_medoids(distance: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The medoid of each sample's class (b,), the first of equally good ones. distance: (b, b).
+
+    >>> positions = np.array([0.0, 1.0, 10.0, 11.0])
+    >>> class_medoids(abs(positions[:, None] - positions), np.array([0, 1, 0, 1]))
+    array([0, 1, 0, 1])
+    """
+    same = classes[:, None] == classes
+    within = np.where(same, (distance * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
+    medoids: np.ndarray = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
+    return medoids
 
 
 class Clustering(NamedTuple):

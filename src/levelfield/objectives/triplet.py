@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_table, positive_pairs, put_, row_blocks, without_class_
+from levelfield.labels import ClassTable, class_table, hide_, positive_pairs, put_, row_blocks
 from levelfield.miners import MinerChoice
 from levelfield.miners.semihard import Semihard
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
@@ -55,8 +55,7 @@ class Triplet(Objective):
     roth2020's published results use squared distances (`squared=True`), although its equation has plain ones. `swap`
     uses min(d_an, d_pn). A `semihard` miner uses this margin unless it has its own. Memory: O(batch * batch).
 
-    >>> loss = Triplet(margin=0.2, miner="all")
-    >>> loss(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+    >>> Triplet(margin=0.2, miner="all")(torch.eye(4), torch.tensor([0, 0, 1, 1]))
     tensor(0.2000)
     """
 
@@ -179,7 +178,7 @@ def all_hinges(matrix: Tensor, table: ClassTable, *, margin: float, band: bool =
     slope, below = torch.empty_like(matrix), torch.zeros_like(limits)
     total, count = matrix.new_zeros(()), torch.zeros((), dtype=torch.int64, device=matrix.device)
     for rows in row_blocks(matrix):
-        negatives = without_class_(matrix[rows].clone(), table, rows, torch.inf)
+        negatives = hide_(matrix[rows].clone(), table, torch.inf, rows)
         above_entry, below[rows] = count_below(negatives, limits[rows], out=slope[rows])
         if band:
             # negatives as near as the positive, or nearer, are not in the band

@@ -33,7 +33,6 @@ from levelfield.training.divided import Divided
 
 Needs = Callable[[Objective], bool]
 CONDITIONS: dict[Law, tuple[Needs, str]] = {}  # what an objective needs for a law, and why it does not apply without
-_NO_CLOSED_FORM = "it has no closed form beside its definition"
 
 
 def law(needs: Needs = lambda objective: True, reason: str = "") -> Callable[[Law], Law]:
@@ -51,10 +50,6 @@ def _has_closed_form(objective: Objective) -> bool:
     return objective.quick(LossInputs(*ordinary(), None, None, None, stream(0, "law"))) is not None
 
 
-def _has_terms(objective: Objective) -> bool:
-    return len(objective.terms(*ordinary(), generator=stream(0, "law"))) > 1
-
-
 @law()
 def loss_is_one_finite_number(factory: Factory) -> None:
     objective = make(factory)
@@ -65,7 +60,7 @@ def loss_is_one_finite_number(factory: Factory) -> None:
     assert gradient.abs().sum() > 0, "the gradient of an ordinary batch is 0 everywhere"
 
 
-@law(_has_terms, "the loss has one term")
+@law(lambda objective: len(objective.terms(*ordinary(), generator=stream(0, "law"))) > 1, "the loss has one term")
 def terms_add_up_to_the_loss(factory: Factory) -> None:
     """The terms kept for the log add up too."""
     for name, (rows, labels) in {"ordinary": ordinary(), **layouts()}.items():
@@ -80,7 +75,7 @@ def terms_add_up_to_the_loss(factory: Factory) -> None:
             close(number, terms[term], f"batch '{name}': the reported term '{term}' has another value")
 
 
-@law(_has_closed_form, _NO_CLOSED_FORM)
+@law(_has_closed_form, "it has no closed form beside its definition")
 def closed_form_is_the_definition(factory: Factory) -> None:
     """Compare value, gradient of the rows and gradients of the parameters, for every layout and dtype."""
     for dtype, rtol in ((torch.float64, 1e-8), (torch.float32, 1e-3)):
@@ -100,22 +95,6 @@ def closed_form_is_the_definition(factory: Factory) -> None:
                     assert quick is not None, f"batch '{name}': the closed form has no gradient for a parameter"
                     atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
                     close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
-
-
-@law(_has_closed_form, _NO_CLOSED_FORM)
-def second_derivatives_are_those_of_the_definition(factory: Factory) -> None:
-    rows, labels = ordinary(dtype=torch.float64)
-    objective = make(factory, torch.float64)
-    rows.requires_grad_()
-    derivatives = []
-    for loss in (
-        objective(rows, labels, generator=stream(0, "law")),
-        sum(objective.terms(rows, labels, generator=stream(0, "law")).values()),
-    ):
-        assert isinstance(loss, Tensor)
-        (first,) = torch.autograd.grad(loss, rows, create_graph=True)
-        derivatives.append(torch.autograd.grad(first.square().sum(), rows)[0])
-    close(derivatives[0], derivatives[1], "second derivatives differ")
 
 
 @law()

@@ -30,12 +30,6 @@ class Chunk(NamedTuple):
     own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
 
 
-Pool = Callable[[Tensor], Tensor]
-"""Scores of a chunk's vectors -> scores of its classes."""
-Weights = Callable[[Chunk, Tensor, Tensor], Tensor]
-"""(chunk, its scores, buffer) -> derivative of the loss by the scores, in the buffer (vectors, b)."""
-
-
 class ClassScores:
     """Cosines of rows and class vectors: stored in `matrix` (C, b) by `filled`, or computed chunk by chunk.
 
@@ -80,13 +74,11 @@ class ClassScores:
             for start, (low, high) in zip(starts, pairwise(bounds), strict=False)
         ]
 
-    def filled(self, also: Callable[[Chunk], None] | None = None) -> ClassScores:
-        """Compute all scores; call `also` for each chunk while its vectors are in the cache."""
+    def filled(self) -> ClassScores:
+        """Compute and store all scores."""
         self.matrix = self.rows.new_empty(len(self.vectors), len(self.rows))
         for chunk in self.chunks:
             self.compute(chunk, self.matrix[chunk.vectors])
-            if also is not None:
-                also(chunk)
         return self
 
     def block(self, chunk: Chunk) -> Tensor:
@@ -107,15 +99,6 @@ class ClassScores:
     def buffer(self) -> Tensor:
         """Buffer for one chunk, reused by all chunks: allocating memory costs more than the computation."""
         return self.rows.new_empty(min(self.step, len(self.vectors)), len(self.rows))
-
-    def back(self, weights: Weights, gradient: Tensor) -> Gradients:
-        """Gradients of a loss from its derivative by the scores, given chunk by chunk, times the upstream
-        `gradient`."""
-        gradients, buffer = Gradients(self, gradient), self.buffer()
-        for chunk in self.chunks:
-            scores = self.block(chunk)
-            gradients.add(chunk, scores, weights(chunk, scores, buffer[: len(scores)]))
-        return gradients
 
 
 class Gradients:
@@ -155,8 +138,13 @@ class Gradients:
         return through_unit(self._rows * self.gradient, self.scores.rows, self.scores.lengths)
 
 
-def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = None) -> tuple[Tensor, Tensor]:
-    """For each sample, the score of its own class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c)."""
+def log_sum_of_others(
+    scores: ClassScores, scale: float, pool: Callable[[Tensor], Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """For each sample, the score of its own class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c).
+
+    pool: computes the scores of a chunk's classes from those of its vectors.
+    """
     own = scores.rows.new_zeros(len(scores.rows))
     top, sums, scratch = torch.full_like(own, LOWEST), torch.zeros_like(own), scores.buffer()
     for chunk in scores.chunks:
@@ -173,30 +161,11 @@ def log_sum_of_others(scores: ClassScores, scale: float, pool: Pool | None = Non
     return own, top + sums.log2_()
 
 
-def cross_entropy(scores: ClassScores, *, scale: float, margin: float, pool: Pool) -> tuple[Tensor, Weights]:
-    """Mean cross-entropy of the logits scale * s, with scale * (s - margin) for the true class, and its derivative by
-    the scores of classes."""
-    samples = max(1, len(scores.rows))
-    own, others = log_sum_of_others(scores, scale, pool)
-    excess = others / LOG2_E - scale * (own - margin)
-    terms, share = torch.logaddexp(excess, torch.zeros_like(excess)), excess.sigmoid()
-    pull = -share * scale / samples
-    shift = (share * (scale / samples)).log2_().sub_(others)
-
-    def weights(chunk: Chunk, block: Tensor, out: Tensor) -> Tensor:
-        torch.add(shift, block, alpha=scale * LOG2_E, out=out).exp2_()
-        out[chunk.own] = pull[chunk.own[1]]
-        return out
-
-    return terms.sum() / samples, weights
-
-
 def differentiable(
     value: Tensor,
     inputs: LossInputs,
     vectors: Tensor,
     back: Callable[[Tensor], Gradients],
-    definition: Callable[[], Tensor],
 ) -> Tensor:
     """Attach to `value` the gradients that `back(upstream gradient)` computes."""
 
@@ -204,4 +173,4 @@ def differentiable(
         gradients = back(upstream)
         return [gradients.rows if inputs.embeddings.requires_grad else None, gradients.vectors]
 
-    return attached(value, [inputs.embeddings, vectors], slopes, definition)
+    return attached(value, [inputs.embeddings, vectors], slopes)

@@ -1,7 +1,7 @@
 """Closed forms: compute value and slope W = dL/dM of a pair matrix M together; one product gives the gradient.
 
 An objective defines its equation in `parts` (autograd on Geometry: the definition) and optionally `quick`: the same
-terms with their slope. `closed` joins both into one differentiable node. Second derivatives come from the definition.
+terms with their slope. `closed` joins both into one differentiable node.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def closed(
             also(gradient)
         return [gradient.mul_(upstream)]
 
-    return attached(objective.total(terms), [inputs.embeddings], slopes, objective.definition(inputs))
+    return attached(objective.total(terms), [inputs.embeddings], slopes)
 
 
 def back_to_rows(geometry: Geometry, slope: Tensor, matrix: Matrix) -> Tensor:
@@ -81,42 +82,35 @@ def wants_slope(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
-def attached(value: Tensor, tensors: Sequence[Tensor], slopes: Slopes, definition: Callable[[], Tensor]) -> Tensor:
+def attached(value: Tensor, tensors: Sequence[Tensor], slopes: Slopes) -> Tensor:
     """`value` as a differentiable function of `tensors` (embeddings first, then parameters).
 
-    slopes(upstream): the gradients times the upstream gradient, called in the backward pass. definition(): the same
-    value by autograd, for second derivatives.
+    slopes(upstream): the gradients times the upstream gradient, called in the backward pass.
 
     >>> x = torch.tensor(3.0, requires_grad=True)
-    >>> square = attached(torch.tensor(9.0), [x], lambda upstream: [2 * x.detach() * upstream], lambda: x * x)
-    >>> (first,) = torch.autograd.grad(square, x, create_graph=True)
-    >>> first.item(), torch.autograd.grad(first, x)[0].item()
-    (6.0, 2.0)
+    >>> torch.autograd.grad(attached(torch.tensor(9.0), [x], lambda upstream: [2 * x.detach() * upstream]), x)
+    (tensor(6.),)
     """
     if not wants_slope(*tensors):
         return value
-    result: Tensor = _Attached.apply(value, slopes, definition, *tensors)  # type: ignore[no-untyped-call]
+    result: Tensor = _Attached.apply(value, slopes, *tensors)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Attached(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, value: Tensor, slopes: Slopes, definition: Callable[[], Tensor], *tensors: Tensor) -> Tensor:
-        ctx.slopes, ctx.definition = slopes, definition
+    def forward(ctx: Any, value: Tensor, slopes: Slopes, *tensors: Tensor) -> Tensor:
+        ctx.slopes = slopes
         ctx.save_for_backward(*tensors)
         return value.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        (gradient,) = gradients
-        tensors = ctx.saved_tensors
-        with full_precision(gradient.device.type):  # backward may run under the caller's autocast
-            if not torch.is_grad_enabled():
-                return None, None, None, *ctx.slopes(gradient)
-            # second derivatives are requested: use the definition
-            positions = [k for k, needed in enumerate(ctx.needs_input_grad[3:]) if needed]
-            slopes = torch.autograd.grad(
-                ctx.definition(), [tensors[k] for k in positions], gradient, create_graph=True, allow_unused=True
+        if torch.is_grad_enabled():
+            raise BadInput(
+                "The closed form of this loss has no second derivatives (`create_graph`): differentiate the sum of "
+                "`objective.terms(embeddings, labels).values()` instead, without `sharded`."
             )
-        by_position = dict(zip(positions, slopes, strict=True))
-        return None, None, None, *(by_position.get(k) for k in range(len(tensors)))
+        _ = ctx.saved_tensors  # torch refuses a second backward pass, and tensors that were changed in place
+        with full_precision(gradients[0].device.type):  # backward may run under the caller's autocast
+            return None, None, *ctx.slopes(gradients[0])
