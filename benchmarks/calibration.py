@@ -25,7 +25,9 @@ from harness.real_runs import against_itself, shuffled_labels
 from harness.thresholds import measure_rate, rate_scenarios
 from scipy.special import stdtrit
 
-from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Table, chances, figure_intervals, holm
+from levelfield.evaluation.statistics.comparisons import ALPHA, chances, holm
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Table
+from levelfield.evaluation.statistics.intervals import figure_intervals
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CLASSES = (2, 4, 5, 6, 8, 10, 20, 50, 100, 400, 774)

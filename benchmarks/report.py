@@ -9,7 +9,9 @@ import time
 
 import numpy as np
 
-from levelfield.evaluation.statistics import Table, figure_intervals, joint
+from levelfield.evaluation.statistics.comparisons import joint
+from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.intervals import figure_intervals
 
 FEW, MANY, SEEDS, CLASSES = 60, 300, 5, 774
 MOST = 1.5

@@ -246,11 +246,11 @@ def batching_facts() -> str:
 def published_batches() -> str:
     rows = []
     for entry in published.batches():
-        data = "" if entry.dataset == "all" else f" on {entry.dataset}"
-        epoch = f", `batches_per_epoch: {entry.batches_per_epoch}`" if entry.batches_per_epoch else ""
-        written = yaml.safe_dump(entry.batching, default_flow_style=True, sort_keys=False).split("\n")[0]
-        how = f"`batch: {entry.batch}`, `batching: {written}`{epoch}"
-        rows.append((entry.paper, f"{entry.methods}{data}", how, entry.source))
+        data = "" if entry["dataset"] == "all" else f" on {entry['dataset']}"
+        epoch = f", `batches_per_epoch: {entry['batches_per_epoch']}`" if entry["batches_per_epoch"] else ""
+        written = yaml.safe_dump(entry["batching"], default_flow_style=True, sort_keys=False).split("\n")[0]
+        how = f"`batch: {entry['batch']}`, `batching: {written}`{epoch}"
+        rows.append((entry["paper"], f"{entry['methods']}{data}", how, entry["source"]))
     return _table(("paper", "methods", "in a study", "source"), rows)
 
 

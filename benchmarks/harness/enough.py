@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from harness.leaderboards import Scenario, draw
-from levelfield.evaluation.statistics import ALPHA, Comparison, Differences, Table, chances, holm, joint
-from levelfield.evaluation.statistics.crossed import Variance
+from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, chances, holm, joint
+from levelfield.evaluation.statistics.crossed import Differences, Table, Variance
 from levelfield.evaluation.statistics.needed import Needed, needed
 
 # missing factor, size of the study, and difference in standard errors

@@ -9,7 +9,8 @@ import numpy as np
 
 from harness.peers import percentile_bootstrap
 from levelfield import evaluate
-from levelfield.evaluation.statistics import ALPHA, Table, chances, holm
+from levelfield.evaluation.statistics.comparisons import ALPHA, chances, holm
+from levelfield.evaluation.statistics.crossed import Table
 from levelfield.studies.leaderboard.entries import Entry, finished_entries
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_plan

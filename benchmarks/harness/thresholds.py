@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.peers import percentile_rate
-from levelfield.evaluation.statistics import PairRate
+from levelfield.evaluation.statistics.pair_rates import PairRate
 
 CLASSES, RATES, SETS, BEFORE = (5, 10, 20, 50, 200), (0.2, 0.05, 0.01, 0.001), 600, 60
 # variation of classes: little, strong (few classes have most errors), or a tenth of them outliers

@@ -13,14 +13,7 @@ import numpy as np
 if TYPE_CHECKING:  # importing torch takes seconds, and numpy streams do not need it
     import torch
 
-__all__ = [
-    "drawn_from",
-    "isolated",
-    "numpy_stream",
-    "reseed",
-    "seed_globals",
-    "stream",
-]
+__all__ = ["drawn_from", "isolated", "numpy_stream", "reseed", "seed_globals", "stream"]
 
 
 def _number(seed: int, names: tuple[int | str, ...]) -> int:

@@ -11,6 +11,7 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
+from numbers import Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -189,10 +190,8 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'area' is 2; it must be at most 1.
     """
-    import numpy as np
-
-    kinds = int | float | np.integer | np.floating
-    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+    finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)  # Real: also of numpy
+    if not finite:
         raise BadSpecification(f"'{name}' is {value!r}; expected a finite number.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")

@@ -12,7 +12,7 @@ from harness.enough import check_needed
 from harness.leaderboards import Scenario
 from harness.thresholds import RateScenario, measure_rate
 
-from levelfield.evaluation.statistics import ALPHA, chances, holm
+from levelfield.evaluation.statistics.comparisons import ALPHA, chances, holm
 
 BOARDS = 150
 

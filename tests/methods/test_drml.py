@@ -184,14 +184,14 @@ def test_own_rates_and_all_parameters_stand_in_groups():
 
 
 def test_defaults_and_the_preset_are_the_published_ones():
-    (entry,) = [entry for entry in published.hyperparameters() if entry.method == "drml_proxy_anchor"]
+    (params,) = [entry["params"] for entry in published.hyperparameters() if entry["method"] == "drml_proxy_anchor"]
     made = create("proxy_anchor", settings={"preset": "zheng2021/cub/drml"})
-    assert len(made.branches) == entry.params["branches"]
-    assert made.weight_final == entry.params["weight_representation"]
-    assert made.weight_reconstruction == entry.params["weight_reconstruction"]
-    assert (made.objective.alpha, made.objective.delta) == (entry.params["alpha"], entry.params["delta"])
+    assert len(made.branches) == params["branches"]
+    assert made.weight_final == params["weight_representation"]
+    assert made.weight_reconstruction == params["weight_reconstruction"]
+    assert (made.objective.alpha, made.objective.delta) == (params["alpha"], params["delta"])
     rates = {group.name: group.multiplier for group in made.groups()}
-    proxies_over_head = entry.params["proxy_lr"] / entry.params["lr_embedding"]
+    proxies_over_head = params["proxy_lr"] / params["lr_embedding"]
     assert rates == {"proxies": proxies_over_head, "branch_proxies": proxies_over_head}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from levelfield import objectives
 from levelfield.methods._parameters import PublishedRate, multipliers, published_rates
-from levelfield.papers.presets import preset_lr
+from levelfield.papers.presets import preset_row
 
 RATED = [name for name in objectives.names() if objectives.describe(name).published_lr is not None]
 
@@ -46,5 +46,5 @@ def test_a_parameter_with_the_rate_of_the_network_keeps_it() -> None:
 
 def test_rates_published_with_a_large_eps_of_adam_give_way_to_the_default() -> None:
     assert objectives.describe("proxy_nca_pp").presets["teh2020"]["proxy_lr_multiplier"] == 1e5
-    assert preset_lr("proxy_nca_pp", "teh2020") is None
+    assert preset_row("proxy_nca_pp", "teh2020")["lr"] is None
     assert rates("proxy_nca_pp", "teh2020") == rates("proxy_nca_pp", None)

@@ -14,7 +14,7 @@ from made_runs import change_metrics, class_means, planned, write_run
 from rich.console import Console
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.statistics import Needed
+from levelfield.evaluation.statistics.needed import Needed
 from levelfield.reports.leaderboard.tables import as_csv, as_markdown, show, write_all
 from levelfield.reports.leaderboard.verdicts import verdicts
 from levelfield.studies.leaderboard.board import Leaderboard, gather

@@ -13,7 +13,8 @@ import pytest
 from made_runs import CLASSES, class_means, planned, write_run
 from rich.console import Console
 
-from levelfield.evaluation.statistics import Comparison, Needed
+from levelfield.evaluation.statistics.comparisons import Comparison
+from levelfield.evaluation.statistics.needed import Needed
 from levelfield.reports.leaderboard import verdicts as comparisons
 from levelfield.reports.leaderboard.answer import advice, answer, fine_tuning_lines
 from levelfield.reports.leaderboard.cells import front_lines

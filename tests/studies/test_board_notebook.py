@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from levelfield.errors import UnknownName
-from levelfield.evaluation.statistics import Comparison
+from levelfield.evaluation.statistics.comparisons import Comparison
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell, Row
 

@@ -83,8 +83,8 @@ def of_hist(preset: str, key: str) -> float:
     """What lim2022's tables say of HIST."""
     _, dataset, *variant = preset.split("/")
     backbone = "BN-Inception" if "bn_inception" in variant else "ResNet50"
-    entries = [e for e in hyperparameters() if e.method == "hist" and e.dataset == DATASETS[dataset]]
-    [value] = [e.params[key] for e in entries if e.params["backbone"] == backbone]
+    entries = [e for e in hyperparameters() if e["method"] == "hist" and e["dataset"] == DATASETS[dataset]]
+    [value] = [e["params"][key] for e in entries if e["params"]["backbone"] == backbone]
     return float(value)
 
 
@@ -112,11 +112,11 @@ def test_rates_that_were_published_with_an_eps_of_adam_are_used_with_it(name: st
         for method in study.methods:
             paper, _, dataset = str(method.settings.get("preset")).partition("/")
             entries = [
-                entry.params
+                entry["params"]
                 for entry in hyperparameters()
-                if entry.paper == WITH_EPS.get(paper)
-                and entry.method == method.name
-                and entry.dataset in ("all", DATASETS.get(dataset))
+                if entry["paper"] == WITH_EPS.get(paper)
+                and entry["method"] == method.name
+                and entry["dataset"] in ("all", DATASETS.get(dataset))
             ]
             params = entries[0] if entries else {}
             if {"adam_eps", "lr", "proxy_lr"} <= params.keys():

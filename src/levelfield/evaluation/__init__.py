@@ -15,7 +15,7 @@ from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_
 from levelfield.evaluation.search.distances import joined
 from levelfield.evaluation.search.ranking import Division
 from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.evaluation.statistics import Interval
+from levelfield.evaluation.statistics.intervals import Interval
 
 __all__ = [
     "ClassMeans",

@@ -14,7 +14,7 @@ from levelfield.evaluation.engine import evaluate
 from levelfield.evaluation.inputs import Array, Arrays, check_dim, finite_rows
 from levelfield.evaluation.result import Evaluation, paired_differences
 from levelfield.evaluation.search.distances import Distance, unit_rows
-from levelfield.evaluation.statistics import Interval
+from levelfield.evaluation.statistics.intervals import Interval
 from levelfield.progress import SILENT, Progress
 
 LEAST = 16  # the smallest k that is tried by default

@@ -10,7 +10,6 @@ from functools import partial
 import numpy as np
 import torch
 
-from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.file_rows import FileRows
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.metrics.clustering import tabulate
@@ -20,17 +19,19 @@ from levelfield.evaluation.metrics.registry import Metric, parse_all
 from levelfield.evaluation.metrics.retrieval import metric_values, reach
 from levelfield.evaluation.queries import draw_queries, for_all_queries, refuse_with_sample, warn_of_queries_in_gallery
 from levelfield.evaluation.query_blocks import Shards, search_in_blocks
-from levelfield.evaluation.result import AVERAGES, LONE, Average, Evaluation, Lone, Sample, class_intervals, mean_of
-from levelfield.evaluation.search.arrangement import TIES, Ties, arrange
+from levelfield.evaluation.result import Average, Evaluation, Lone, Sample, class_intervals, mean_of
+from levelfield.evaluation.search.arrangement import Ties, arrange
 from levelfield.evaluation.search.dense import neighbours
-from levelfield.evaluation.search.distances import DISTANCES, Change, Distance, Selection
+from levelfield.evaluation.search.distances import Change, Distance, Selection
 from levelfield.evaluation.search.order import canonical_order
 from levelfield.evaluation.search.ranking import Division, InMemory, best_search, check_copies, count_ranks
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.evaluation.statistics.intervals import check_level
 from levelfield.progress import SILENT, Progress, Stage
+from levelfield.settings import Count, checked
 
 
+@checked
 def evaluate(
     embeddings: Arrays,
     labels: Arrays,
@@ -45,11 +46,11 @@ def evaluate(
     ties: Ties = "expected",
     lone: Lone = "exclude",
     dim: int | None = None,
-    starts: int = 3,
+    starts: Count = 3,
     ci: float | None = None,
     seed: int = 0,
     memory: str | int = "2GB",
-    sample: int | None = None,
+    sample: Count | None = None,
     shards: Shards | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
@@ -88,8 +89,9 @@ def evaluate(
     ({'recall@1': 1.0, 'map@r': 1.0}, [1.0, 1.0, 1.0, 1.0])
     """
     parsed = parse_all(metrics, k=[k] if isinstance(k, int) else tuple(k))
+    check_level(ci)
+    refuse_undefined(parsed, distance)
     settings = _Settings(parsed, distance, average, ties, lone, starts, ci, seed, memory, shards)
-    settings.check()
     if sample is not None:
         refuse_with_sample(parsed, average)
     inputs = check_inputs(
@@ -125,20 +127,6 @@ class _Settings:
     seed: int
     memory: str | int
     shards: Shards | None
-
-    def check(self) -> None:
-        for what, choice, choices in (
-            ("average", self.average, AVERAGES),
-            ("treatment of ties", self.ties, TIES),
-            ("distance", self.distance, DISTANCES),
-            ("treatment of lone queries", self.lone, LONE),
-        ):
-            if choice not in choices:
-                raise unknown(what, str(choice), choices)
-        if self.starts < 1:
-            raise BadSpecification(f"starts={self.starts}: the number of k-means starts must be at least 1.")
-        check_level(self.ci)
-        refuse_undefined(self.metrics, self.distance)
 
     def counted(self, inputs: Inputs) -> Array:
         """Which queries are averaged."""

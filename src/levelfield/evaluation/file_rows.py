@@ -71,12 +71,6 @@ class FileRows:
             result[low : low + _ROWS] = self._read(at[low : low + _ROWS])[:, : self.shape[1]]
         return result
 
-    def max(self) -> Any:
-        return max(self[begin : begin + _ROWS].max() for begin in range(0, len(self), _ROWS))
-
-    def min(self) -> Any:
-        return min(self[begin : begin + _ROWS].min() for begin in range(0, len(self), _ROWS))
-
     def _read(self, at: Array) -> Array:
         """Rows as they are stored; those that follow each other are read at once."""
         rows = np.empty((len(at), self.columns), self.stored)

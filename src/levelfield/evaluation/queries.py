@@ -14,8 +14,7 @@ from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.metrics.registry import Metric
 from levelfield.evaluation.result import Sample
 from levelfield.evaluation.search.order import row_numbers
-from levelfield.evaluation.statistics import Interval
-from levelfield.evaluation.statistics.intervals import NO_ENDS, largest_share
+from levelfield.evaluation.statistics.intervals import NO_ENDS, Interval, largest_share
 from levelfield.randomness import numpy_stream
 
 _CHECKED = 64  # queries that are looked up before all others
@@ -66,8 +65,6 @@ def draw_queries(inputs: Inputs, size: int, *, seed: int) -> tuple[Inputs, Sampl
 
     The sample depends on the seed, the number of queries and their order.
     """
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise BadSpecification(f"sample={size}: the number of queries must be a positive integer.")
     count = len(inputs.query)
     if size >= count:
         return inputs, None

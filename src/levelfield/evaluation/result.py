@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,14 +17,19 @@ from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search.dense import Neighbours
 from levelfield.evaluation.search.ranking import Division
 from levelfield.evaluation.signature import Signature
-from levelfield.evaluation.statistics import Interval, crossed, figure_intervals
-from levelfield.evaluation.statistics.intervals import NO_ENDS, check_level, ends, paired_interval
+from levelfield.evaluation.statistics import crossed
+from levelfield.evaluation.statistics.intervals import (
+    NO_ENDS,
+    Interval,
+    check_level,
+    ends,
+    figure_intervals,
+    paired_interval,
+)
 from levelfield.table import Table, frame, numbers
 
 Average = Literal["query", "class"]
 Lone = Literal["exclude", "miss"]
-AVERAGES: tuple[Average, ...] = get_args(Average)
-LONE: tuple[Lone, ...] = get_args(Lone)
 TABLES = ("metrics", "queries", "classes")
 
 

@@ -6,7 +6,6 @@ A temporary name contains the machine and the process, so that a later process c
 from __future__ import annotations
 
 import fcntl
-import io
 import itertools
 import json
 import math
@@ -14,7 +13,6 @@ import os
 import re
 import shutil
 import socket
-import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +58,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     if not path.name:
         raise BadInput(f"Cannot write {path}: this is not a file name.")
     if path.exists() and not path.is_file() and not path.is_dir():
-        return _write_to_device(path, write)
+        raise BadInput(f"Cannot write {path}: it is not a regular file.")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _moved_into(path) as temporary, temporary.open("xb") as file:  # a new file: never follow an existing link
@@ -134,19 +132,6 @@ def cannot_write(path: Path, error: Exception) -> BadInput:
     )
 
 
-def _write_to_device(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write into /dev/null or a terminal, which must not be replaced; refuse pipes and links to devices."""
-    if not stat.S_ISCHR(path.lstat().st_mode):
-        raise BadInput(f"Cannot write {path}: it is not a regular file.")
-    content = io.BytesIO()  # some formats seek backwards
-    write(content)
-    try:
-        with path.open("wb", buffering=0) as device:
-            device.write(content.getvalue())
-    except OSError as error:
-        raise BadInput(f"Cannot write {path}: {_reason(error)}.") from error
-
-
 def _reason(error: Exception) -> str:
     if isinstance(error, FileExistsError | NotADirectoryError):
         return "a parent of this path is a file, not a folder"
@@ -157,28 +142,8 @@ def write_text(path: Path, text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def write_json(path: Path, content: Any, *, in_lines: str = "") -> None:
-    """Write indented JSON. in_lines: a key of `content` whose list is written one entry per line (indenting is slow).
-
-    >>> import tempfile
-    >>> written = Path(tempfile.mkdtemp()) / "pairs.json"
-    >>> write_json(written, {"study": "demo", "pairs": [{"a": 1}, {"a": 2}]}, in_lines="pairs")
-    >>> print(written.read_text(), end="")
-    {
-      "study": "demo",
-      "pairs": [
-        {"a": 1},
-        {"a": 2}
-      ]
-    }
-    """
-    if not in_lines or not content[in_lines]:
-        write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-        return
-    rest = json.dumps({**content, in_lines: []}, indent=2, ensure_ascii=False)
-    before, after = rest.split(f"\n  {json.dumps(in_lines)}: []", 1)  # JSON strings have no raw line breaks
-    lines = ",\n    ".join(json.dumps(entry, ensure_ascii=False) for entry in content[in_lines])
-    write_text(path, f"{before}\n  {json.dumps(in_lines)}: [\n    {lines}\n  ]{after}\n")
+def write_json(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def finite(value: Any) -> Any:

@@ -32,7 +32,7 @@ from levelfield.methods._contract import (
 from levelfield.methods._parameters import Group
 from levelfield.methods.deviations import Deviation
 from levelfield.objectives._contract import registry as _objectives
-from levelfield.papers.presets import preset_settings
+from levelfield.papers.presets import preset_row
 from levelfield.registry import is_file_reference, is_pml_reference, load_from_file
 from levelfield.settings import accepted, check_settings, whole
 
@@ -159,7 +159,7 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
 def preset_values(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings that the preset of an objective stands for; none without one."""
     preset = settings.get("preset")
-    return preset_settings(name, preset) if preset is not None and name in _objectives else {}
+    return preset_row(name, preset)["settings"] if preset is not None and name in _objectives else {}
 
 
 def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:

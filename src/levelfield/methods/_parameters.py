@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from levelfield import objectives
 from levelfield.errors import BadSpecification
-from levelfield.papers.presets import preset_lr, preset_settings
+from levelfield.papers.presets import preset_row
 
 Kind = Literal["network", "weights", "gains"]
 # the kinds of groups that have the weight decay of the conditions, by their `decay`
@@ -133,8 +133,8 @@ def published_rates(objective: str, settings: Mapping[str, Any]) -> dict[str, Pu
     if objective not in objectives.names():
         return {}
     facts, preset = objectives.describe(objective), settings.get("preset")
-    preset_values = {} if preset is None else preset_settings(objective, preset)
-    preset_rate = None if preset is None else preset_lr(objective, preset)
+    row = {"settings": {}, "lr": None} if preset is None else preset_row(objective, preset)
+    preset_values, preset_rate = row["settings"], row["lr"]
     rates = {}
     for name, usual in facts.defaults.items():
         if not name.endswith("_lr_multiplier") or name in settings:

@@ -15,7 +15,7 @@ from levelfield.geometry import Geometry
 from levelfield.miners import MinerChoice
 from levelfield.miners._pml import as_pml_indices, make_pml, pml_settings
 from levelfield.objectives._contract import Facts, LossInputs, Objective, registry
-from levelfield.papers.presets import preset_settings, presets
+from levelfield.papers.presets import preset_row, presets
 from levelfield.randomness import drawn_from, stream
 from levelfield.registry import is_pml_reference, load_from_pml
 from levelfield.settings import accepted, check_settings
@@ -80,14 +80,14 @@ def create(
     offered = {"num_classes": num_classes, "dim": dim, "generator": generator}
     if is_pml_reference(name):
         if preset is not None:
-            preset_settings(name, preset)  # raises: there are none
+            preset_row(name, preset)  # raises: there are none
         return _pml_objective(name, hyperparameters, offered, miner)
     entry = registry.get(name)
     check_settings(f"objective '{name}'", hyperparameters, entry)
     takes = accepted(entry) or {}
     settings: dict[str, Any] = {key: value for key, value in offered.items() if key in takes and value is not None}
     if preset is not None:
-        settings |= preset_settings(name, preset)
+        settings |= preset_row(name, preset)["settings"]
     if miner is not None:
         if "miner" not in takes:
             raise BadSpecification(f"The objective '{name}' takes no miner: it uses the whole batch.")

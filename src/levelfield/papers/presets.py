@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from levelfield.errors import BadSpecification, nearest
-from levelfield.papers.published import entries_of
+from levelfield.papers.published._tables import entries_of
 
 _REGULARISED = "rho"
 
@@ -34,22 +34,20 @@ def presets(objective: str) -> Mapping[str, Mapping[str, Any]]:
     return {preset: row["settings"] for preset, row in _rows(objective).items()}
 
 
-def preset_settings(objective: str, preset: str) -> Mapping[str, Any]:
-    """Settings of `preset` for `objective`."""
-    settings: Mapping[str, Any] = _row(objective, preset)["settings"]
-    return settings
+def preset_row(objective: str, preset: str) -> Mapping[str, Any]:
+    """A preset of an objective: its `settings`, and `lr`, the learning rate of the head that its multipliers refer to
+    (None: unknown, or published with an eps of Adam near 1, which makes rates incomparable).
 
-
-def preset_lr(objective: str, preset: str) -> float | None:
-    """The learning rate of the head that a preset's multipliers refer to.
-
-    None: unknown, or published with an eps of Adam near 1, which makes rates incomparable.
-
-    >>> preset_lr("proxy_anchor", "kim2020/sop"), preset_lr("proxy_nca_pp", "teh2020")
+    >>> preset_row("proxy_anchor", "kim2020/sop")["lr"], preset_row("proxy_nca_pp", "teh2020")["lr"]
     (0.0006, None)
     """
-    lr: float | None = _row(objective, preset)["lr"]
-    return lr
+    known = _rows(objective)
+    if str(preset) not in known:
+        close = nearest(str(preset), known)
+        hint = f" Did you mean '{close}'?" if close else ""
+        has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
+        raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
+    return known[str(preset)]
 
 
 def without_regulariser(preset: str) -> str:
@@ -61,13 +59,3 @@ def without_regulariser(preset: str) -> str:
     paper, dataset, variant = (*preset.split("/"), "", "")[:3]
     plain = variant.removeprefix(_REGULARISED).lstrip("_")
     return "/".join(part for part in (paper, dataset, plain) if part)
-
-
-def _row(objective: str, preset: str) -> Mapping[str, Any]:
-    known = _rows(objective)
-    if str(preset) not in known:
-        close = nearest(str(preset), known)
-        hint = f" Did you mean '{close}'?" if close else ""
-        has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
-        raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
-    return known[str(preset)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from levelfield.evaluation.statistics import ALPHA
+from levelfield.evaluation.statistics.comparisons import ALPHA
 from levelfield.evaluation.statistics.friedman import Ranking, rank, worse_methods
 from levelfield.files.writing import write_json
 from levelfield.reports.figures._drawing import panels, plainly, save, shortened

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import parse_all
-from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.files.writing import write_json
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.store import read_result

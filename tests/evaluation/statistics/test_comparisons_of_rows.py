@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelfield.evaluation.statistics import compare_all, holm, joint, ties
+from levelfield.evaluation.statistics.comparisons import compare_all, holm, joint, ties
 from levelfield.evaluation.statistics.crossed import Table
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from levelfield.evaluation.statistics import Table, class_interval, figure_intervals, t_interval
+from levelfield.evaluation.statistics.crossed import Table
+from levelfield.evaluation.statistics.intervals import class_interval, figure_intervals, t_interval
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from levelfield.evaluation.statistics import Comparison, compare_all, detectable_effect
+from levelfield.evaluation.statistics.comparisons import Comparison, compare_all
+from levelfield.evaluation.statistics.needed import detectable_effect
 
 CLASSES = 40
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from levelfield.evaluation.statistics import PairRate, differ
-from levelfield.evaluation.statistics.pair_rates import UNSEEN
+from levelfield.evaluation.statistics.pair_rates import UNSEEN, PairRate, differ
 
 
 def matches(tables: tuple[np.ndarray, np.ndarray]) -> PairRate:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.metrics.registry import Facts, register
 
@@ -35,11 +34,7 @@ class Table:
 
 
 def tabulate(labels: Array, clusters: Array) -> Table:
-    """Count a clustering. Labels and cluster ids are any integers (or text)."""
-    if labels.shape != clusters.shape or labels.ndim != 1 or not len(labels):
-        raise BadInput(
-            f"labels has shape {labels.shape} and clusters {clusters.shape}; expected one of each per sample."
-        )
+    """Count a clustering. Labels and cluster ids (n,) are any integers (or text)."""
     _, first, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     _, second, others = np.unique(clusters, return_inverse=True, return_counts=True)
     pairs, cells = np.unique(first.astype(np.int64) * len(others) + second, return_counts=True)
@@ -97,16 +92,6 @@ def ari(table: Table, *, form: None = None) -> float:
 def f1(table: Table, *, form: None = None) -> float:
     all_pairs = _pairs(table.classes) + _pairs(table.clusters)
     return 2 * _pairs(table.cells) / all_pairs if all_pairs else 1.0
-
-
-def pair_precision(table: Table) -> float:
-    """Share of the pairs in one cluster that are of one class."""
-    return _pairs(table.cells) / max(_pairs(table.clusters), 1)
-
-
-def pair_recall(table: Table) -> float:
-    """Share of the pairs of one class that are in one cluster."""
-    return _pairs(table.cells) / max(_pairs(table.classes), 1)
 
 
 def mutual_information(table: Table) -> float:

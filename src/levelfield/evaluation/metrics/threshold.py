@@ -17,9 +17,10 @@ from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, Arrays, as_array, class_names, finite_rows
 from levelfield.evaluation.metrics.pairs import PairSet, count_by_class, histogram, pair_set
 from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
-from levelfield.evaluation.search.distances import distance_called, unit_rows
-from levelfield.evaluation.statistics import MIN_CLASSES, PairRate, differ
+from levelfield.evaluation.search.distances import distance_called, paired_similarities, unit_rows
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.evaluation.statistics.intervals import NO_ENDS, check_level, ends
+from levelfield.evaluation.statistics.pair_rates import PairRate, differ
 from levelfield.progress import SILENT, Progress
 
 RULES = ("equal_error", "balanced", "false_match")
@@ -141,16 +142,10 @@ class Threshold:
         for rows, name in ((first, "first"), (second, "second")):
             checked = finite_rows(np.atleast_2d(as_array(rows, name)), name, None)
             self._check_columns(checked.shape[1], name)
-            sides.append(checked[:, : self.dim].astype(np.float64))
-        left, right = sides
-        if self.distance == "hamming":
-            similarity = -0.5 * ((left > 0) != (right > 0)).sum(axis=1)
-        elif self.distance == "euclidean":
-            similarity = -0.5 * np.square(left - right).sum(axis=1)
-        else:
-            left, right = (unit_rows(left), unit_rows(right)) if self.distance == "cosine" else (left, right)
-            similarity = (left * right).sum(axis=1)
-        return np.asarray(similarity >= self.similarity)
+            part = checked[:, : self.dim].astype(np.float64)
+            sides.append(unit_rows(part) if self.distance == "cosine" else part)
+        least = self.value if self.distance in ("cosine", "dot") else -self.value
+        return np.asarray(paired_similarities(*sides, distance=self.distance) >= least)
 
     def _check_columns(self, columns: int, name: str) -> None:
         if columns != self.columns:

@@ -16,8 +16,8 @@ import torch
 from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
 from levelfield.evaluation.search.dense import similarities, similarity_blocks
-from levelfield.evaluation.statistics import PairRate
 from levelfield.evaluation.statistics.intervals import check_level, ends
+from levelfield.evaluation.statistics.pair_rates import PairRate
 from levelfield.progress import SILENT, Progress
 
 

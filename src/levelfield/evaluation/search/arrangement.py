@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from levelfield.evaluation.search.products import in_tiles
 
 EVERYWHERE = 2**62  # reach: every positive matters, at any rank
 Ties = Literal["expected", "pessimistic", "optimistic"]
-TIES: tuple[Ties, ...] = get_args(Ties)
 _PAIRS = 2**17  # (query, positive) pairs with groups in memory at a time
 
 

@@ -94,7 +94,6 @@ class BlockSearch:
         part = slice(counts.begin, counts.end)
         self.positives = arranged.first[part], arranged.last[part], arranged.itself[part], self.offset
         self.tables = counts.starts, counts.near, counts.active, reach[part], counts.above, counts.level
-        self.has_long = bool((np.diff(counts.starts) > kernels.SHORT).any())
         self.locks = [threading.Lock() for _ in range(counts.begin, counts.end, HEIGHT)]
         self.buffers = _Buffers(self.query.dtype, arranged.query.dtype)
 
@@ -114,16 +113,18 @@ class BlockSearch:
 
     def sort(self, top: int) -> None:
         """Sort the similarities of some queries, nearest first."""
-        counts, bottom = self.counts, min(top + LINES, self.counts.end)
-        kernels.sort_short(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
-        if self.has_long:
-            kernels.sort_long(top - counts.begin, bottom - counts.begin, counts.starts, counts.near)
+        starts = self.counts.starts[top - self.counts.begin :][: LINES + 1]
+        near, positives = self.counts.near[starts[0] : starts[-1]], np.diff(starts)
+        real = np.arange(positives.max()) < positives[:, None]
+        farthest_first = np.full(real.shape, np.inf, near.dtype)
+        farthest_first[real] = -near
+        farthest_first.sort(axis=1)
+        near[:] = -farthest_first[real]
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""
-        turned, begin = self.buffers.turned, self.counts.begin
-        values = self._product(block)
-        rows, columns = block.bottom - block.top, block.right - block.left
+        begin, rows, columns = self.counts.begin, block.bottom - block.top, block.right - block.left
+        values, turned = self._product(block), self.buffers.turned
         if block.both:
             kernels.turn(values, rows, columns, turned)
         self._count(values, rows, columns, block.top - begin, block.left)

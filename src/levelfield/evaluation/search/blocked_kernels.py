@@ -16,26 +16,20 @@ from levelfield.evaluation.inputs import Array
 from levelfield.files.writing import default_cache_folder
 
 FEW = 4  # up to this many positives, compare the farthest first
-SHORT = 64  # up to this many similarities use insertion sort
 SEARCH = 256  # from this many positives, use binary search
 
 
 def compiled(function: Any) -> Any:
-    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache.
-
-    numba also reads a file .numba_config.yaml in the working directory, and unpickles what the cache contains. Whoever
-    wrote that directory must not choose the cache.
-    """
+    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache."""
     settings: Any = config
-    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
+    before = settings.CACHE_DIR
     settings.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
-    settings.CACHE_LOCATOR_CLASSES = ""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable cache: every process compiles again
         return njit(nogil=True)(function)
     finally:
-        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
+        settings.CACHE_DIR = before
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
@@ -66,31 +60,6 @@ def gather(block: Array, height: int, width: int, row: int, column: int, positiv
                 at = starts[query] + position - first[query] - (first[query] <= itself[query] < position)
                 value = block[line, position - column]
                 near[at] = value - offset[position] if len(offset) else value
-
-
-@compiled
-def sort_short(begin: int, end: int, starts: Array, near: Array) -> None:
-    """Sort the similarities of each query from `begin` to `end`, nearest first, unless there are more than `SHORT`."""
-    for query in range(begin, end):
-        values = near[starts[query] : starts[query + 1]]
-        if len(values) > SHORT:
-            continue
-        for position in range(1, len(values)):
-            value, at = values[position], position
-            while at > 0 and values[at - 1] < value:
-                values[at] = values[at - 1]
-                at -= 1
-            values[at] = value
-
-
-def sort_long(begin: int, end: int, starts: Array, near: Array) -> None:
-    """Sort for queries with more than `SHORT`, those with equal counts at a time. (Compiling a sort is slow.)"""
-    many = np.diff(starts[begin : end + 1])
-    for run in np.split(np.arange(begin, end), np.flatnonzero(np.diff(many)) + 1):
-        if many[run[0] - begin] > SHORT:
-            lines = near[starts[run[0]] : starts[run[-1] + 1]].reshape(len(run), -1)
-            lines.sort(axis=1)
-            lines[:] = lines[:, ::-1].copy()
 
 
 @compiled

@@ -17,7 +17,7 @@ from torch import Tensor
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.inputs import Array, Inputs
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, arrange, empty_counts
-from levelfield.evaluation.search.distances import unit_rows
+from levelfield.evaluation.search.distances import paired_similarities, unit_rows
 from levelfield.evaluation.search.order import first_twins
 from levelfield.evaluation.search.products import TILE, in_tiles
 from levelfield.geometry import tf32
@@ -181,11 +181,6 @@ def similarities(inputs: Inputs, positions: Array, distance: str) -> Array:
         near = inputs.gallery[positions[part].reshape(-1)].astype(np.float64)
         if distance == "cosine":
             query, near = unit_rows(query), unit_rows(near)
-        query, near = query[:, None], near.reshape(*positions[part].shape, -1)
-        if distance == "hamming":
-            result[part] = -((query > 0) != (near > 0)).sum(axis=2)
-        elif distance == "euclidean":
-            result[part] = -np.sqrt(np.square(query - near).sum(axis=2))
-        else:
-            result[part] = (query * near).sum(axis=2)
+        near = near.reshape(*positions[part].shape, -1)
+        result[part] = paired_similarities(query[:, None], near, distance=distance)
     return result

@@ -18,10 +18,9 @@ _CHUNK = 128  # rows converted to float64 at a time: they fit in the cache
 
 def distance_called(name: str) -> Distance:
     """Return `name` if it is a known distance."""
-    for distance in DISTANCES:
-        if name == distance:
-            return distance
-    raise unknown("distance", name, DISTANCES)
+    if name not in DISTANCES:
+        raise unknown("distance", name, DISTANCES)
+    return name
 
 
 @dataclass(frozen=True)
@@ -99,6 +98,17 @@ def unit_rows(rows: Array, dtype: type[np.generic] | None = None) -> Array:
     return Selection(rows).change(_unit, dtype)
 
 
+def paired_similarities(left: Array, right: Array, *, distance: str) -> Array:
+    """Similarities of rows `[..., d]` in float64: cosine (of unit rows), inner product, minus the Euclidean distance,
+    or minus the number of different bits.
+    """
+    if distance == "hamming":
+        return np.asarray(-((left > 0) != (right > 0)).sum(axis=-1))
+    if distance == "euclidean":
+        return np.asarray(-np.sqrt(np.square(left - right).sum(axis=-1)))
+    return np.asarray((left * right).sum(axis=-1))
+
+
 def joined(members: Sequence[Arrays]) -> Array:
     """Normalise the rows of each member (n, d_k) to length 1 and concatenate them: float32 (n, sum of d_k).
 
@@ -143,7 +153,8 @@ def half_squares(rows: Array) -> Array:
 
 def scale_of(rows: Array) -> float:
     """Smallest power of two at or above the largest number, without its sign."""
-    return _power_of_two_above(max(float(rows.max()), -float(rows.min())))
+    starts = range(0, len(rows), _CHUNK)
+    return _power_of_two_above(max(float(np.abs(rows[start : start + _CHUNK]).max()) for start in starts))
 
 
 def _power_of_two_above(value: float) -> float:

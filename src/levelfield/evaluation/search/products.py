@@ -14,19 +14,11 @@ from levelfield.randomness import numpy_stream
 # float64 also in the last columns if the width is not a multiple of 24. In whole tiles all entries agree, at any
 # position, on either side, with one thread or two. `steady` checks this on the current machine.
 TILE = 48
-# Some CPUs sum long rows in a different order in small and large products: there, a product is the sum of products of
-# the longest row segments that are steady.
-_PIECES = (512, 128, 64, 16)
 
 
 def product(left: Array, right: Array) -> Array:
     """`left @ right.T` as a new array, computed in whole tiles."""
-    one, other = torch.from_numpy(tiled(left)), torch.from_numpy(tiled(right))
-    dim = left.shape[1]
-    length = next((part for part in (dim, *_PIECES) if part <= dim and steady(left.dtype, part)), max(dim, 1))
-    result = one[:, :length] @ other[:, :length].T
-    for start in range(length, dim, length):
-        result += one[:, start : start + length] @ other[:, start : start + length].T
+    result = torch.from_numpy(tiled(left)) @ torch.from_numpy(tiled(right)).T
     return np.ascontiguousarray(result.numpy()[: len(left), : len(right)])
 
 

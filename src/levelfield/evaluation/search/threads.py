@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import SimpleQueue
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -15,6 +15,7 @@ import torch
 from levelfield.distributed.processes import cores
 
 Task = TypeVar("Task")
+_AHEAD = 4  # tasks of each thread that are submitted before the first one is needed
 
 
 @contextmanager
@@ -31,44 +32,31 @@ def torch_threads(count: int | None = None) -> Iterator[None]:
 
 
 def share(tasks: Iterable[Task], do: Callable[[Task], object], threads: int) -> Iterator[Task]:
-    """Yield each task when it is done; with several threads, in no fixed order.
+    """Yield each task, in order, when it is done.
 
-    >>> sorted(share([3, 1, 2], lambda task: None, threads=2))
-    [1, 2, 3]
+    >>> list(share([3, 1, 2], lambda task: None, threads=2))
+    [3, 1, 2]
     """
     if threads == 1:
         for task in tasks:
             do(task)
             yield task
         return
-    remaining, lock, stop = iter(tasks), threading.Lock(), threading.Event()
-    done: SimpleQueue[Task | None] = SimpleQueue()  # None: a thread has finished
-
-    def work() -> None:
-        torch.set_num_threads(1)  # in this thread: the cores are already in use
+    # each thread uses one core. `set_num_threads` in a thread is also the default of threads started later: set it back
+    one_core = partial(torch.set_num_threads, 1)
+    with torch_threads(torch.get_num_threads()), ThreadPoolExecutor(threads, "levelfield", one_core) as pool:
+        running: deque[Future[Task]] = deque()
         try:
-            while not stop.is_set():
-                with lock:
-                    task = next(remaining, None)
-                if task is None:
-                    return
-                do(task)
-                done.put(task)
+            for task in tasks:
+                running.append(pool.submit(_done, task, do))
+                if len(running) > _AHEAD * threads:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
         finally:
-            done.put(None)
+            pool.shutdown(cancel_futures=True)
 
-    # `set_num_threads` in a thread is also the default of threads started later, so it is set back
-    with torch_threads(torch.get_num_threads()), ThreadPoolExecutor(threads, thread_name_prefix="levelfield") as pool:
-        running = [pool.submit(work) for _ in range(threads)]
-        ended = 0
-        try:
-            while ended < threads:
-                finished = done.get()
-                if finished is None:
-                    ended += 1
-                else:
-                    yield finished
-        finally:
-            stop.set()
-        for thread in running:
-            thread.result()  # raises the thread's error
+
+def _done(task: Task, do: Callable[[Task], object]) -> Task:
+    do(task)
+    return task

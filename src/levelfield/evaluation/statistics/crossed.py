@@ -62,8 +62,6 @@ class ClassWeights:
     def of(cls, queries: npt.ArrayLike) -> ClassWeights:
         """Create from the number of queries of each class."""
         counts = np.asarray(queries, dtype=np.float64)
-        if counts.ndim != 1 or not len(counts) or not (counts > 0).all() or not np.isfinite(counts).all():
-            raise BadInput(f"weights has shape {counts.shape}; expected one positive number of queries per class.")
         shares = counts / counts.sum()
         squares = float(shares @ shares)
         if len(shares) == 1:
@@ -223,8 +221,6 @@ class Table:
 def checked(values: npt.ArrayLike, label: str, classes: int) -> Floats:
     """Validate a row `[seeds, classes]`."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if rows.ndim != 2 or not rows.size:
-        raise BadInput(f"'{label}' has shape {rows.shape}; expected (seeds, classes).")
     if rows.shape[1] != classes:
         raise BadInput(
             f"'{label}' has {rows.shape[1]} classes but the weights have {classes}; both need the same classes."

@@ -69,19 +69,12 @@ class Design:
         largest: Floats = (difference / centre) ** 2
         return largest
 
-    def known_variance_limit(self, difference: Floats) -> Floats:
-        """More than `largest_variance` for any size, as if variances were known; infinite where that is uncertain."""
-        from scipy.special import ndtri
+    def growth(self, difference: Floats, *, classes: bool, seeds: bool) -> Floats:
+        """Factor by which the classes, the seeds or both must grow to detect `difference`; infinite if no size does."""
+        at = np.flatnonzero(difference > 0)
+        part, wanted = self[at], difference[at]
 
-        normal = np.minimum(self.classes_freedom, self.seeds_freedom) >= 1  # below, the normal is no approximation
-        limit: Floats = np.where(normal, (difference / (ndtri(1 - self.alpha / 2) + ndtri(POWER))) ** 2, np.inf)
-        return limit * (1 + 1e-9)
-
-    def growth(self, difference: Floats, most: Floats, *, classes: bool, seeds: bool) -> Floats:
-        """Factor by which the classes, the seeds or both must grow to detect `difference`; infinite if that is certain
-        to be above `most`."""
-
-        def factor_for(part: Design, variance: Floats) -> Floats:
+        def factor_for(variance: Floats) -> Floats:
             """Solve variance = fixed + single / factor + double / factor^2."""
             single = part.by_classes * classes + part.by_seeds * seeds
             single, double = (single, part.mixed) if classes and seeds else (single + part.mixed, 0.0)
@@ -89,15 +82,11 @@ class Design:
             factor: Floats = (single + np.sqrt(single**2 + 4 * np.maximum(room, 0) * double)) / (2 * room)
             return np.where(np.isposinf(room), 0.0, np.where(room > 0, factor, np.inf))
 
-        # solving takes long, so first exclude what would need too much even with known variances
-        at = np.flatnonzero(difference > 0)
-        at = at[factor_for(self[at], self[at].known_variance_limit(difference[at])) <= most[at]]
-        part, wanted = self[at], difference[at]
         one = factor = np.ones(len(at))
         for last in [False] * _ROUNDS + [True]:
             tried = np.minimum(factor, 1e6)
             variance = part.largest_variance(wanted, tried if classes else one, tried if seeds else one)
-            solved = np.maximum(factor_for(part, variance), 1e-3)
+            solved = np.maximum(factor_for(variance), 1e-3)
             factor = solved if last else np.sqrt(tried * solved)  # half a log step, against oscillation
         result = np.full(len(difference), np.inf)
         result[at] = factor
@@ -135,9 +124,9 @@ def needed(pairs: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
 
     def growth(ends: Floats, most: Floats, **grown: bool) -> Floats:
         """Factors for the observed difference and, where that is possible, for the ends of its interval."""
-        first = design.growth(ends[0], most, **grown)
+        first = design.growth(ends[0], **grown)
         first[first > most] = np.inf
-        return np.stack([first, *(design.growth(end * np.isfinite(first), most, **grown) for end in ends[1:])])
+        return np.stack([first, *(design.growth(end * np.isfinite(first), **grown) for end in ends[1:])])
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         more_seeds = growth(ends * pairs.retrained[at], most_seeds, classes=False, seeds=True)

@@ -76,7 +76,7 @@ def tables() -> tuple[Table, ...]:
     >>> [table.name for table in tables() if table.paper == "roth2020"][:3]
     ['table3', 'table4', 'table5']
     """
-    described = json.loads(_read("tables.json"))["tables"]
+    described = entries_of("tables.json")
     return tuple(_table(one) for one in sorted(described, key=lambda one: (one["paper"], one["table"])))
 
 
@@ -210,6 +210,12 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
 
 def _number(text: str) -> float | None:
     return float(text) if text else None
+
+
+def entries_of(name: str) -> list[dict[str, Any]]:
+    """The entries of a JSON file of this folder."""
+    entries: list[dict[str, Any]] = json.loads(_read(name))["entries"]
+    return entries
 
 
 def _read(*parts: str) -> str:

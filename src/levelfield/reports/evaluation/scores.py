@@ -15,7 +15,7 @@ from rich.console import Console
 from levelfield.embedder.devices import searched_on
 from levelfield.evaluation import Evaluation, Representation, Signature, evaluate
 from levelfield.evaluation.search.distances import Distance
-from levelfield.evaluation.statistics import MIN_CLASSES
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.evaluation.statistics.intervals import ends
 from levelfield.files.writing import finite, write_text
 from levelfield.progress import SILENT, Progress

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from levelfield import methods
-from levelfield.evaluation.statistics import t_interval
+from levelfield.evaluation.statistics.intervals import t_interval
 from levelfield.papers import presets
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import Cell, Row

@@ -24,7 +24,7 @@ _COMPARISONS = "Comparisons"
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
     """Write leaderboard.json, .csv and .md; returns the paths."""
-    write_json(folder / "leaderboard.json", board.as_data(), in_lines="comparisons")
+    write_json(folder / "leaderboard.json", board.as_data())
     write_text(folder / "leaderboard.csv", as_csv(board))
     write_text(folder / "leaderboard.md", as_markdown(board))
     return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]

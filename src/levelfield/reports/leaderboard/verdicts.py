@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from levelfield.evaluation.statistics import ALPHA, MIN_CLASSES, Comparison
+from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.reports.leaderboard.cells import UNKNOWN
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.claims import needed_text

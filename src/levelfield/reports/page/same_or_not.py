@@ -13,7 +13,7 @@ from levelfield.embedder.devices import requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation import same_or_not
 from levelfield.evaluation.search.distances import unit_rows
-from levelfield.evaluation.statistics import PairRate
+from levelfield.evaluation.statistics.pair_rates import PairRate
 from levelfield.progress import SILENT
 from levelfield.randomness import numpy_stream
 from levelfield.reports.page.content import Array, Data

@@ -12,7 +12,9 @@ from typing import Any
 
 from levelfield.errors import BadInput, unknown
 from levelfield.evaluation.metrics.registry import ranking
-from levelfield.evaluation.statistics import Comparison, Differences, figure_intervals, joint
+from levelfield.evaluation.statistics.comparisons import Comparison, joint
+from levelfield.evaluation.statistics.crossed import Differences
+from levelfield.evaluation.statistics.intervals import figure_intervals
 from levelfield.studies.leaderboard.claims import Part, Verdict, judge_claims, limit_sentence
 from levelfield.studies.leaderboard.entries import Entry, class_table, finished_entries, kept_start, mean_score
 from levelfield.studies.leaderboard.rows import COSTS, Row, cells_of, front, row_of

@@ -13,16 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from levelfield.evaluation.statistics import (
-    MIN_CLASSES,
-    Comparison,
-    Differences,
-    Needed,
-    Table,
-    holm,
-    joint,
-    t_interval,
-)
+from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, Table
+from levelfield.evaluation.statistics.intervals import t_interval
+from levelfield.evaluation.statistics.needed import Needed
 from levelfield.studies.leaderboard.entries import Entry, paired
 from levelfield.studies.specification.choices import Claim
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from levelfield.evaluation.statistics import Table
+from levelfield.evaluation.statistics.crossed import Table
 from levelfield.studies.runs.folder.store import Result, finished_result
 from levelfield.studies.runs.spec import PlannedRun
 

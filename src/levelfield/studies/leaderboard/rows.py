@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.evaluation.statistics import Interval
+from levelfield.evaluation.statistics.intervals import Interval
 from levelfield.studies.leaderboard.entries import Entry, mean_cost
 from levelfield.studies.runs.folder.store import Result
 from levelfield.wording import plural

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from levelfield.evaluation.statistics import MIN_CLASSES, detectable_effect
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
+from levelfield.evaluation.statistics.needed import detectable_effect
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.spec import PlannedRun
 

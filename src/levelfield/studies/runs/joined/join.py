@@ -14,7 +14,7 @@ import yaml
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.evaluation.statistics import class_interval
+from levelfield.evaluation.statistics.intervals import class_interval
 from levelfield.files.writing import link_whole, write_text, write_whole
 from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
