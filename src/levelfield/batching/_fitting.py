@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -92,23 +91,21 @@ def check_fit(batching: Batching, objective: Any) -> None:
         raise BadSpecification(f"Batching '{name}' does not fit the objective '{who}': {fit.reason}. {hint}.")
 
 
-@dataclass(frozen=True, eq=False)
-class PlanReport:
-    """Arrays are per batch; the other three are per epoch."""
+class PlanReport(NamedTuple):
+    """Statistics of the plan of an epoch. Arrays are per batch."""
 
     classes: np.ndarray  # distinct classes
     repeats: np.ndarray  # entries that repeat an image of the batch
     max_per_class: np.ndarray  # entries of the most frequent class
-    min_per_class: np.ndarray  # entries of the rarest class in the batch
     anchors_with_positive: np.ndarray  # entries with a different image of their class in the batch
     coverage: float  # distinct images / images
     max_uses: int  # of any image
     classes_seen: int
 
     def summary(self) -> dict[str, float]:
-        means = {name: float(getattr(self, name).mean()) for name in ("classes", "repeats", "anchors_with_positive")}
-        totals = {name: getattr(self, name) for name in ("coverage", "max_uses", "classes_seen")}
-        return {"batches": len(self.classes), **means, **totals}
+        facts = {name: float(fact.mean()) if np.ndim(fact) else fact for name, fact in self._asdict().items()}
+        del facts["max_per_class"]
+        return {"batches": len(self.classes), **facts}
 
 
 def report(labels: Labels, plan: np.ndarray) -> PlanReport:
@@ -124,11 +121,7 @@ def report(labels: Labels, plan: np.ndarray) -> PlanReport:
     for batch in plan:
         entries = np.bincount(dense[batch], minlength=count)  # of each class
         images = np.bincount(dense[np.unique(batch)], minlength=count)
-        present = entries[entries > 0]
-        positives = entries[images > 1].sum()
-        columns.append((len(present), len(batch) - images.sum(), present.max(), present.min(), positives))
+        columns.append((np.count_nonzero(entries), len(batch) - images.sum(), entries.max(), entries[images > 1].sum()))
     uses = np.bincount(plan.ravel(), minlength=len(dense))
     coverage = float(np.count_nonzero(uses) / len(dense))
-    classes, repeats, most, fewest, positives = np.array(columns).T
-    seen = len(np.unique(dense[plan]))
-    return PlanReport(classes, repeats, most, fewest, positives, coverage, int(uses.max()), seen)
+    return PlanReport(*np.array(columns).T, coverage, int(uses.max()), len(np.unique(dense[plan])))

@@ -3,7 +3,6 @@
 Without postponed annotations, as in `_base`.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -24,8 +23,6 @@ class Remembering(Batching):
     samples_per_class, small: as in SPC-n.
     refresh: when the memory is updated: the batch's rows after each step (`steps`), all rows by a pass before each
     epoch (`epoch`), or `never` after the first pass.
-
-    A subclass implements `_batches`.
     """
 
     needs_memory: ClassVar[bool] = True
@@ -43,10 +40,6 @@ class Remembering(Batching):
         self.steps = 0
         self._written = np.zeros(len(self.labels), dtype=np.int64)  # step at which each row was written
         self._kept: tuple[int, np.ndarray] | None = None  # an epoch and the plan of all processes
-
-    @abstractmethod
-    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        """[batches, batch_size] positions, given an embedding for each image."""
 
     def is_due(self, epoch: int) -> bool:
         planned = self._kept is not None and self._kept[0] == epoch
@@ -105,10 +98,6 @@ class Remembering(Batching):
         if self._kept is None or self._kept[0] != epoch:
             self._kept = epoch, super()._whole(epoch, self._filled())
         return self._kept[1]
-
-    def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
-        assert memory is not None  # guaranteed by `_whole`
-        return self._batches(memory, stream)
 
 
 def _checked(rows: np.ndarray, count: int, what: str) -> np.ndarray:

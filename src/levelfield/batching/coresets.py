@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,14 +32,12 @@ class Coreset(Remembering):
         if isinstance(self.pool, str) and self.pool != "all":
             raise BadSpecification(f"'pool' is {self.pool!r}; it must be a number of images, or all.")
         super().__post_init__()
+        if isinstance(self.pool, int) and self.pool < self.classes_per_batch:
+            raise BadSpecification(f"'pool' is {self.pool}; a batch needs {self.classes_per_batch} anchors from it.")
         groups = self._groups
         self._of_image = np.full(len(groups.images), -1)  # index of each image's class; -1 in skipped classes
         for index, (start, size) in enumerate(zip(groups.starts, groups.sizes, strict=True)):
             self._of_image[groups.images[start : start + size]] = index
-        images = int(groups.sizes.sum())
-        self._size = images if isinstance(self.pool, str) else min(self.pool, images)
-        if self._size < self.classes_per_batch:
-            raise BadSpecification(f"'pool' is {self.pool}; a batch needs {self.classes_per_batch} anchors from it.")
 
     def _prepare(self, rows: np.ndarray) -> Any:
         return rows
@@ -47,16 +46,15 @@ class Coreset(Remembering):
     def _anchors(self, prepared: Any, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """`classes_per_batch` rows of the prepared pool (float64), at most one of each of its `classes` (rows,)."""
 
-    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
-        count, of_image = self.classes_per_batch, self._of_image
-        anchors = np.empty((self.batches, count), dtype=np.int64)
+    def _plan(self, stream: np.random.Generator, memory: Any) -> np.ndarray:
+        of_image, everything = self._of_image, np.flatnonzero(self._of_image >= 0)
+        anchors = np.empty((self.batches, self.classes_per_batch), dtype=np.int64)
         for number in range(self.batches):
-            if self.pool != "all":
-                pool = draw_images(self._groups, of_image, size=self._size, least=count, stream=stream)
-            elif number == 0:
-                pool = np.flatnonzero(of_image >= 0)
-            if self.pool != "all" or number == 0:
-                prepared = self._prepare(rows[pool].astype(np.float64))
+            if number == 0 or self.pool != "all":
+                pool = everything
+                if isinstance(self.pool, int):
+                    pool = draw_images(self._groups, of_image, size=self.pool, least=anchors.shape[1], stream=stream)
+                prepared = self._prepare(memory[pool].astype(np.float64))
             anchors[number] = pool[self._anchors(prepared, of_image[pool], stream)]
         return complete(self._groups, of_image, anchors, stream)
 
@@ -140,22 +138,16 @@ class Density:
 def _root(covariance: np.ndarray, tiny: float) -> np.ndarray:
     """Lower triangular L with L L^T = covariance, regularised by `tiny` on the diagonal if singular."""
     shift = tiny * np.eye(len(covariance))
-    if _cholesky(covariance - shift) is not None:  # every eigenvalue is above `tiny`
+    with suppress(np.linalg.LinAlgError):
+        np.linalg.cholesky(covariance - shift)  # fails unless every eigenvalue is above `tiny`
         return np.linalg.cholesky(covariance)
-    root = _cholesky(covariance + shift)
-    if root is None:  # rounding of the largest eigenvalue exceeds `tiny`: correct each eigenvalue
-        values, vectors = np.linalg.eigh(covariance)
-        scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
-        upper: np.ndarray = np.linalg.qr(scaled.T)[1]
-        root = upper.T * np.sign(upper.diagonal())
-    return root
-
-
-def _cholesky(matrix: np.ndarray) -> np.ndarray | None:
-    try:
-        return np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return None
+    with suppress(np.linalg.LinAlgError):
+        return np.linalg.cholesky(covariance + shift)
+    # rounding of the largest eigenvalue exceeds `tiny`: correct each eigenvalue
+    values, vectors = np.linalg.eigh(covariance)
+    scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
+    upper: np.ndarray = np.linalg.qr(scaled.T)[1]
+    return upper.T * np.sign(upper.diagonal())
 
 
 def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:

@@ -46,13 +46,13 @@ class BestOfCandidates(Remembering):
     def _scorer(self, rows: np.ndarray) -> Scorer:
         """Score batches of these float64 rows against all of the rows."""
 
-    def _batches(self, rows: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+    def _plan(self, stream: np.random.Generator, memory: Any) -> np.ndarray:
         groups = max(self.classes_per_batch, min(self.pool, len(self.labels)) // self.group)
         plan = np.empty((self.batches, self.batch_size), dtype=np.int64)
         for number in range(self.batches):
             if number == 0 or not self.shared:
                 classes, images = draw_groups(self._groups, groups, stream)
-                score = self._scorer(rows[images.ravel()].astype(np.float64))
+                score = self._scorer(memory[images.ravel()].astype(np.float64))
             hands = draw_candidates(classes, count=self.candidates, hand=self.classes_per_batch, stream=stream)
             positions = (hands[:, :, None] * self.group + np.arange(self.group)).reshape(self.candidates, -1)
             plan[number] = images.ravel()[positions[np.argmin(score(positions))]]
