@@ -299,15 +299,3 @@ def test_a_saved_state_does_not_change_with_the_memory_and_fits_no_other_setting
     for change in ({"pool": 25}, {"refresh": "never"}, {"bins": 7}, {"candidates": 3}):
         with pytest.raises(BadInput, match="other"):
             make(**change).load_state_dict(state)
-
-
-@pytest.mark.parametrize("name", AWARE)
-def test_shares_of_processes_make_up_the_batch_of_one_also_from_their_own_memory(name):
-    one = make(name)
-    one.fill(ROWS)
-    shares = [make(name, rank=rank, world=2) for rank in range(2)]
-    for share in shares:
-        share.fill(ROWS)
-    assert np.array_equal(np.concatenate([share.plan(0) for share in shares], axis=1), one.plan(0))
-    shares[1].load_state_dict(shares[0].state_dict())
-    assert np.array_equal(shares[1].plan(0), one.plan(0)[:, 4:]), "the state of one process serves all"

@@ -137,20 +137,6 @@ def test_plans_keep_their_promises_and_depend_on_labels_settings_seed_and_epoch_
         assert plan(make(name, batches_per_epoch=3, **chosen)).shape == (3, 12)
 
 
-SHARED = [(name, chosen) for name, chosen in EVERY if chosen not in ({"small": "refill"}, {"redraw_shape": True})]
-
-
-@pytest.mark.parametrize(("name", "chosen"), SHARED, ids=str)
-def test_shares_of_processes_are_whole_groups_and_make_up_the_batch_of_one(name, chosen):
-    world = 2 if name == "episodes" else 3
-    chosen = {**chosen, "episodes": 2, "support": 2, "query": 1} if name == "episodes" else chosen
-    whole = make(name, **chosen)
-    shares = [make(name, rank=rank, world=world, **chosen) for rank in range(world)]
-    assert np.array_equal(np.concatenate([plan(share, 2) for share in shares], axis=1), plan(whole, 2))
-    assert (12 // world) % whole.group == 0
-    assert all(share.roles is None or max(max(rows) for rows in share.roles.values()) < 12 // world for share in shares)
-
-
 @IN_ALL_WAYS
 def test_a_loader_a_resumed_batching_and_a_late_iterator_give_the_batches_of_the_plan(name, chosen):
     whole = list(filled(make(name, seed=5, **chosen)))

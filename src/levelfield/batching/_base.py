@@ -1,4 +1,4 @@
-"""The base of every batching: settings, epoch length, distribution over processes, state.
+"""The base of every batching: settings, epoch length, state.
 
 Without postponed annotations: subclasses inherit the types of settings, whatever their module imports.
 """
@@ -17,7 +17,7 @@ from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream
 from levelfield.settings import Count, Natural, accepted, check_calls
 
-COMMON = ("labels", "batch_size", "seed", "batches_per_epoch", "rank", "world")  # arguments of every batching
+COMMON = ("labels", "batch_size", "seed", "batches_per_epoch")  # arguments of every batching
 
 
 class Promise(NamedTuple):
@@ -62,7 +62,7 @@ class Batching(_Settings, ABC):
     The plan of an epoch is a pure function of (labels, settings, seed, epoch). Iteration yields the batches of the
     current epoch and then moves to the next one; `set_epoch` moves to any epoch.
 
-    A subclass names its settings as annotated attributes, sets `group` (images that stay together in one process)
+    A subclass names its settings as annotated attributes, sets `group` (images of one class)
     and `distinct` (whether the groups of a batch are of distinct classes) before it calls this class's `__post_init__`,
     implements `_plan`, and overrides `promise` if it guarantees more.
     """
@@ -78,8 +78,6 @@ class Batching(_Settings, ABC):
     batch_size: Count
     seed: Natural = 0
     batches_per_epoch: Count | None = None
-    rank: Natural = 0
-    world: Count = 1
 
     def __post_init__(self) -> None:
         self.labels = as_labels(self.labels)
@@ -87,11 +85,6 @@ class Batching(_Settings, ABC):
             self._groups = Groups.of(self.labels, self.group, small=self.small)
         if self.batch_size % self.group:
             raise BadSpecification(f"batch_size {self.batch_size} is not a multiple of {self.group} images per class.")
-        if self.rank >= self.world or self.classes_per_batch % self.world:
-            raise BadSpecification(
-                f"A batch of {self.classes_per_batch} groups of {self.group} cannot be shared by "
-                f"{self.world} processes (rank {self.rank})."
-            )
         if self.batches_per_epoch is None and self.batch_size > len(self.labels):
             raise BadSpecification(
                 f"A batch of {self.batch_size} is too large for {len(self.labels)} images: choose a smaller batch, or "
@@ -123,7 +116,7 @@ class Batching(_Settings, ABC):
 
     @property
     def roles(self) -> dict[str, np.ndarray] | None:
-        """Rows of this process's share by role, the same in every batch; None without roles."""
+        """Rows by role, the same in every batch; None without roles."""
         return None
 
     def promise(self) -> Promise:
@@ -145,13 +138,8 @@ class Batching(_Settings, ABC):
             memory: (images, dim) float32, the last known embedding of each image, for batchings that need it.
 
         Returns:
-            int32 (batches, batch_size / world): positions in `labels`, this process's groups of each batch.
+            int32 (batches, batch_size): positions in `labels`.
         """
-        share = self.batch_size // self.world
-        return self._whole(epoch, memory)[:, self.rank * share : (self.rank + 1) * share]
-
-    def _whole(self, epoch: int, memory: np.ndarray | None) -> np.ndarray:
-        """The plan of all processes together."""
         return self._plan(numpy_stream(self.seed, "batching", epoch), memory).astype(np.int32)
 
     def set_epoch(self, epoch: int, step: int = 0) -> None:
@@ -179,8 +167,7 @@ class Batching(_Settings, ABC):
         return self.batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield the batches of the current epoch from `step`, each a list of positions in `labels`; then advance
-        `epoch`. With several processes: this process's share of each batch."""
+        """Yield the batches of the current epoch from `step`, each a list of positions in `labels`, then advance."""
         epoch, first = self.epoch, self.step
         for number, batch in enumerate(self.plan(epoch)[first:], first):
             self.step = number + 1

@@ -39,7 +39,7 @@ class Remembering(Batching):
         self.memory: np.ndarray | None = None  # (images, dim) float32, in the order of the labels
         self.steps = 0
         self._written = np.zeros(len(self.labels), dtype=np.int64)  # step at which each row was written
-        self._kept: tuple[int, np.ndarray] | None = None  # an epoch and the plan of all processes
+        self._kept: tuple[int, np.ndarray] | None = None  # an epoch and its plan
 
     def is_due(self, epoch: int) -> bool:
         planned = self._kept is not None and self._kept[0] == epoch
@@ -55,8 +55,7 @@ class Remembering(Batching):
         return float(self.steps - self._written.mean())
 
     def observe(self, indices: np.ndarray, embeddings: np.ndarray) -> None:
-        """Store the embeddings of this step; the last row of a repeated image wins. Several processes gather all
-        indices and embeddings of the batch first."""
+        """Store the embeddings of this step; the last row of a repeated image wins."""
         if self.refresh == "steps":
             rows, memory = _checked(embeddings, len(indices), "image of the batch"), self._filled()
             if rows.shape[1] != memory.shape[1]:
@@ -92,11 +91,11 @@ class Remembering(Batching):
             )
         return self.memory
 
-    def _whole(self, epoch: int, memory: np.ndarray | None) -> np.ndarray:
+    def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
         if memory is not None:
-            return super()._whole(epoch, _checked(memory, len(self.labels), "image"))
+            return super().plan(epoch, _checked(memory, len(self.labels), "image"))
         if self._kept is None or self._kept[0] != epoch:
-            self._kept = epoch, super()._whole(epoch, self._filled())
+            self._kept = epoch, super().plan(epoch, self._filled())
         return self._kept[1]
 
 

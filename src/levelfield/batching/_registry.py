@@ -68,7 +68,7 @@ def create(name: str, labels: Labels, *, batch_size: int | None, **settings: Any
         name: see `names()`; a class such as `batching.SamplesPerClass` does the same with typed keywords.
         labels: (images,) integers, the class of each image.
         batch_size: images in a batch; None only for `m_per_class`.
-        **settings: seed=0, batches_per_epoch=None, rank=0, world=1, and those of the batching.
+        **settings: seed=0, batches_per_epoch=None, and those of the batching.
 
     Returns:
         A `Batching`: yields the batches of an epoch as lists of positions in `labels`; usable as the `batch_sampler`
@@ -95,8 +95,6 @@ GIVEN = {  # set by the run for every batching
     "labels": "the labels are those of the training images",
     "batch_size": "it follows from 'batch', e.g. batch: 25x4",
     "seed": "the run sets it",
-    "rank": "it follows from the processes of the run",
-    "world": "it follows from the processes of the run",
 }
 
 

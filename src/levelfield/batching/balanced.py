@@ -47,11 +47,6 @@ class Balanced(Batching):
             )
         self.group = 1 if self.redraw_shape else self.samples_per_class
         super().__post_init__()
-        if self.world > 1 and (self.redraw_shape or refill):
-            raise BadSpecification(
-                "redraw_shape and small='refill' make groups of unequal length, which several processes cannot share: "
-                "use one process, or a fixed shape and repeat or skip."
-            )
         size, classes = self.batch_size, len(self._groups)
         self.shapes = [self.classes_per_batch]
         if self.redraw_shape:

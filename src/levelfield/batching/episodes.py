@@ -8,7 +8,7 @@ from levelfield.batching._base import Batching, Promise
 from levelfield.batching._decks import draw
 from levelfield.batching._groups import Groups, Small
 from levelfield.batching._registry import register
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadSpecification
 from levelfield.settings import Count
 
 
@@ -47,16 +47,11 @@ class Episodes(Batching):
         self.group = self.classes * each
         self._groups = Groups.of(self.labels, each, small=self.small)
         super().__post_init__()
-        if len(self._groups) < self.classes:
-            kind = f" with at least {each} images" if self.small == "skip" else ""
-            raise BadInput(
-                f"An episode needs {self.classes} distinct classes; there are {len(self._groups)}{kind}. Choose a "
-                "smaller batch, or more episodes."
-            )
+        self._groups.need(self.classes, self.group)
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
-        rows = np.arange(self.batch_size // self.world)
+        rows = np.arange(self.batch_size)
         is_support = rows % (self.support + self.query) < self.support
         return {"support": rows[is_support], "query": rows[~is_support], "episode": rows // self.group}
 

@@ -76,7 +76,7 @@ class Pairs(Batching):
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
-        rows = np.arange(self.batch_size // self.world)
+        rows = np.arange(self.batch_size)
         return {"anchor": rows[::2], "positive": rows[1::2]}
 
     def _plan(self, stream: np.random.Generator, memory: np.ndarray | None) -> np.ndarray:
