@@ -31,7 +31,6 @@ T = TypeVar("T")
 PAUSE = 60.0  # seconds of checking that a killed process can lose
 SETTLED = 2_000_000_000  # ns; a file changed more recently could change again with the same modification time
 FORMAT = b"levelfield seen1"
-_FIELD = np.dtype("S16")
 _NOT_UTF8 = re.compile("[\ud800-\udfff]").search  # how Python reads bytes of a name that are not UTF-8
 
 _log = logging.getLogger(__name__)
@@ -134,25 +133,19 @@ class _Memory:
         self._file = self._shelf / _hash(home).hex()
         self._settled = time.time_ns() - SETTLED
         self._keys = [_key(path) for path in self._paths]
-        self._new: list[bytes] = []
+        self._new: dict[bytes, bytes] = {}
         self._saved = time.monotonic()
 
     def digests(self) -> list[str | None]:
         """The digest of each image; None if it must be checked."""
         stored = _read(self._file)
-        if not len(stored):
-            return [None] * len(self._keys)
-        wanted = _rows([key or bytes(16) for key in self._keys])
-        index = np.searchsorted(stored[:, 0], wanted).clip(max=len(stored) - 1)
-        known = (stored[index, 0] == wanted) & np.array([key is not None for key in self._keys])
-        text = stored[index, 1].tobytes().hex()
-        return [text[32 * k : 32 * k + 32] if is_known else None for k, is_known in enumerate(known)]
+        return [digest.hex() if (digest := stored.get(key or b"")) else None for key in self._keys]
 
     def add(self, position: int, digest: str) -> None:
         """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""
         key = self._keys[position]
         if key is not None and key == _key(self._paths[position], before=self._settled):
-            self._new += [key, bytes.fromhex(digest)]
+            self._new[key] = bytes.fromhex(digest)
         if time.monotonic() - self._saved > PAUSE:
             self.save()
 
@@ -162,12 +155,11 @@ class _Memory:
             return
         try:
             with locked(self._shelf / ".lock"):
-                rows = np.concatenate([_rows(self._new).reshape(-1, 2), _read(self._file)])
-                rows = rows[np.unique(rows[:, 0], return_index=True)[1]]  # sorted by key, without duplicates
-                write_whole(self._file, lambda file: file.write(_checked(rows.tobytes())))
+                rows = b"".join(key + digest for key, digest in sorted((_read(self._file) | self._new).items()))
+                write_whole(self._file, lambda file: file.write(_checked(rows)))
         except BadInput as error:  # a read-only cache only makes the next start slower
             _log.warning("Cannot record which images were checked; they will be checked again next time. %s", error)
-        self._new, self._saved = [], time.monotonic()
+        self._new, self._saved = {}, time.monotonic()
 
 
 def _verified_digest(path: Path) -> str:
@@ -208,17 +200,13 @@ def _hash(text: str) -> bytes:
     return hashlib.blake2b(os.fsencode(text), digest_size=16).digest()
 
 
-def _rows(parts: list[bytes]) -> np.ndarray:
-    return np.frombuffer(b"".join(parts), dtype=_FIELD)
-
-
 def _checked(content: bytes) -> bytes:
     """The content with a checksum in front."""
     return FORMAT + hashlib.blake2b(content, digest_size=16).digest() + content
 
 
-def _read(file: Path) -> np.ndarray:
-    """(rows, 2): key and digest. A damaged file counts as empty and is replaced at the next save."""
+def _read(file: Path) -> dict[bytes, bytes]:
+    """The digest of each key. A damaged file counts as empty and is replaced at the next save."""
     content = file.read_bytes() if file.is_file() else b""
     rows = content[32:] if content == _checked(content[32:]) else b""
-    return np.frombuffer(rows, dtype=_FIELD).reshape(-1, 2)
+    return {rows[k : k + 16]: rows[k + 16 : k + 32] for k in range(0, len(rows), 32)}

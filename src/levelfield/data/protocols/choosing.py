@@ -7,7 +7,7 @@ from typing import Any
 
 from levelfield.data.catalog import Catalog
 from levelfield.data.protocols._registry import Fold, create, register
-from levelfield.data.protocols.mlrc import mlrc
+from levelfield.data.protocols.standard import mlrc
 from levelfield.errors import BadInput, BadSpecification
 
 _CLASS_DISJOINT = ("standard", "mlrc", "query-gallery")

@@ -1,4 +1,4 @@
-"""Protocols with one fold: by the official split or the order of the classes, with a gallery, closed, for training."""
+"""Protocols by the official split or the order of the classes: one fold, with a gallery, several folds, closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.division import fold_of, halves, in_part, late, undivided, with_roles
+from levelfield.data.division import Form, blocks, fold_of, halves, in_part, late, undivided, with_roles
 from levelfield.data.protocols._registry import Fold, register
 from levelfield.errors import BadInput, BadSpecification
 
@@ -37,6 +37,32 @@ def query_gallery(catalog: Catalog, *, validation: float = 0.0) -> list[Fold]:
             "protocol 'query-gallery' needs: see the column `role` of a CSV file."
         )
     return [replace(fold, name="query-gallery")]
+
+
+@register(
+    "mlrc",
+    "Four folds of the training half: three blocks of its classes for training, one for validation; the second "
+    "half for test (Musgrave et al. 2020).",
+)
+def mlrc(
+    catalog: Catalog, *, validation: float = 0.0, folds: int = 4, form: Form = "kfold", reversed: bool = False
+) -> list[Fold]:
+    """reversed: one block for training and the others for validation, as stated in zheng2021."""
+    if validation:
+        raise BadSpecification("The protocol 'mlrc' validates on a fold of the training classes: remove `validation`.")
+    train, test = halves(catalog, "mlrc")
+    train = [*train, *in_part(catalog, "validation")]
+    result = []
+    for number, (rest, block) in enumerate(blocks(catalog, train, folds, form)):
+        training, judging = (block, rest) if reversed else (rest, block)
+        if min(len(training), len(judging)) < 2:
+            count = f"{sum(map(len, train))} training classes; with {folds} folds some fold has fewer than 2"
+            raise BadInput(
+                f"'{catalog.name}' has {count}, and with one class every neighbour is correct. Use more classes or "
+                "fewer folds."
+            )
+        result.append(with_roles(catalog, fold_of(f"mlrc-{number}", catalog, [training], test, 0.0, [judging])))
+    return result
 
 
 @register(

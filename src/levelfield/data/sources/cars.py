@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
@@ -36,48 +33,37 @@ _LABELLED = "cars_test_annos_withlabels.mat"
     ),
 )
 def cars(dataset: DatasetFolder) -> Listing:
-    """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat)."""
-    if dataset.find("devkit/cars_train_annos.mat") is not None:
-        return _devkit(dataset)
-    file = dataset.find("cars_annos.mat")
-    if file is None:
+    """The devkit form (cars_train, cars_test, devkit) or the single-archive form (car_ims, cars_annos.mat).
+
+    Both folders of the devkit together, because each contains every class; file names repeat in them.
+    """
+    if (training := dataset.find("devkit/cars_train_annos.mat")) is not None:
+        source, testing = dataset.need("devkit/cars_meta.mat"), dataset.find(_LABELLED, f"devkit/{_LABELLED}")
+        if testing is None:
+            raise BadInput(
+                f"{dataset.root} has no {_LABELLED} (beside the devkit or in it), and cars_test_annos.mat has no "
+                f"classes. {dataset.source}"
+            )
+        folders = dataset.need("cars_train"), dataset.need("cars_test")
+        name, parts = "fname", dict(zip((training, testing), folders, strict=True))
+    elif (match := dataset.find("cars_annos.mat")) is not None:
+        source, folders = match, (dataset.need("car_ims"),)
+        name, parts = "relative_im_path", {match: folders[0].parent}
+    else:
         raise BadInput(
             f"{dataset.root} has neither devkit/cars_train_annos.mat nor cars_annos.mat, the two official forms "
             f"of 'cars'. {dataset.source}"
         )
-    # fields are read by name: `class` is the sixth here and the fifth in the devkit
-    images, names = dataset.need("car_ims"), _names(file)
-    entries = matlab(file, "annotations", ("relative_im_path", "class"))
-    rows = [_row(file, images.parent / str(entry["relative_im_path"]), entry, names) for entry in entries]
-    return Listing(rows, names, (images,), {file: len(entries)})
-
-
-def _devkit(dataset: DatasetFolder) -> Listing:
-    """Both folders together, because each official half contains every class. File names repeat in the two folders."""
-    meta, training = dataset.need("devkit/cars_meta.mat"), dataset.need("devkit/cars_train_annos.mat")
-    testing = dataset.find(_LABELLED, f"devkit/{_LABELLED}")
-    if testing is None:
-        raise BadInput(
-            f"{dataset.root} has no {_LABELLED} (beside the devkit or in it), and cars_test_annos.mat has no classes. "
-            f"{dataset.source}"
-        )
-    names = _names(meta)
-    rows, lines, folders = [], {meta: len(names)}, []
-    for file, images in ((training, dataset.need("cars_train")), (testing, dataset.need("cars_test"))):
-        entries = matlab(file, "annotations", ("fname", "class"))
-        rows += [_row(file, images / str(entry["fname"]), entry, names) for entry in entries]
+    # the order of the ids is not alphabetical
+    names: dict[ClassId, str] = dict(enumerate(matlab_texts(source, "class_names"), start=1))
+    rows, lines = [], {source: len(names)}
+    for file, folder in parts.items():
+        # fields are read by name: `class` is the fifth in the devkit and the sixth in the other form
+        entries = matlab(file, "annotations", (name, "class"))
         lines[file] = len(entries)
-        folders.append(images)
-    return Listing(rows, names, tuple(folders), lines)
-
-
-def _names(file: Path) -> dict[ClassId, str]:
-    """Class names in the order of the ids, which is not alphabetical."""
-    return dict(enumerate(matlab_texts(file, "class_names"), start=1))
-
-
-def _row(source: Path, image: Path, entry: dict[str, Any], names: dict[ClassId, str]) -> Row:
-    label = int(entry["class"])  # stored as uint8, which would wrap around
-    if label not in names:
-        raise BadInput(f"{source}: {image.name} has the class {label}; there are {len(names)} class names.")
-    return Row(image, label, "train" if label <= _LAST_TRAINING_CLASS else "test")
+        for entry in entries:
+            image, label = folder / str(entry[name]), int(entry["class"])  # stored as uint8, which would wrap around
+            if label not in names:
+                raise BadInput(f"{file}: {image.name} has the class {label}; there are {len(names)} class names.")
+            rows.append(Row(image, label, "train" if label <= _LAST_TRAINING_CLASS else "test"))
+    return Listing(rows, names, folders, lines)
