@@ -99,7 +99,6 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     target.mkdir(exist_ok=True)
     with _one_message(archive):
         size, free = _announced_size(archive), shutil.disk_usage(target).free
-        allowance.check(size)
         if size > free:
             raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
         for path, content in _files_of(archive, allowance):
@@ -147,18 +146,14 @@ class Allowance:
         self.left = self.most
 
     def take(self, count: int) -> None:
-        """Count bytes that are about to be unpacked."""
-        self.check(count)
-        self.left -= count
-
-    def check(self, count: int) -> None:
-        """Refuse bytes beyond the allowance."""
+        """Count bytes that are about to be unpacked; refuse those beyond the allowance."""
         if count > self.left:
             raise BadInput(
                 f"{self._name} unpacks to more than {self.most / 1e9:g} GB, the limit for an archive of its size "
                 f"({RATIO} times its size, at least {LEAST / 1e9:g} GB). Nothing was kept. If you trust the archive, "
                 f"raise the limit (in GB: {VARIABLE}=20), or unpack it yourself."
             )
+        self.left -= count
 
 
 @contextmanager
@@ -197,8 +192,8 @@ _Members = Iterator[tuple[str, str, Callable[[], Any]]]
 
 def _of_zip(archive: Path, allowance: Allowance) -> _Members:
     with zipfile.ZipFile(archive) as opened:
+        allowance.take(sum(max(_BLOCK, info.file_size) for info in opened.infolist()))
         for info in opened.infolist():
-            allowance.take(max(_BLOCK, info.file_size))
             link, encrypted = stat.S_ISLNK(info.external_attr >> 16), info.flag_bits & _ENCRYPTED
             kind = "encrypted" if encrypted else "a link" if link else "a file"
             kind = "a folder" if info.filename.endswith(("/", "\\")) else kind

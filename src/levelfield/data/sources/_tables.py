@@ -48,7 +48,7 @@ def whole(file: Path, text: str) -> int:
 
 def matlab(file: Path, name: str, fields: tuple[str, ...]) -> list[dict[str, Any]]:
     """The struct array `name` of a MATLAB 5 file, each entry with these fields, found by name."""
-    entries = np.atleast_1d(_variable(file, name))
+    entries = matlab_values(file, name)
     have = entries.dtype.names or ()
     missing = [key for key in fields if key not in have]
     if missing:
@@ -56,11 +56,8 @@ def matlab(file: Path, name: str, fields: tuple[str, ...]) -> list[dict[str, Any
     return [{key: entry[key] for key in fields} for entry in entries]
 
 
-def matlab_texts(file: Path, name: str) -> list[str]:
-    return [str(text) for text in np.atleast_1d(_variable(file, name))]
-
-
-def _variable(file: Path, name: str) -> Any:
+def matlab_values(file: Path, name: str) -> np.ndarray:
+    """The entries of the variable `name` of a MATLAB 5 file."""
     from scipy.io import loadmat
 
     try:
@@ -69,7 +66,7 @@ def _variable(file: Path, name: str) -> Any:
         raise BadInput(f"Cannot read {file} as a MATLAB file: {error}. Is the download complete?") from error
     if name not in content:
         raise BadInput(f"{file} has no variable '{name}'. Is the download complete?")
-    return content[name]
+    return np.atleast_1d(content[name])
 
 
 def natural(name: str) -> tuple[list[str | int], str]:

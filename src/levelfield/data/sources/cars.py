@@ -5,7 +5,7 @@ from __future__ import annotations
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.official import ClassId, Listing, Row, official
 from levelfield.data.roots import DatasetFolder
-from levelfield.data.sources._tables import matlab, matlab_texts
+from levelfield.data.sources._tables import matlab, matlab_values
 from levelfield.errors import BadInput
 
 _LAST_TRAINING_CLASS = 98
@@ -55,7 +55,7 @@ def cars(dataset: DatasetFolder) -> Listing:
             f"of 'cars'. {dataset.source}"
         )
     # the order of the ids is not alphabetical
-    names: dict[ClassId, str] = dict(enumerate(matlab_texts(source, "class_names"), start=1))
+    names: dict[ClassId, str] = dict(enumerate(map(str, matlab_values(source, "class_names")), start=1))
     rows, lines = [], {source: len(names)}
     for file, folder in parts.items():
         # fields are read by name: `class` is the fifth in the devkit and the sixth in the other form

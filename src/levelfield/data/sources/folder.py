@@ -60,15 +60,13 @@ def folder(path: Path | str) -> Catalog:
         labels=np.repeat(np.arange(len(sizes)), sizes),
         class_names=tuple(by_class),
     )
-    notes = []
-    if loose:
-        notes.append(f"Ignored {plural(loose, 'image', 'images')} directly in {root}, without a class.")
-    if upwards:
-        notes.append(f"Ignored {plural(len(upwards), 'link', 'links')} to a parent folder: {first_few(upwards)}.")
-    if empty:
-        notes.append(f"Ignored {plural(len(empty), 'sub-folder', 'sub-folders')} without images: {first_few(empty)}.")
-    if strange:
-        notes.append(f"Ignored {plural(strange, 'file', 'files')} of other kinds.")
+    ignored = (
+        (loose, "image", f"directly in {root}, without a class"),
+        (len(upwards), "link", f"to a parent folder: {first_few(upwards)}"),
+        (len(empty), "sub-folder", f"without images: {first_few(empty)}"),
+        (strange, "file", "of other kinds"),
+    )
+    notes = [f"Ignored {plural(count, what, f'{what}s')} {which}." for count, what, which in ignored if count]
     return catalog.with_notes(*notes, *lone_note(catalog))
 
 

@@ -6,8 +6,8 @@ Images are resized and cropped with Pillow alone: always antialiased, and bit-id
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from PIL import Image
@@ -58,6 +58,7 @@ class SquareView:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     interpolation: str = "bicubic"
+    kind: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST))
@@ -85,10 +86,17 @@ class SquareView:
         middle, spread = (torch.tensor(values)[:, None, None] for values in (self.mean, self.std))
         return numbers.sub_(middle).div_(spread)
 
-    def _key(self, kind: str, *settings: str) -> str:
+    @property
+    def key(self) -> str:
+        """Everything that determines the output, as text."""
+        settings = {field.name: getattr(self, field.name) for field in fields(self)[4:]}
+        ranges = {name: value if isinstance(value, tuple) else (value,) for name, value in settings.items()}
+        return self._key(*(f"{name}={'-'.join(f'{end:g}' for end in ends)}" for name, ends in ranges.items()))
+
+    def _key(self, *settings: str) -> str:
         mean, std = (",".join(f"{value:g}" for value in values) for values in (self.mean, self.std))
         shared = (f"image={self.image}", f"interpolation={self.interpolation}", f"mean={mean}", f"std={std}")
-        return f"{kind}({';'.join((*settings, *shared, f'version={_VERSION}'))})"
+        return f"{self.kind}({';'.join((*settings, *shared, f'version={_VERSION}'))})"
 
     def _description(self, **settings: Any) -> dict[str, Any]:
         shared = {"mean": list(self.mean), "std": list(self.std), "interpolation": self.interpolation}
@@ -102,7 +110,7 @@ class TestView(SquareView):
     __test__ = False  # not a test case, despite its name
 
     crop: float = 1.0
-    random = False
+    random, kind = False, "test"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,10 +119,6 @@ class TestView(SquareView):
                 f"'crop' is {self.crop}: images would be resized to {self.image / self.crop:g} pixels, more than "
                 f"{LARGEST}. For images of {self.image} pixels it must be at least {self.image / LARGEST:.3g}."
             )
-
-    @property
-    def key(self) -> str:
-        return self._key("test", f"crop={self.crop:g}")
 
     @property
     def description(self) -> dict[str, Any]:
@@ -145,13 +149,7 @@ class LightView(TestView):
     scale: tuple[float, float] = (0.75, 1.1)
     shift: float = 0.08  # share of the image's side
     colour: float = 0.3
-    random = True
-
-    @property
-    def key(self) -> str:
-        crop, rotation = f"crop={self.crop:g}", f"rotation={self.rotation:g}"
-        scale, shift = f"scale={self.scale[0]:g}-{self.scale[1]:g}", f"shift={self.shift:g}"
-        return self._key("light", crop, rotation, scale, shift, f"colour={self.colour:g}")
+    random, kind = True, "light"
 
     def picture(self, image: Image.Image, stream: np.random.Generator | None = None) -> Image.Image:
         import levelfield._torchvision  # noqa: F401  (has to come before torchvision)

@@ -61,6 +61,7 @@ class StepsView(SquareView):
     """Steps applied in order, then normalisation; `image` is the final side length."""
 
     steps: tuple[Step, ...]
+    kind = "steps"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +76,7 @@ class StepsView(SquareView):
 
     @property
     def key(self) -> str:
-        return self._key("steps", *(step.key for step in self.steps))
+        return self._key(*(step.key for step in self.steps))
 
     @property
     def description(self) -> dict[str, Any]:
