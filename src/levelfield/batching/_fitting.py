@@ -124,4 +124,6 @@ def report(labels: Labels, plan: np.ndarray) -> PlanReport:
         columns.append((np.count_nonzero(entries), len(batch) - images.sum(), entries.max(), entries[images > 1].sum()))
     uses = np.bincount(plan.ravel(), minlength=len(dense))
     coverage = float(np.count_nonzero(uses) / len(dense))
-    return PlanReport(*np.array(columns).T, coverage, int(uses.max()), len(np.unique(dense[plan])))
+    classes, repeats, most, positives = np.array(columns).T
+    seen = len(np.unique(dense[plan]))
+    return PlanReport(classes, repeats, most, positives, coverage, int(uses.max()), seen)

@@ -146,8 +146,9 @@ def _root(covariance: np.ndarray, tiny: float) -> np.ndarray:
     # rounding of the largest eigenvalue exceeds `tiny`: correct each eigenvalue
     values, vectors = np.linalg.eigh(covariance)
     scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
-    upper: np.ndarray = np.linalg.qr(scaled.T)[1]
-    return upper.T * np.sign(upper.diagonal())
+    upper = np.linalg.qr(scaled.T)[1]
+    root: np.ndarray = upper.T * np.sign(upper.diagonal())
+    return root
 
 
 def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:

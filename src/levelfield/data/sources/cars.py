@@ -44,10 +44,10 @@ def cars(dataset: DatasetFolder) -> Listing:
                 f"{dataset.root} has no {_LABELLED} (beside the devkit or in it), and cars_test_annos.mat has no "
                 f"classes. {dataset.source}"
             )
-        folders = dataset.need("cars_train"), dataset.need("cars_test")
+        folders = [dataset.need("cars_train"), dataset.need("cars_test")]
         name, parts = "fname", dict(zip((training, testing), folders, strict=True))
     elif (match := dataset.find("cars_annos.mat")) is not None:
-        source, folders = match, (dataset.need("car_ims"),)
+        source, folders = match, [dataset.need("car_ims")]
         name, parts = "relative_im_path", {match: folders[0].parent}
     else:
         raise BadInput(
@@ -66,4 +66,4 @@ def cars(dataset: DatasetFolder) -> Listing:
             if label not in names:
                 raise BadInput(f"{file}: {image.name} has the class {label}; there are {len(names)} class names.")
             rows.append(Row(image, label, "train" if label <= _LAST_TRAINING_CLASS else "test"))
-    return Listing(rows, names, folders, lines)
+    return Listing(rows, names, tuple(folders), lines)
