@@ -34,7 +34,7 @@ NAMES = {
     "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks
         lda load save_ensemble save_model start_at start_pca start_random""",
     "levelfield.methods": """Assembly Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names
-        option register wider_head""",
+        option register""",
     "levelfield.training": "Conditions Divided Observer Pace TrainingState train",
     "levelfield.studies": """Leaderboard PlannedRun ResolvedStudy RunSpec Study execute_study gather parse_study plan
         read_study resolve""",

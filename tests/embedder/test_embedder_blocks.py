@@ -51,9 +51,9 @@ def test_a_rows_bits_depend_neither_on_its_place_nor_on_its_neighbours_nor_on_th
 def test_passes_count_the_rows_above_the_cut(backbone, pictures):
     trunk = Trunk(backbone("resnet18"), cut="frozen")
     embedder = Embedder(trunk, Head(trunk.width, 4))
-    assert embedder.passes == 0
+    assert embedder.trunk.counter.rows == 0
     embedder(embedder.stored(pictures(3)))
     embedder(pictures(2))
-    assert embedder.passes == 5
+    assert embedder.trunk.counter.rows == 5
     mixed = embedder(pictures(2), at="features", change=lambda rows: rows.mean(0, keepdim=True))
     assert mixed.shape == (1, 4)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from levelfield.embedder import Head, lda, start_at, start_pca, start_random
 from levelfield.embedder.linear import _leading_components, whitened_components
-from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.errors import BadInput, BadSpecification
 from levelfield.randomness import numpy_stream, stream
 
 
@@ -134,7 +134,7 @@ def test_lda_says_what_it_needs() -> None:
 
 
 def test_head_options_are_checked() -> None:
-    with pytest.raises(UnknownName, match="plain"):
+    with pytest.raises(BadSpecification, match="'plain'"):
         Head(4, 2, layer_norm="plane")
     with pytest.raises(BadSpecification, match="less than 1"):
         Head(4, 2, dropout=1.0)

@@ -85,5 +85,5 @@ def test_whitened_is_fitted_on_the_training_images_and_needs_no_seed():
 
 
 def test_whitened_refuses_more_dimensions_than_features():
-    with pytest.raises(BadSpecification, match=r"cannot give 25 dimensions: the features have 24\. Set"):
+    with pytest.raises(BadSpecification, match=r"dim is 25, and there are 24 features\. Set conditions\.dim to 24"):
         create("whitened").head(Features(), Setting(25, Features.width))

@@ -130,7 +130,7 @@ def test_a_step_mixes_at_the_depth_it_says(cut, layer, monkeypatch):
         expected = embedder(stored, at=layer, change=lambda hidden: mix(hidden, share, partner))
         assert not torch.allclose(expected, embedder(stored))
     torch.testing.assert_close(made, expected)
-    assert embedder.trunk.changed >= 4
+    assert embedder.trunk.counter.changed >= 4
 
 
 @pytest.mark.parametrize(

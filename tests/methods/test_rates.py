@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from levelfield import objectives
-from levelfield.methods._parameters import PublishedRate, multipliers, published_rates
+from levelfield.methods._parameters import PublishedRate, published_rates
 from levelfield.papers.presets import preset_row
 
 RATED = [name for name in objectives.names() if objectives.describe(name).published_lr is not None]
+
+
+def multipliers(name: str, settings: dict[str, Any], lr: float) -> dict[str, float]:
+    return {key: rate.under(lr) for key, rate in published_rates(name, settings).items()}
 
 
 def rates(name: str, preset: str | None) -> dict[str, PublishedRate]:

@@ -250,7 +250,7 @@ def with_memory(
     passes: list[int] = []
 
     def embedded() -> np.ndarray:
-        passes.append(run.embedder.passes)
+        passes.append(run.embedder.trunk.counter.rows)
         rows: np.ndarray = run.embedder.embed(stored(run.conditions.cut)).numpy()
         return rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,11 @@ from torch.nn import functional
 
 from levelfield.embedder.trunk.blocks import Source, in_blocks
 from levelfield.embedder.trunk.trunk import Trunk
-from levelfield.errors import unknown
 from levelfield.geometry import tf32
 from levelfield.progress import SILENT_STAGE, Stage
+from levelfield.settings import checked
 
-CODES = ("float32", "binary")
 HALVES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-PRECISIONS = ("float32", "tf32", *HALVES)
 
 
 class Embedder(nn.Module):
@@ -35,12 +34,16 @@ class Embedder(nn.Module):
     precision: "bf16" and "fp16" call the network under autocast, to train it; `embed` always computes in float32.
     """
 
-    def __init__(self, trunk: Trunk, head: nn.Module, *, codes: str = "float32", precision: str = "float32") -> None:
+    @checked
+    def __init__(
+        self,
+        trunk: Trunk,
+        head: nn.Module,
+        *,
+        codes: Literal["float32", "binary"] = "float32",
+        precision: Literal["float32", "tf32", "bf16", "fp16"] = "float32",
+    ) -> None:
         super().__init__()
-        if codes not in CODES:
-            raise unknown("codes", codes, CODES)
-        if precision not in PRECISIONS:
-            raise unknown("precision", precision, PRECISIONS)
         self.trunk = trunk
         self.head = head
         self.codes, self.precision = codes, precision
@@ -110,8 +113,3 @@ class Embedder(nn.Module):
                 return in_blocks(one_block, rows, padded=exact, stage=stage)[0]
         finally:
             self.train(training)
-
-    @property
-    def passes(self) -> int:
-        """Number of rows passed through the trunk above the cut so far, in training or not."""
-        return self.trunk.passes

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.embedder.linear import lda, whitened_components
-from levelfield.errors import BadSpecification, unknown
-
-__all__ = ["LAYER_NORMS", "Head", "lda", "start_at", "start_pca", "start_random"]
-LAYER_NORMS = ("none", "plain", "affine")
+from levelfield.embedder.linear import whitened_components
+from levelfield.errors import BadSpecification
+from levelfield.settings import checked
 
 
 class Head(nn.Module):
@@ -27,19 +26,18 @@ class Head(nn.Module):
     True
     """
 
+    @checked
     def __init__(
         self,
         width: int,
         dim: int,
         *,
-        layer_norm: str = "none",
+        layer_norm: Literal["none", "plain", "affine"] = "none",
         dropout: float = 0.0,
         bias: bool = True,
         output_norm: bool = False,
     ) -> None:
         super().__init__()
-        if layer_norm not in LAYER_NORMS:
-            raise unknown("layer_norm", layer_norm, LAYER_NORMS)
         if not 0.0 <= dropout < 1.0:
             raise BadSpecification(f"The head's dropout is {dropout}; it must be at least 0 and less than 1.")
         self.width, self.dim, self.layer_norm, self.dropout_rate = width, dim, layer_norm, dropout

@@ -25,8 +25,8 @@ def whitened_components(
     rows, width = features.shape
     if dim > width:
         raise BadSpecification(
-            f"A PCA initialisation cannot have more dimensions than features: got dim {dim} for {width} features. "
-            "Use head_init: random or a smaller dim."
+            f"A PCA cannot have more dimensions than features: dim is {dim}, and there are {width} features. Set "
+            f"conditions.dim to {width} or less; a head can also start without a PCA (head_init: random)."
         )
     if rows < 2:
         raise BadInput(f"A PCA needs at least 2 training images, got {rows}.")

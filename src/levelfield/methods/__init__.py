@@ -27,7 +27,6 @@ from levelfield.methods._contract import (
     options,
     register,
     registry,
-    wider_head,
 )
 from levelfield.methods._parameters import Group
 from levelfield.methods.deviations import Deviation
@@ -50,7 +49,6 @@ __all__ = [
     "names",
     "option",
     "register",
-    "wider_head",
 ]
 
 

@@ -144,8 +144,3 @@ def published_rates(objective: str, settings: Mapping[str, Any]) -> dict[str, Pu
         if lr is not None and multiplier != 1:
             rates[name] = PublishedRate(float(multiplier), lr)
     return rates
-
-
-def multipliers(objective: str, settings: Mapping[str, Any], lr: float) -> dict[str, float]:
-    """The multipliers of `published_rates` beside a head that learns at `lr`."""
-    return {name: rate.under(lr) for name, rate in published_rates(objective, settings).items()}

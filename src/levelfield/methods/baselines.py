@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import nn
 
 from levelfield.embedder.head import Head, start_at, start_random
 from levelfield.embedder.linear import lda, whitened_components
-from levelfield.errors import BadSpecification
 from levelfield.methods._contract import Method, Setting, TrainingFeatures, register
 from levelfield.randomness import stream
 
@@ -64,8 +62,7 @@ class LDA(Method):
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = Head(features.width, setting.dim)
-        weight, bias = lda(features.rows(), features.labels, setting.dim, shrinkage=self.shrinkage)
-        start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
+        start_at(head, *lda(features.rows(), features.labels, setting.dim, shrinkage=self.shrinkage))
         return head
 
 
@@ -78,12 +75,6 @@ class Whitened(Method):
     seeded = False
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
-        if setting.dim > features.width:
-            raise BadSpecification(
-                f"The method 'whitened' cannot give {setting.dim} dimensions: the features have {features.width}. "
-                f"Set conditions.dim to {features.width} or less."
-            )
         head = Head(features.width, setting.dim)
-        weight, bias = whitened_components(features.rows(), setting.dim, whiten=1.0)
-        start_at(head, torch.from_numpy(weight), torch.from_numpy(bias))
+        start_at(head, *whitened_components(features.rows(), setting.dim, whiten=1.0))
         return head

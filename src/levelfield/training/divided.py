@@ -11,7 +11,6 @@ whether a step needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -110,7 +109,7 @@ class Divided(nn.Module):
                 parts = [self._outputs(piece, number, k, how) for k, piece in enumerate(pieces)]
             local, graph = tuple(torch.cat(each) for each in zip(*parts, strict=True)), None
         if self._trunk is not None:
-            self._trunk.count(sum(sizes) - count, changed=change is not None)
+            self._trunk.counter.add(sum(sizes) - count, changed=change is not None)
         whole = tuple(self._ranks.gathered(output.detach(), sizes) for output in local)
         if learns:
             leaves = tuple(output.requires_grad_(output.is_floating_point()) for output in whole)
@@ -155,8 +154,9 @@ class Divided(nn.Module):
             stop = start + _length(piece)
             outputs = call.graph
             if outputs is None:
-                with nullcontext() if self._trunk is None else self._trunk.uncounted():
-                    outputs = self._outputs(piece, call.number, k, call.how)
+                outputs = self._outputs(piece, call.number, k, call.how)
+                if self._trunk is not None:  # its rows were counted the first time
+                    self._trunk.counter.add(-_length(piece), changed="change" in call.how)
             gradients = {
                 output: leaf.grad[start:stop]
                 for output, leaf in zip(outputs, call.leaves, strict=True)

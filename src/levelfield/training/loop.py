@@ -19,7 +19,7 @@ from levelfield.training.conditions import Conditions
 from levelfield.training.divided import Passes
 from levelfield.training.feed import Feed
 from levelfield.training.ledger import forbid_other_optimisers
-from levelfield.training.optimisers import clip, factor, freeze_trunk, set_averaging, set_rates
+from levelfield.training.optimisers import clip, factor, freeze_trunk, set_rates
 from levelfield.training.precision import Precision
 from levelfield.training.recorder import Observer, Pace, Recorder
 from levelfield.training.shards import Shards
@@ -91,8 +91,8 @@ def train(
             recorder.keep_loss(step)
             passes.finish()
             # step
-            set_rates(optimisers, factor(state.step, conditions, drops=state.drops))
-            set_averaging(optimisers, conditions, step.batch.epoch)
+            alpha = conditions.rmsprop_alpha * conditions.rmsprop_alpha_decay**step.batch.epoch
+            set_rates(optimisers, factor(state.step, conditions, drops=state.drops), alpha=alpha)
             precision.unscale_(optimisers)
             norm = clip(optimisers, conditions, shards)
             precision.step(optimisers)

@@ -38,11 +38,9 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
     kinds: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
         multiplier = number(f"lr_of_{group.name}", group.multiplier, least=0)
-        rate = number("lr", head_lr, least=0) * multiplier if group.lr is None else group.lr
-        rate = number(f"lr of {group.name}", rate, least=0)
-        own_decay = group.decay_under(conditions.decay)
-        decay = conditions.weight_decay if own_decay is None else own_decay
-        decay = number(f"weight_decay_of_{group.name}", decay, least=0)
+        rate = number(f"lr of {group.name}", head_lr * multiplier if group.lr is None else group.lr, least=0)
+        decay = group.decay_under(conditions.decay)
+        decay = number(f"weight_decay_of_{group.name}", conditions.weight_decay if decay is None else decay, least=0)
         entry = {"name": group.name, "params": list(group.parameters), "warm": group.warm}
         entry |= {"lr": rate, "base_lr": rate, "weight_decay": decay}
         kinds.setdefault(group.optimiser or conditions.optimiser, []).append(entry)
@@ -100,16 +98,12 @@ def factor(step: int, conditions: Conditions, *, drops: int = 0) -> float:
     return float(conditions.step_factor**drops) if conditions.schedule == "plateau" else 1.0
 
 
-def set_rates(optimisers: Sequence[Optimizer], rate: float) -> None:
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
-            group["lr"] = group["base_lr"] * rate
-
-
-def set_averaging(optimisers: Sequence[Optimizer], conditions: Conditions, epoch: int) -> None:
-    """The share of the past in the mean of squared gradients of rmsprop, in this epoch (0-based)."""
-    for group in (group for optimiser in optimisers for group in optimiser.param_groups if "alpha" in group):
-        group["alpha"] = conditions.rmsprop_alpha * conditions.rmsprop_alpha_decay**epoch
+def set_rates(optimisers: Sequence[Optimizer], rate: float, *, alpha: float = 0.99) -> None:
+    """Set the learning rates to `rate` times the base rates. alpha: share of the past in rmsprop's mean of squares."""
+    for group in (group for optimiser in optimisers for group in optimiser.param_groups):
+        group["lr"] = group["base_lr"] * rate
+        if "alpha" in group:
+            group["alpha"] = alpha
 
 
 def freeze_trunk(embedder: Embedder, optimisers: list[Optimizer], frozen: bool) -> None:

@@ -144,13 +144,14 @@ class Recorder:
     def next_step(self, batches: Iterator[Batch]) -> StepRecord:
         """The next batch. Counts the time that the loop waits for it, and the rows that a batching embeds for it."""
         state, planning, asked = self.state, self._feed.planning, time.perf_counter()
-        before = self._embedder.passes
+        counter = self._embedder.trunk.counter
+        before = counter.rows
         batch = next(batches)
         state.waiting += time.perf_counter() - asked
         state.planning += self._feed.planning - planning
-        state.memory_rows += self._embedder.passes - before
-        state.rows_through_trunk += self._embedder.passes - before
-        self._passes, self._changed = self._embedder.passes, self._embedder.trunk.changed
+        state.memory_rows += counter.rows - before
+        state.rows_through_trunk += counter.rows - before
+        self._passes, self._changed = counter.rows, counter.changed
         return StepRecord(batch)
 
     def keep_loss(self, step: StepRecord) -> None:
@@ -169,8 +170,8 @@ class Recorder:
         state.images += len(step.batch.labels)
         state.without_gradient += step.idle
         state.class_sample = min(state.class_sample, self._method.compared)
-        state.rows_through_trunk += self._embedder.passes - self._passes
-        state.rows_changed += self._embedder.trunk.changed - self._changed
+        state.rows_through_trunk += self._embedder.trunk.counter.rows - self._passes
+        state.rows_changed += self._embedder.trunk.counter.changed - self._changed
         if logged:
             self._write(step, rows, norm)
         if state.step % self._conditions.validate_every == 0 or self._is_last(state.step):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,11 @@ from levelfield.embedder.trunk.blockwise import BATCH_NORM, Context, blocks_of, 
 from levelfield.embedder.trunk.depthwise import with_quick_gradients
 from levelfield.embedder.trunk.pooling import as_maps, pool, resolved, squares
 from levelfield.embedder.trunk.stages import check_image, check_taps, divide, first_trained
-from levelfield.errors import BadSpecification, unknown
+from levelfield.errors import BadSpecification
 from levelfield.geometry import tf32
+from levelfield.settings import checked
 
 _TOKEN = "token"  # the piece that makes the token of a vision transformer
-BATCH_NORMS = ("frozen", "statistics", "train")
 
 
 class Trunk(nn.Module):
@@ -39,6 +39,7 @@ class Trunk(nn.Module):
     ([(1, 128, 8, 8)], 384)
     """
 
+    @checked
     def __init__(
         self,
         backbone: Backbone,
@@ -48,12 +49,10 @@ class Trunk(nn.Module):
         pooling: str = "average",
         normalize_taps: bool = True,
         channels_last: bool = True,
-        batch_norm: str = "statistics",
+        batch_norm: Literal["frozen", "statistics", "train"] = "statistics",
         image: int | None = None,
     ) -> None:
         super().__init__()
-        if batch_norm not in BATCH_NORMS:
-            raise unknown("batch_norm", batch_norm, BATCH_NORMS)
         division = divide(backbone.network)
         pieces = division.pieces()
         order = [name for name, _ in pieces]
@@ -63,7 +62,7 @@ class Trunk(nn.Module):
         self.channels_last, self.batch_norm, self.image = channels_last, batch_norm, image
         self.taps = tuple(taps)
         self.blockwise: Context | None = None  # train with the graph of one block in memory at a time, see `by_blocks`
-        self._counter = _Counter()
+        self.counter = Counter()
         self._read = [order[-1] if tap == "final" else tap for tap in taps]  # without a final piece: the last stage
         check_taps(self._read, self.taps, (*division.stage_names, "final"), backbone.name)
         check_image(image, division.patch, backbone.name)
@@ -110,7 +109,7 @@ class Trunk(nn.Module):
         `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it. `at` may also
         be "input" (the images, if all is tuned) or "features" (the result).
         """
-        self._counter.rows += len(stored[0])
+        self.counter.add(len(stored[0]), changed=change is not None)
         if at is None and change is None:
             return self._compiled(self, *stored) if self._compiled and self.training else self._above(*stored)
         if at is None or change is None:
@@ -119,7 +118,6 @@ class Trunk(nn.Module):
             raise BadSpecification(
                 f"Hidden states cannot be changed at '{at}' with cut '{self.cut}'; use one of {', '.join(self.depths)}."
             )
-        self._counter.changed += len(stored[0])
         if at == "features":
             return change(self._above(*stored))
         if at == "input":
@@ -150,28 +148,6 @@ class Trunk(nn.Module):
         last, seen = self._all_stages(images)
         outputs = [*(seen[name] for name in self._read), last]
         return [squares(each, prefix_tokens=self._prefix_tokens, channels=self._channels) for each in outputs]
-
-    @property
-    def passes(self) -> int:
-        """Rows passed through `above` so far, here or in a copy."""
-        return self._counter.rows
-
-    @property
-    def changed(self) -> int:
-        """Rows among `passes` whose hidden states were changed."""
-        return self._counter.changed
-
-    def count(self, rows: int, *, changed: bool) -> None:
-        """Add rows that other processes passed through their copies of this trunk."""
-        self._counter.rows += rows
-        self._counter.changed += rows if changed else 0
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """Context for rows that are computed again: they were counted the first time."""
-        before = self._counter.rows, self._counter.changed
-        yield
-        self._counter.rows, self._counter.changed = before
 
     @cached_property
     def width(self) -> int:
@@ -312,13 +288,20 @@ class Trunk(nn.Module):
         return torch.zeros(1, 3, image, image, device=next(self.parameters()).device)
 
 
-class _Counter:
-    """Counts computed rows. A copy of a trunk shares the counter of the original."""
+class Counter:
+    """Rows passed through a trunk above the cut, in training or not, and those whose hidden states were changed.
+
+    A copy of a trunk shares the counter of the original.
+    """
 
     def __init__(self) -> None:
         self.rows = self.changed = 0
 
-    def __deepcopy__(self, memo: object) -> _Counter:
+    def add(self, rows: int, *, changed: bool) -> None:
+        self.rows += rows
+        self.changed += rows if changed else 0
+
+    def __deepcopy__(self, memo: object) -> Counter:
         return self
 
 

@@ -14,8 +14,9 @@ from levelfield.batching import Batching, Layout, check_fit
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
-from levelfield.methods import Group, Method, Setting, wider_head
+from levelfield.methods import Group, Method, Setting
 from levelfield.methods._contract import registry as METHODS
+from levelfield.methods._contract import wider_head
 from levelfield.objectives._contract import registry as OBJECTIVES
 from levelfield.objectives._create import buffers_of
 from levelfield.objectives._parts.start import StartRows

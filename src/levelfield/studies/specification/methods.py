@@ -62,12 +62,12 @@ def settings_under(method: MethodSpec, conditions: Conditions) -> dict[str, Any]
     >>> settings_under(MethodSpec(name="margin", settings={"beta": 0.6}), Conditions(rates="published", lr=1e-4))
     {'beta': 0.6, 'beta_lr_multiplier': 5.0}
     """
-    from levelfield.methods._parameters import multipliers
+    from levelfield.methods._parameters import published_rates
 
     settings = dict(method.settings)
     lr = float(settings.get("lr") or conditions.lr)
     for key, (objective, inner) in _objectives_of(method, conditions).items():
-        filled = multipliers(objective, inner, lr)
+        filled = {name: rate.under(lr) for name, rate in published_rates(objective, inner).items()}
         settings |= {key: {**(settings.get(key) or {}), **filled}} if key and filled else filled
     return settings
 
