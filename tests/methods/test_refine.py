@@ -14,7 +14,6 @@ from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.methods import Setting
 from levelfield.methods.refine import groups as grouping
 from levelfield.methods.refine import passing
-from levelfield.methods.refine.clusters import CLUSTERINGS
 from levelfield.methods.refine.groups import chunks_of, cluster_groups, dealt, nearest_groups, reciprocal_groups
 from levelfield.methods.refine.passing import WAYS, Refinement, refine, settings_of
 from levelfield.randomness import numpy_stream, stream
@@ -162,12 +161,12 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     return np.eye(3)[labels] + 0.02 * numpy_stream(0, "blobs").normal(size=(24, 3)), labels
 
 
-@pytest.mark.parametrize("clustering", CLUSTERINGS)
+@pytest.mark.parametrize("clustering", SETTINGS)
 def test_clusters_that_are_plain_to_see_are_found_and_again(clustering: str) -> None:
     rows, labels = blobs()
-    found = CLUSTERINGS[clustering](rows, **SETTINGS[clustering])
+    found = WAYS[clustering][0](rows, **SETTINGS[clustering])
     np.testing.assert_array_equal(found[:, None] == found, labels[:, None] == labels)
-    np.testing.assert_array_equal(found, CLUSTERINGS[clustering](rows, **SETTINGS[clustering]))
+    np.testing.assert_array_equal(found, WAYS[clustering][0](rows, **SETTINGS[clustering]))
 
 
 @pytest.mark.parametrize("clustering", ["dbscan", "optics"])
@@ -175,10 +174,10 @@ def test_clusters_that_are_plain_to_see_are_found_and_again(clustering: str) -> 
 def test_noise_is_in_some_cluster(clustering: str, noise: str, clusters: int) -> None:
     rows, _ = blobs()
     rows = np.concatenate((rows, [[-9, 0, 0], [0, -9, 0]]))
-    found = CLUSTERINGS[clustering](rows, **SETTINGS[clustering], noise=noise)
+    found = WAYS[clustering][0](rows, **SETTINGS[clustering], noise=noise)
     assert len(set(found)) == clusters
     assert found.min() >= 0
-    nothing = CLUSTERINGS[clustering](rows[:4] * 100, **SETTINGS[clustering], noise=noise)
+    nothing = WAYS[clustering][0](rows[:4] * 100, **SETTINGS[clustering], noise=noise)
     assert len(set(nothing)) == (1 if noise == "together" else 4)
 
 

@@ -7,8 +7,8 @@ objective (`option`), such as `student` or `mixup`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import torch
@@ -135,7 +135,7 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
     if name in _objectives:
         ranges = dict(objectives.describe(name).search)
         chosen = settings.get("miner") or preset_values(name, settings).get("miner")
-        ranges |= {f"miner.{key}": span for key, span in _part_ranges(miners.names(), miners.describe, chosen).items()}
+        ranges |= _part_ranges("miner", chosen, miners)
     elif is_pml_reference(name):
         ranges = {}
     else:
@@ -150,8 +150,7 @@ def search_ranges(name: str, settings: Mapping[str, Any] = MappingProxyType({}))
             ranges |= {f"settings.{key}": span for key, span in objectives.describe(inner).search.items()}
     if settings.get("switch"):
         ranges["switch"] = (0.05, 0.8, "linear")  # roth2020, figure 6: 0.1 to 0.5 on all benchmarks
-    batching_ranges = _part_ranges(batching.names(), batching.describe, settings.get("batching"))
-    return ranges | {f"batching.{key}": span for key, span in batching_ranges.items()}
+    return ranges | _part_ranges("batching", settings.get("batching"), batching)
 
 
 def preset_values(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -160,10 +159,11 @@ def preset_values(name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return preset_row(name, preset)["settings"] if preset is not None and name in _objectives else {}
 
 
-def _part_ranges(known: list[str], describe: Callable[[str], Any], chosen: Any) -> dict[str, Any]:
-    """Search ranges of the part `chosen` by name or as `{name: settings}`."""
+def _part_ranges(setting: str, chosen: Any, room: ModuleType) -> dict[str, Any]:
+    """Search ranges of the part of a room that `setting` has chosen by name or as `{name: settings}`."""
     name = next(iter(chosen), None) if isinstance(chosen, Mapping) else chosen
-    return dict(getattr(describe(name), "search", {})) if name in known else {}
+    ranges = getattr(room.describe(name), "search", {}) if name in room.names() else {}
+    return {f"{setting}.{key}": span for key, span in ranges.items()}
 
 
 def trains(name: str) -> bool:

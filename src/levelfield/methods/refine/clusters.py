@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -84,13 +83,3 @@ def without_noise(labels: Array, noise: Noise = "together") -> Array:
     lost = labels < 0
     new = labels.max() + 1 + (np.cumsum(lost) - 1 if noise == "alone" else 0)
     return np.where(lost, new, labels)
-
-
-CLUSTERINGS: dict[str, Callable[..., Array]] = {
-    "kmeans": kmeans,
-    "ward": ward,
-    "spectral": spectral,
-    "birch": birch,
-    "dbscan": dbscan,
-    "optics": optics,
-}

@@ -17,7 +17,7 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, finite_rows
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.files.plain_yaml import read_yaml
-from levelfield.methods.refine.clusters import CLUSTERINGS
+from levelfield.methods.refine import clusters
 from levelfield.methods.refine.groups import Groups, cluster_groups, nearest_groups, reciprocal_groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
@@ -26,7 +26,12 @@ from levelfield.settings import accepted, check_settings, check_values
 WAYS: dict[str, tuple[Callable[..., Any], ...]] = {
     "reciprocal": (reciprocal_groups,),
     "nearest": (nearest_groups,),
-    **{name: (clustering, cluster_groups) for name, clustering in CLUSTERINGS.items()},
+    "kmeans": (clusters.kmeans, cluster_groups),
+    "ward": (clusters.ward, cluster_groups),
+    "spectral": (clusters.spectral, cluster_groups),
+    "birch": (clusters.birch, cluster_groups),
+    "dbscan": (clusters.dbscan, cluster_groups),
+    "optics": (clusters.optics, cluster_groups),
 }
 """The functions that form the groups of each way, one after the other."""
 _ENTRIES = 2**21  # values of the widest layer computed at a time
