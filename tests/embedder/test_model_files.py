@@ -119,6 +119,14 @@ def test_a_huge_network_is_refused_before_memory_is_allocated_for_it(home: Path,
     assert devices == ["meta"]
 
 
+def test_a_network_that_needs_memory_while_it_is_made_can_be_loaded(home: Path, monkeypatch) -> None:
+    make = backbones.timm.create_model
+    monkeypatch.setattr(
+        backbones.timm, "create_model", lambda *args, **options: (torch.ones(1).item(), make(*args, **options))[1]
+    )
+    assert load(home).dim == 4
+
+
 def test_an_ensemble_has_at_most_a_thousand_members(pair: Path) -> None:
     with pytest.raises(Damaged, match="names 1,001 members; 1,000 are the most"):
         load(rewritten(pair, lambda facts: facts.update(members=["members/0"] * 1001)))
