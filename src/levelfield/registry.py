@@ -202,11 +202,12 @@ def references_in(content: Any) -> Iterator[str]:
     >>> list(references_in(["recall@1", "my_metrics.py:hits@10"]))
     ['my_metrics.py:hits']
     """
-    if isinstance(content, str) and is_file_reference(content):
-        yield _ASKED.sub("", content)
+    if isinstance(content, str):
+        if is_file_reference(content):
+            yield _ASKED.sub("", content)
     elif isinstance(content, Mapping):
         for item in content.items():
-            yield from references_in(list(item))
+            yield from references_in(item)
     elif isinstance(content, list | tuple):
         for item in content:
             yield from references_in(item)

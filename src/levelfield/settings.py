@@ -36,10 +36,17 @@ def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
     >>> accepted(loss)["margin"]
     0.2
     """
-    parameters = inspect.signature(entry).parameters.values()
+    parameters = _parameters_of_class(entry) if isinstance(entry, type) else _parameters(entry)
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+def _parameters(entry: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(entry).parameters.values())
+
+
+_parameters_of_class = cache(_parameters)
 
 
 def check_settings(

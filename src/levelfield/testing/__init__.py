@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,7 +124,8 @@ def why_not(law: Law, factory: Factory) -> str | None:
 
 def applicable(factory: Factory) -> list[Law]:
     """The laws that apply to the objectives of `factory`, e.g. for `pytest.mark.parametrize`."""
-    return [law for law in LAWS if why_not(law, factory) is None]
+    once = cache(factory)
+    return [law for law in LAWS if why_not(law, once) is None]
 
 
 def broken_laws(factory: Factory) -> dict[str, str]:
