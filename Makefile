@@ -9,7 +9,7 @@ DEMO := .venv/demo
 INSTALLED := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo check check-data test fast tests fuzz lint bench tables docs page wheel clean
+.PHONY: help install demo check check-data test fast tests coverage fuzz lint bench tables docs page wheel clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -28,20 +28,21 @@ test: $(INSTALLED)  ## lint, all tests and all examples in parallel: run it befo
 # Tests start many processes, each of which would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 # One thread per test process: the processes share the cores, and small matrices do not benefit from more threads.
-fast tests: export OMP_NUM_THREADS := 1
-fast tests: export OPENBLAS_NUM_THREADS := 1
-fast tests: export MKL_NUM_THREADS := 1
-# One process more than cores: tests of clusters, browsers and killed processes wait for most of their time.
+coverage fast tests: export OMP_NUM_THREADS := 1
+coverage fast tests: export OPENBLAS_NUM_THREADS := 1
+coverage fast tests: export MKL_NUM_THREADS := 1
 PYTEST := $(BIN)/pytest -n $$(($(JOBS) + 1)) --dist loadfile --no-loadscope-reorder
 
 fast: $(INSTALLED)
 	$(PYTEST) -q @tests/fast.txt
 
-# `make lint` runs the type tests, because its mypy cache is warm. Coverage is measured only in the tests of
-# tests/fast.txt (see tests/conftest.py): in all tests it would add half of their time.
+# More processes than cores: tests of clusters, browsers and killed processes wait for most of their time. `make lint`
+# runs the type tests, because its mypy cache is warm.
 tests: $(INSTALLED)
-	$(PYTEST) --ignore=tests/test_types.py --cov --cov-report=
-	@echo "Lines of src/levelfield that the tests of tests/fast.txt ran: $$($(BIN)/coverage report --format=total) % (which: $(BIN)/coverage html)"
+	$(PYTEST) -n $$(($(JOBS) + 2)) --ignore=tests/test_types.py
+
+coverage: $(INSTALLED)  ## the lines of src/levelfield that the tests of tests/fast.txt run, into htmlcov/
+	$(PYTEST) -q --cov --cov-report=html --cov-report=term:skip-covered @tests/fast.txt
 
 check-data: $(INSTALLED)  ## DATA=DIR: every paper's table that names CUB, on your copy of it, a few steps each (an hour)
 	@test -n "$(DATA)" || { echo "Where is CUB_200_2011? make check-data DATA=DIR"; exit 1; }

@@ -1,5 +1,5 @@
 """Fixtures of all tests: reset logging between commands in one process, pay for garbage collection, the disk and the
-list of emoji once, measure coverage only in fast tests, and name the slowest files."""
+list of emoji once, and name the slowest files."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ settings.register_profile("fuzz", max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 # Tests with a cache folder of their own share compiled code, which takes seconds to make.
 os.environ.setdefault("NUMBA_CACHE_DIR", str(default_cache_folder() / "numba"))
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(default_cache_folder() / "inductor"))
 
 # Files that take longest, longest first: each is one piece of work for one process, and none may be begun when all
 # else is done.
 LONG = (
-    "docs/test_commands.py",
     "studies/test_ray.py",
-    "cli/test_cli_startup.py",
-    "training/test_several_processes.py",
-    "cli/test_cli_compare.py",
+    "docs/test_commands.py",
+    "parity/test_trajectories.py",
+    "gpu/test_pretended_gpu.py",
+    "studies/test_papers.py",
+    "testing/test_laws.py",
     "tuning/test_tune.py",
-    "tests/test_wheel.py",
     "cli/test_cli_trust.py",
     "studies/test_kill_and_resume.py",
-    "studies/test_ending.py",
-    "studies/test_execution.py",
+    "cli/test_cli_compare.py",
+    "tests/test_wheel.py",
+    "tests/test_release.py",
+    "benchmarks/test_benchmarks_run.py",
+    "training/test_several_processes.py",
+    "parity/test_parity.py",
+    "studies/test_teacher.py",
     "docs/test_contributing_examples.py",
-    "studies/test_papers_mini.py",
-    "studies/test_cheats.py",
-    "cli/test_cli_bad_input.py",
-    "cli/test_cli_tune.py",
+    "evaluation/test_beyond_memory.py",
+    "studies/test_ending.py",
+    "cli/test_cli_startup.py",
 )
-# What `make check` runs: files and folders, one per line.
-FAST = [Path(__file__).parents[1] / line for line in (Path(__file__).parent / "fast.txt").read_text().split()]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,7 +73,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _without_garbage() -> None:
-    from one_process import without_garbage  # here: of what is imported before the tests no coverage is measured
+    from one_process import without_garbage  # here, as below: of what is imported before `--cov` nothing is measured
 
     without_garbage()
 
@@ -86,7 +89,7 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _no_search_for_garbage_before_each_training() -> Iterator[None]:
     """It makes the peak memory of a run comparable with others, and takes a tenth of the smallest ones."""
-    from levelfield.training import peak  # here: of what is imported before the tests no coverage is measured
+    from levelfield.training import peak
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(peak, "gc", SimpleNamespace(collect=lambda: 0))
@@ -96,7 +99,7 @@ def _no_search_for_garbage_before_each_training() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _drawings_are_compared_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The emoji of the installed wheel are decoded once for all processes and caches: that takes ten seconds."""
-    from levelfield.data.sources import emoji  # here: of what is imported before the tests no coverage is measured
+    from levelfield.data.sources import emoji
     from levelfield.files.writing import locked
 
     distinct, own = emoji.distinct, tmp_path_factory.getbasetemp()
@@ -114,16 +117,6 @@ def _drawings_are_compared_once(tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emoji, "distinct", once)
         yield
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """With `--cov` the tracer of Python 3.11 takes 60 to 70 % of a test's time again: too much for all of them."""
-    plugin = item.config.pluginmanager.getplugin("_cov")
-    control = plugin and plugin.cov_controller
-    measured = any(item.path.is_relative_to(place) for place in FAST)
-    if control and measured != control.started:
-        control.resume() if measured else control.pause()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import torch
 
 from levelfield import objectives
 
-VERBS = ["install", "demo", "check", "test", "fuzz", "lint", "bench", "tables", "docs", "page", "wheel", "clean"]
+VERBS = "help install demo check test coverage fuzz lint bench tables docs page wheel clean"
 
 
 def test_tables_are_those_the_code_gives() -> None:
@@ -56,4 +56,4 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 def test_make_help_is_the_default_and_lists_the_verbs() -> None:
     said = subprocess.run(["make"], cwd=pages.ROOT, capture_output=True, text=True, check=True).stdout
-    assert re.findall(r"^make (\w+) ", said, re.MULTILINE) == ["help", *VERBS]
+    assert " ".join(re.findall(r"^make (\w+) ", said, re.MULTILINE)) == VERBS
