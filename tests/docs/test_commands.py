@@ -104,7 +104,7 @@ def small(arguments: list[str]) -> list[str]:
             *SMALL,
             *short_sweep(study),
             *few_classes(study),
-            *few_methods(study),
+            *few_methods(study, arguments),
             *small_network(study, arguments),
         ]
     if arguments[0] == "tune":  # some of the classes judge
@@ -129,8 +129,11 @@ def few_classes(study: str) -> list[str]:
     return ["methods.dreml.meta_classes=2", "methods.dreml.members=2"] if has_dreml else []
 
 
-def few_methods(study: str) -> list[str]:
-    """Of a long list the first four, unless claims or the README's next commands are about the others."""
+def few_methods(study: str, arguments: list[str]) -> list[str]:
+    """Of a long list the first four, unless claims or the README's next commands are about the others; two that train
+    in processes of their own, and in a folder of their own."""
+    if "--processes" in arguments:
+        return ["name=in-processes", "methods=[margin, proxy_anchor]"]
     content = library.content(study)
     many = len(content["methods"]) > 6 and "claims" not in content and study != "demo"
     return ["methods=" + json.dumps(content["methods"][:4])] if many else []
@@ -144,9 +147,10 @@ def small_network(study: str | None, arguments: list[str]) -> list[str]:
 
 
 def short_sweep(study: str) -> list[str]:
-    """Two values of what varies, without claims about others; batches that the photos can fill."""
+    """Two values of what varies, without claims about others; batches that the photos can fill, and small networks."""
     vary = library.content(study).get("vary", {})
-    vary |= {key: ["4x2", "4x3"] for key in vary if key == "conditions.batch"}
+    small = {"conditions.batch": ["4x2", "4x3"], "conditions.backbone": ["test_resnet", "test_efficientnet"]}
+    vary |= {key: small[key] for key in vary.keys() & small.keys()}
     return ["vary=" + json.dumps({key: values[:2] for key, values in vary.items()}), "claims=[]"] if vary else []
 
 

@@ -95,26 +95,27 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_bits(
     assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
+STEPS = 3  # the first and the last log
 WAITS_OF_A_STEP = 1
 """In a step that neither logs nor saves."""
 
 
-def check_steps(waited: list[str], begins: list[int], steps: int) -> None:
+def check_steps(waited: list[str], begins: list[int]) -> None:
     """begins: how many waits there were when each step of each run embedded its batch."""
-    for begin, end in zip(begins[1::steps], begins[2::steps], strict=True):
+    for begin, end in zip(begins[1::STEPS], begins[2::STEPS], strict=True):
         step = waited[begin:end]
         assert len(step) <= WAITS_OF_A_STEP, f"{len(step)} waits in a step: {'; '.join(step)}"
 
 
 def test_every_method_of_the_papers_trains_and_waits_at_most_once_in_a_step(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, methods_of_papers(), proxies="class_means", steps=4, batch="3x4")
+    study = small_study(photos, methods_of_papers(), proxies="class_means", steps=STEPS, batch="3x4")
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
         runs, outcome = carry_out(study, tmp_path / "runs", rarely(tmp_path))
     assert not outcome.failed, outcome.failed
     assert len(runs) >= 65
-    assert len(begins) >= 4 * 60
-    check_steps(waited, begins, 4)
+    assert len(begins) >= STEPS * 60
+    check_steps(waited, begins)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,10 @@ def test_a_normal_step_waits_for_the_device_at_most_once(
 ) -> None:
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
-        run_one(small_study(photos, [method], steps=4, batch="3x4", **conditions), tmp_path / "runs", rarely(tmp_path))
-    check_steps(waited, begins, 4)
+        run_one(
+            small_study(photos, [method], steps=STEPS, batch="3x4", **conditions), tmp_path / "runs", rarely(tmp_path)
+        )
+    check_steps(waited, begins)
 
 
 def test_stored_features_that_do_not_fit_on_the_device_arrive_without_a_wait(
@@ -144,7 +147,7 @@ def test_stored_features_that_do_not_fit_on_the_device_arrive_without_a_wait(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (0, 1))
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
-        run_one(small_study(photos, ["proxy_anchor"], steps=4), tmp_path / "runs", rarely(tmp_path))
+        run_one(small_study(photos, ["proxy_anchor"], steps=STEPS), tmp_path / "runs", rarely(tmp_path))
     assert begins[1] == begins[2], waited[begins[1] : begins[2]]
 
 

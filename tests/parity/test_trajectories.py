@@ -15,6 +15,9 @@ import torch
 from golden_set import OWN, Case, Outputs, folder, read, verdict
 from trajectories import repeat
 
+from levelfield.training import checkpoint
+from one_process import make_networks_once
+
 CASES = [pytest.param(case, id=case.name) for case in read(folder()) if case.kind == "trajectory"]
 # Mistakes of releases that levelfield does not repeat: how far they move an array, relative to its largest entry.
 KEPT = {
@@ -36,11 +39,15 @@ def without_gradients_of_a_resting_trunk(case: Case, answer: Outputs) -> None:
     answer |= {"grad_norm": norms, "module_norms_before_clipping": of_groups}
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def only_the_arithmetic() -> Iterator[None]:
+    """One thread, each network made once, and no checkpoint of 600 MB at the end of each training."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        make_networks_once(patch)
+        patch.setattr(checkpoint, "save", lambda path, state: None)
+        yield
     torch.set_num_threads(threads)
 
 

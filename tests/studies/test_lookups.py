@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import pytest
 from small_world import carry_out, small_study
 
+from levelfield import compare
 from levelfield.registry import Registry
+from levelfield.studies.execution.workers import run_all
 
 LOOKUPS = {value.__code__ for value in vars(Registry).values() if hasattr(value, "__code__")}
 LOSS = """
@@ -31,27 +32,13 @@ class Pull(torch.nn.Module):
 """
 
 
-STUDY = """
-import sys
-from pathlib import Path
-
-from small_world import small_study
-
-from levelfield import compare
-
-photos, folder = map(Path, sys.argv[1:])
-study = small_study(photos, [f"{folder}/mine.py:Pull"]).model_copy(update={"seeds": (0, 1, 2)})
-compare(study, out=folder / "runs", jobs=1)
-"""
-
-
-def test_a_loss_is_loaded_once_in_each_process_of_a_study_with_three_seeds(photos: Path, tmp_path: Path) -> None:
-    """In a program of its own: other tests let commands train in their process."""
+def test_a_loss_is_loaded_once_in_each_process_of_a_study_with_three_seeds(
+    photos: Path, tmp_path: Path, quick_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelfield.studies.execution.study.run_all", run_all)  # tests of commands stay in one process
     (tmp_path / "mine.py").write_text(LOSS)
-    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    subprocess.run(
-        [sys.executable, "-c", STUDY, str(photos), str(tmp_path)], env={**os.environ, "PYTHONPATH": paths}, check=True
-    )
+    study = small_study(photos, [f"{tmp_path}/mine.py:Pull"]).model_copy(update={"seeds": (0, 1, 2)})
+    compare(study, out=tmp_path / "runs", jobs=1, page=False)
     executions = Counter((tmp_path / "executions").read_text().split())
     assert set(executions.values()) == {1}
     assert len(executions) == 2, "the process that plans, and the worker"

@@ -99,11 +99,19 @@ RUNS: dict[str, dict[str, Any]] = {
     "softmax as a student": {"settings": {"student": {"teacher": "big", "form": "relational"}}},
 }
 STEPS = 12  # of the others
+# three processes, with unequal shares, do what sums over them: pieces, scores, statistics, a memory
+IN_THREE = (
+    "proxy_anchor in pieces",
+    "hist",
+    "contrastive with earlier batches",
+    "triplet with BatchNorm over the batch",
+)
 
 
 def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
     found = {}
-    for label, changes in RUNS.items():
+    for label in IN_THREE if ranks.size == 3 else RUNS:
+        changes = RUNS[label]
         place = folder / f"{label} {ranks.size}"
         if ranks.first:
             place.mkdir()
@@ -134,7 +142,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     results = together(size, some_steps, tmp_path)
     assert all(isinstance(found, dict) for found in results), results
-    for label, expected in alone.items():
+    labels = results[0].keys()
+    for label in labels:
+        expected = alone[label]
         for found in results:
             assert found[label]["counts"] == expected["counts"], label
             for name, value in expected["weights"].items():
@@ -148,7 +158,7 @@ def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[st
                 same = found[label]["weights"][name], results[0][label]["weights"][name]
                 assert torch.equal(*same), f"{label}, {name}: the processes have different weights"
     files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
-    assert files == sorted(f"{label} {size}/{name}" for label in RUNS for name in ("checkpoint", "log.jsonl"))
+    assert files == sorted(f"{label} {size}/{name}" for label in labels for name in ("checkpoint", "log.jsonl"))
 
 
 class Stopped(Exception):
