@@ -71,7 +71,7 @@ def test_candidates_take_distinct_classes_and_any_of_their_groups():
 def test_a_pool_of_images_is_uniform_and_has_enough_classes():
     labels = np.repeat([0, 1, 2], [30, 2, 1])
     groups, stream = Groups.of(labels, 2), np.random.default_rng(0)
-    pools = [draw_images(groups, labels, size=3, least=3, stream=stream) for _ in range(400)]
+    pools = [draw_images(groups, size=3, least=3, stream=stream) for _ in range(400)]
     assert all(set(labels[pool]) == {0, 1, 2} for pool in pools)
     assert all(len(set(pool.tolist())) == len(pool) for pool in pools)
     first = np.bincount(np.concatenate([pool[:3] for pool in pools]), minlength=33) / 400
@@ -81,7 +81,7 @@ def test_a_pool_of_images_is_uniform_and_has_enough_classes():
 def test_an_anchor_is_followed_by_others_of_its_class_drawn_uniformly():
     labels = np.repeat([0, 1], [4, 5])
     anchors = np.tile([[2, 6]], (600, 1))
-    batches = complete(Groups.of(labels, 3), labels, anchors, np.random.default_rng(0)).reshape(600, 2, 3)
+    batches = complete(Groups.of(labels, 3), anchors, np.random.default_rng(0)).reshape(600, 2, 3)
     assert (batches[:, :, 0] == [2, 6]).all()
     assert all(len(set(group)) == 3 for group in batches.reshape(-1, 3).tolist())
     others = np.bincount(batches[:, :, 1:].ravel(), minlength=9) / 600

@@ -39,6 +39,7 @@ class Groups:
     sizes: np.ndarray  # number of images of each class
     starts: np.ndarray  # where a class begins in `images`
     images: np.ndarray  # positions, class by class
+    of_image: np.ndarray  # index of each image's class; -1 in skipped classes
     few: int  # classes with fewer than n images
 
     @classmethod
@@ -52,7 +53,8 @@ class Groups:
             )
         used = ~too_small if small == "skip" else np.ones(len(names), dtype=bool)
         starts = np.cumsum(sizes) - sizes
-        return cls(n, small, sizes[used], starts[used], np.argsort(dense, kind="stable"), int(too_small.sum()))
+        images, of_image = np.argsort(dense, kind="stable"), np.where(used, np.cumsum(used) - 1, -1)[dense]
+        return cls(n, small, sizes[used], starts[used], images, of_image, int(too_small.sum()))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -112,24 +114,21 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
     return drawn
 
 
-def draw_images(
-    groups: Groups, of_image: np.ndarray, *, size: int, least: int, stream: np.random.Generator
-) -> np.ndarray:
-    """Positions of `size` uniformly drawn images, and of one image each of further classes up to `least` classes.
-    of_image: index of each image's class, -1 if the class is excluded."""
-    allowed = np.flatnonzero(of_image >= 0)
+def draw_images(groups: Groups, *, size: int, least: int, stream: np.random.Generator) -> np.ndarray:
+    """Positions of `size` uniformly drawn images, and of one image each of further classes up to `least` classes."""
+    allowed = np.flatnonzero(groups.of_image >= 0)
     pool = stream.choice(allowed, size=min(size, len(allowed)), replace=False)
-    present = np.unique(of_image[pool])
+    present = np.unique(groups.of_image[pool])
     if len(present) < least:
         others = stream.permutation(np.setdiff1d(np.arange(len(groups)), present))[: least - len(present)]
         pool = np.concatenate([pool, groups.drawn(others, stream)[:, 0]])
     return pool
 
 
-def complete(groups: Groups, of_image: np.ndarray, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
+def complete(groups: Groups, anchors: np.ndarray, stream: np.random.Generator) -> np.ndarray:
     """(batches, anchors * n): each of the (batches, anchors) followed by n - 1 other images of its class."""
     batches, anchors = len(anchors), anchors.ravel()
-    hands = groups.drawn(of_image[anchors], stream)
+    hands = groups.drawn(groups.of_image[anchors], stream)
     # swap the anchor with the first card, or replace it: the others are distributed as if drawn without the anchor
     hands[np.arange(len(hands)), (hands == anchors[:, None]).argmax(axis=1)] = hands[:, 0]
     hands[:, 0] = anchors

@@ -34,10 +34,6 @@ class Coreset(Remembering):
         super().__post_init__()
         if isinstance(self.pool, int) and self.pool < self.classes_per_batch:
             raise BadSpecification(f"'pool' is {self.pool}; a batch needs {self.classes_per_batch} anchors from it.")
-        groups = self._groups
-        self._of_image = np.full(len(groups.images), -1)  # index of each image's class; -1 in skipped classes
-        for index, (start, size) in enumerate(zip(groups.starts, groups.sizes, strict=True)):
-            self._of_image[groups.images[start : start + size]] = index
 
     def _prepare(self, rows: np.ndarray) -> Any:
         return rows
@@ -47,16 +43,16 @@ class Coreset(Remembering):
         """`classes_per_batch` rows of the prepared pool (float64), at most one of each of its `classes` (rows,)."""
 
     def _plan(self, stream: np.random.Generator, memory: Any) -> np.ndarray:
-        of_image, everything = self._of_image, np.flatnonzero(self._of_image >= 0)
-        anchors = np.empty((self.batches, self.classes_per_batch), dtype=np.int64)
+        groups, count = self._groups, self.classes_per_batch
+        anchors = np.empty((self.batches, count), dtype=np.int64)
         for number in range(self.batches):
             if number == 0 or self.pool != "all":
-                pool = everything
+                pool = np.flatnonzero(groups.of_image >= 0)
                 if isinstance(self.pool, int):
-                    pool = draw_images(self._groups, of_image, size=self.pool, least=anchors.shape[1], stream=stream)
+                    pool = draw_images(groups, size=self.pool, least=count, stream=stream)
                 prepared = self._prepare(memory[pool].astype(np.float64))
-            anchors[number] = pool[self._anchors(prepared, of_image[pool], stream)]
-        return complete(self._groups, of_image, anchors, stream)
+            anchors[number] = pool[self._anchors(prepared, groups.of_image[pool], stream)]
+        return complete(groups, anchors, stream)
 
 
 def squared_distances(rows: np.ndarray, squares: np.ndarray, chosen: int) -> np.ndarray:
