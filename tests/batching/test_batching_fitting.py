@@ -128,11 +128,13 @@ def test_roles_that_an_objective_does_not_know_are_nothing_to_it():
     assert torch.equal(step("group_loss", sampler, sampler.roles), step("group_loss", sampler, None))
 
 
-@pytest.mark.parametrize("entry", published.batches(), ids=lambda entry: f"{entry.paper} {entry.methods} {entry.batch}")
+@pytest.mark.parametrize("entry", published.batches(), ids="{0[paper]} {0[methods]} {0[batch]}".format)
 def test_the_batches_of_the_papers_can_be_made(entry):
-    layout = Layout.parse(entry.batch)
+    layout = Layout.parse(entry["batch"])
     labels = np.repeat(np.arange(100), 58)  # as CUB
-    made = Choice.of(entry.batching, layout).make(labels, layout, batches_per_epoch=entry.batches_per_epoch or 2)
+    made = Choice.of(entry.get("batching"), layout).make(
+        labels, layout, batches_per_epoch=entry.get("batches_per_epoch") or 2
+    )
     rows = np.random.default_rng(0).normal(size=(5800, 4)).astype(np.float32) if made.needs_memory else None
     assert made.plan(0, rows).shape[1] == layout.batch_size
 

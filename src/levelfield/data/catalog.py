@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ PARTS = ("train", "validation", "test")
 _OF_ROLE = {"train": "train", "query": "test", "gallery": "test"}
 # Four readers hide the latency of slow disks; more would only compete for them.
 _READERS = 4
+_AT_ONCE = 100  # files that a reader takes: a task for each of a million files would need a gigabyte
 _BLOCK = 2**18  # bytes
 
 
@@ -113,8 +115,10 @@ class Catalog:
     def digests(self) -> tuple[str, ...]:
         """Content hash of each file: equal files have equal digests, wherever they are. Files are read once."""
         if self.known_digests is None:
+            parts = [self.paths[k : k + _AT_ONCE] for k in range(0, len(self.paths), _AT_ONCE)]
             with ThreadPoolExecutor(_READERS) as readers:
-                object.__setattr__(self, "known_digests", tuple(readers.map(file_digest, self.paths)))
+                digests = readers.map(lambda paths: [*map(file_digest, paths)], parts)
+                object.__setattr__(self, "known_digests", tuple(chain.from_iterable(digests)))
         return self.known_digests or ()
 
     @cached_property
