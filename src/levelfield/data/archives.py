@@ -98,8 +98,13 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     """Extract all files except hidden ones."""
     target.mkdir(exist_ok=True)
     with _one_message(archive):
-        size, free = _announced_size(archive), shutil.disk_usage(target).free
-        if size > free:
+        size, free = archive.stat().st_size, shutil.disk_usage(target).free
+        if archive.name.lower().endswith(
+            ".zip"
+        ):  # a tar has no list; of photographs it is about as large as its content
+            with zipfile.ZipFile(archive) as opened:
+                size = sum(info.file_size for info in opened.infolist())
+        if free < size <= allowance.left:
             raise OSError(f"{size / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
         for path, content in _files_of(archive, allowance):
             try:
@@ -108,14 +113,6 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
                     shutil.copyfileobj(content, file)
             except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
                 raise BadInput(f"{archive.name} contains '{path}' twice, as a file and as a folder.") from error
-
-
-def _announced_size(archive: Path) -> int:
-    """Bytes that a zip announces; a tar has no list, and of photographs it is about as large as its content."""
-    if not archive.name.lower().endswith(".zip"):
-        return archive.stat().st_size
-    with zipfile.ZipFile(archive) as opened:
-        return sum(info.file_size for info in opened.infolist())
 
 
 def _first_folder(archive: Path) -> str | None:
