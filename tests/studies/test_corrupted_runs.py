@@ -1,13 +1,14 @@
-"""Runs on corrupted test images: all runs see the same images, no work is repeated, processes share the work."""
+"""Runs on corrupted test images: all runs see the same images, no work is repeated, the nodes of a cluster share it."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import shutil
-import signal
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +17,13 @@ from small_world import carry_out, run_one, small_study
 import levelfield
 from levelfield.data import corruptions, read_image
 from levelfield.data.views.corrupted import CorruptedView, identity
-from levelfield.distributed import processes
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.progress import SILENT, CallbackProgress
-from levelfield.studies.execution.corrupted_runs import record_all
+from levelfield.studies.execution.corrupted_runs import record_on
 from levelfield.studies.runs import corrupted_scores as corrupted
-from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
+from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, missing, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_plan, read_result
@@ -141,67 +141,74 @@ def test_a_method_that_refines_does_so_on_corrupted_images_too(photos: Path, tmp
 
 
 @pytest.fixture
-def copies(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Two runs without corrupted images; processes that are forks of this one, which has imported everything."""
-    fork = multiprocessing.get_context("fork")
-    monkeypatch.setattr(processes, "context", lambda: fork)
+def copies(runs: list[Path], tmp_path: Path) -> list[Path]:
+    """Two runs without corrupted images."""
     bare = shutil.ignore_patterns("corrupted")
     return [shutil.copytree(folder, tmp_path / str(k), ignore=bare) for k, folder in enumerate(runs[:2])]
 
 
-def test_two_processes_measure_what_one_does(
-    copies: list[Path], runs: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+class InlineRay:
+    """The part of Ray that is used, executed at once in this process. lost: the names whose tasks are lost."""
+
+    exceptions = SimpleNamespace(RayError=RuntimeError)
+
+    def __init__(self, *lost: str) -> None:
+        self.lost = lost
+
+    def remote(self, **_: Any) -> Callable[[Callable[..., Any]], Any]:
+        def task(*arguments: Any, work: Callable[..., Any]) -> SimpleNamespace:
+            lost = arguments[1] in self.lost
+            return Promise(result=None if lost else work(*arguments))
+
+        return lambda work: SimpleNamespace(remote=partial(task, work=work))
+
+    def wait(self, promises: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
+        return promises[:num_returns], promises[num_returns:]
+
+    def get(self, promise: Any) -> Any:
+        if promise.result is None:
+            raise RuntimeError("The node died.")
+        return promise.result
+
+
+class Promise(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+def test_tasks_of_a_cluster_measure_what_one_process_does(copies: list[Path], runs: list[Path]) -> None:
     heard: list[tuple[Path, str, int, int]] = []
     progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in copies}
-    assert record_all(copies, NAMES, METRICS, jobs=2, progress=progress) == {}
+    assert record_on(InlineRay(), copies, NAMES, METRICS, progress) == {}
     assert record(runs[:2], NAMES, METRICS) == {}
     for own, other in zip(copies, runs[:2], strict=True):
         for name in NAMES:
             assert recorded(own, name) == recorded(other, name) != {}
             first, second = (folder / "corrupted" / f"{name}.npy" for folder in (own, other))
             assert first.read_bytes() == second.read_bytes()
-    assert {text for _, text, _, _ in heard} == {"corrupted", *(f"corrupted: {name}" for name in NAMES)}
-    assert {folder for folder, *_ in heard} == set(copies)
-    monkeypatch.setattr(processes, "start", lambda *_: pytest.fail("a process was started"))
-    assert record_all(copies, NAMES, METRICS, jobs=2, progress=progress) == {}
+    assert heard[-1] == (copies[-1], "corrupted", 3, 3)
+
+
+def test_a_lost_task_is_reported_and_the_rest_is_measured(copies: list[Path]) -> None:
+    silent = dict.fromkeys(copies, SILENT)
+    failed = record_on(InlineRay("cutout"), copies, NAMES, METRICS, silent)
+    assert failed == dict.fromkeys(copies, "The node died.")
+    assert missing(copies, NAMES, METRICS) == ["cutout"]
+    assert record_on(InlineRay(), copies, NAMES, METRICS, silent) == {}
 
 
 def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:
-    failed = record_all([tmp_path / "nowhere", *copies], NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT))
+    failed = record([tmp_path / "nowhere", *copies], NAMES, METRICS, dict.fromkeys(copies, SILENT))
     assert list(failed) == [tmp_path / "nowhere"]
     assert all(recorded(folder, name) for folder in copies for name in NAMES)
     with pytest.raises(BadInput, match="has no test embeddings"):
         evaluate_corrupted(tmp_path / "nowhere", ["jpeg"], metrics=["recall@1"])
 
 
-@pytest.mark.parametrize("jobs", [0, 2])
-def test_what_stops_all_runs_is_told_of_each_that_is_not_measured(
-    jobs: int, copies: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record(copies[:1], NAMES, METRICS)
-    gone = Path("gone.png")
-    monkeypatch.setattr(corrupted, "_tested", lambda folder: (gone,))
-    failed = record_all(copies, NAMES, METRICS, jobs=jobs, progress=dict.fromkeys(copies, SILENT))
-    assert list(failed) == copies[1:]
-    assert "gone.png" in failed[copies[1]]
-
-
-def test_a_process_that_dies_is_told_and_the_rest_is_measured(
+def test_what_stops_all_runs_is_reported_of_each_that_is_not_measured(
     copies: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parent, keep = os.getpid(), corrupted._keep
-
-    def strike(folder, corruption, rows):  # type: ignore[no-untyped-def]
-        if corruption.name == "cutout" and os.getpid() != parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-        keep(folder, corruption, rows)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(corrupted, "_keep", strike)
-        failed = record_all(copies, NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT))
-    assert set(failed) == set(copies)
-    assert all("signal 9" in reason for reason in failed.values())
-    assert all(recorded(folder, "jpeg") and recorded(folder, "rotation") for folder in copies)
-    assert not any(recorded(folder, "cutout") for folder in copies)
-    assert record_all(copies, NAMES, METRICS, jobs=2, progress=dict.fromkeys(copies, SILENT)) == {}
+    record(copies[:1], NAMES, METRICS)
+    monkeypatch.setattr(corrupted, "_tested", lambda folder: (Path("gone.png"),))
+    failed = record(copies, NAMES, METRICS)
+    assert list(failed) == copies[1:]
+    assert "gone.png" in failed[copies[1]]

@@ -12,7 +12,8 @@ from small_world import resolve, run_one, small_study
 
 from levelfield.progress import CallbackProgress
 from levelfield.studies.runs.evaluation import sample
-from levelfield.studies.runs.run import Options, execute
+from levelfield.studies.runs.run import execute
+from levelfield.studies.runs.training import Options, Task
 from levelfield.training import Pace
 
 DEEP: dict[str, Any] = {"cut": "last-1", "steps": 10, "validate_every": 4, "dropout": 0.2, "batch_norm": "train"}
@@ -72,9 +73,9 @@ def test_a_run_that_was_interrupted_writes_the_same_figures(photos: Path, tmp_pa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        execute(run.spec, tmp_path / "again", ("recall@1",), options=options, progress=CallbackProgress(interrupt))
+        execute(Task(run.spec, tmp_path / "again", ("recall@1",), options), CallbackProgress(interrupt))
     for name in ("whole", "again"):
-        execute(run.spec, tmp_path / name, ("recall@1",), options=options)
+        execute(Task(run.spec, tmp_path / name, ("recall@1",), options))
     whole, again = (tmp_path / "whole", tmp_path / "again")
     assert told(whole)["summary"]["monitored"] == told(again)["summary"]["monitored"]
     assert (whole / "model.safetensors").read_bytes() == (again / "model.safetensors").read_bytes()

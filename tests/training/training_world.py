@@ -24,8 +24,9 @@ from levelfield.embedder.trunk import backbones
 from levelfield.methods import Batch, Group, Method
 from levelfield.progress import CallbackProgress
 from levelfield.randomness import stream
-from levelfield.studies.runs.run import Options, execute
+from levelfield.studies.runs.run import execute
 from levelfield.studies.runs.spec import RunSpec
+from levelfield.studies.runs.training import Options, Task
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, PlannedBatch, StoredRows
@@ -228,7 +229,7 @@ def execute_run(
         data_digest=data_digest,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    execute(spec, folder, ("recall@1",), options=Options(cache_folder=store, workers=workers))
+    execute(Task(spec, folder, ("recall@1",), Options(cache_folder=store, workers=workers)))
     return json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,7 @@
 """What an executor gets and returns: the runs of a plan in their order, and the outcome of each.
 
-Two executors exist: `workers` for this machine, and Ray (`cluster`). Both execute a run with `do_claimed`, so a run has
-the same bits wherever it is done.
+This process, its `workers` and an executor such as Ray (`cluster`) all use `do_claimed`, so a run has the same bits
+wherever it is done.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from levelfield.studies.runs.training import Task
 
 
 class Executor(Protocol):
-    """Executes the unfinished runs of a plan."""
+    """Executes the unfinished runs of a plan elsewhere than in this process or its workers."""
 
     def execute(self, work: Work) -> None:
         """Take runs from `work.agenda` and settle each of them; returns when no run is left."""
@@ -130,15 +130,14 @@ def do_one(number: int, task: Task, *, patient: bool, progress: RunsProgress) ->
 
 def do_claimed(number: int, task: Task, progress: RunsProgress) -> Event:
     """Execute a run that nobody else executes. A failure is written to its folder and returned, never raised."""
-    spec, folder, metrics = task.spec, task.folder, task.metrics
     try:
-        if not is_finished(folder, spec, metrics):
+        if not is_finished(task.folder, task.spec, task.metrics):
             progress.on_event(Event("start", number))
-            execute(spec, folder, metrics, options=task.options, progress=progress.of_run(number))
-            (folder / FAILED).unlink(missing_ok=True)
+            execute(task, progress.of_run(number))
+            (task.folder / FAILED).unlink(missing_ok=True)
         return Event("done", number)
     except (Exception, SystemExit) as error:  # a user's code may call sys.exit
-        return _failed(number, folder, message_of(error), traceback.format_exc())
+        return _failed(number, task.folder, message_of(error), traceback.format_exc())
 
 
 def _failed(number: int, folder: Path, reason: str, details: str) -> Event:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 import yaml
 
 from levelfield.embedder.devices import computing_on
@@ -16,8 +17,9 @@ from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_text
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
-from levelfield.studies.execution.workers import ThisMachine, run_all
+from levelfield.studies.execution.workers import run_all
 from levelfield.studies.planning.resolve import ResolvedStudy
+from levelfield.studies.runs.corrupted_scores import record
 from levelfield.studies.runs.folder.store import PLAN, read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -63,20 +65,22 @@ def execute_study(
                 number: run.folder(folder) for number, run in enumerate(planned) if number not in outcome.failed
             }
             tested = {number: path for number, path in finished.items() if (path / "items.csv").exists()}
+            if executor is None:  # this process alone, with the cores that its workers had
+                torch.set_num_threads(max(jobs, 1) * study.conditions.threads)
             with computing_on(options.device):
-                executor = executor or ThisMachine(jobs)
-                outcome.unmeasured = _evaluate_corrupted(study, tested, executor, progress)
+                evaluate = record if executor is None else executor.record
+                outcome.unmeasured = _evaluate_corrupted(study, tested, evaluate, progress)
     return outcome
 
 
 def _evaluate_corrupted(
-    study: Study, runs: dict[int, Path], executor: Executor, progress: RunsProgress
+    study: Study, runs: dict[int, Path], evaluate: Callable[..., dict[Path, str]], progress: RunsProgress
 ) -> dict[int, str]:
     """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
     metrics = ranking(study.metrics)
     metrics = [name for name in metrics if parse(name).kind == "retrieval"] or metrics[:1]
     stages = {path: progress.of_run(number) for number, path in runs.items()}
-    failed = executor.record(list(stages), study.corruptions, metrics, stages)
+    failed = evaluate(list(stages), study.corruptions, metrics, stages)
     reasons = {number: failed[path] for number, path in runs.items() if path in failed}
     for number in runs:
         reason = reasons.get(number)

@@ -7,7 +7,6 @@ study share the work: the process that holds the lock of a run executes it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -18,8 +17,6 @@ from levelfield.data.decoders import decoders_per_job
 from levelfield.distributed import processes
 from levelfield.embedder.devices import environment_of
 from levelfield.errors import CommandEnded
-from levelfield.progress import Progress
-from levelfield.studies.execution.corrupted_runs import record_all
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome, Work, do_one
 from levelfield.studies.runs.run import Options
@@ -44,31 +41,16 @@ def run_all(
         together = max(jobs, 1) * max((run.spec.conditions.processes for run in runs), default=1)
         options = replace(options, workers=decoders_per_job(together) if executor is None else 1)
     work = Work(runs, study_folder, metrics, options, progress)
-    if work.agenda.waiting:
-        (executor or ThisMachine(jobs)).execute(work)
-    return work.outcome
-
-
-@dataclass(frozen=True)
-class ThisMachine:
-    """Worker processes, each with one run at a time and, on a machine with several GPUs, with GPUs of its own.
-
-    jobs: number of workers; 0: all runs one after another in this process.
-    """
-
-    jobs: int = 1
-
-    def execute(self, work: Work) -> None:
-        if self.jobs > 0:
-            _Workers(work, self.jobs).execute_all()
-            return
+    if not work.agenda.waiting:
+        return work.outcome
+    if executor is not None:
+        executor.execute(work)
+    elif jobs > 0:
+        _Workers(work, jobs).execute_all()
+    else:
         while (number := work.agenda.next()) is not None:
-            work.settle(do_one(number, work.task(number), patient=True, progress=work.progress))
-
-    def record(
-        self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
-    ) -> dict[Path, str]:
-        return record_all(folders, names, metrics, jobs=self.jobs, progress=progress)
+            work.settle(do_one(number, work.task(number), patient=True, progress=progress))
+    return work.outcome
 
 
 @dataclass
@@ -82,7 +64,9 @@ class _Worker:
 
 @dataclass
 class _Workers:
-    """The workers of one study. held: runs of other commands, for which a worker waits when nothing else is left."""
+    """The workers of one study, each with one run at a time and, on a machine with several GPUs, GPUs of its own.
+
+    held: runs of other commands, for which a worker waits when nothing else is left."""
 
     work: Work
     jobs: int

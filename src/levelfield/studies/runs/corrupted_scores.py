@@ -92,7 +92,7 @@ def record(
     by_images: dict[tuple[Path, ...], list[Path]] = {}
     for folder in folders:
         try:
-            if any(set(metrics) - recorded(folder, name).keys() for name in names):
+            if missing([folder], names, metrics):
                 by_images.setdefault(_tested(folder), []).append(folder)
         except LevelfieldError as error:
             failed[folder] = str(error)
@@ -104,12 +104,21 @@ def record(
                     models[folder] = load(folder, device=requested())
                 except LevelfieldError as error:
                     failed[folder] = str(error)
-            _fill(models, images, names, of_runs=progress)
+            try:
+                _fill(models, images, names, of_runs=progress)
+            except LevelfieldError as error:  # such as an image that is gone: it stops all runs of the group
+                failed |= dict.fromkeys(models, str(error))
+                continue
             for folder in models:
                 for name in names:
                     _measure(folder, name, metrics)
                 progress.get(folder, SILENT).report("corrupted", len(names), len(names))
     return failed
+
+
+def missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """The corruptions under which one of the runs has not been evaluated yet."""
+    return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
 
 
 def recorded(folder: Path, name: str) -> dict[str, float]:

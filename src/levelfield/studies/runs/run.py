@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,11 +40,9 @@ __all__ = ["Options", "execute", "versions"]
 LIBRARIES = ("levelfield", "torch", "torchvision", "timm", "numpy", "pillow")  # that affect bits
 
 
-def execute(
-    spec: RunSpec, folder: Path, metrics: tuple[str, ...], *, options: Options, progress: Progress = SILENT
-) -> None:
+def execute(task: Task, progress: Progress = SILENT) -> None:
     """Train, embed the test images once, evaluate, write. Continues an interrupted attempt."""
-    task = Task(spec, folder, metrics, options)
+    spec = task.spec
     together = spec.conditions.processes > 1 and not spec.joined and trains(spec.method.name)
     if together and current().size == 1:
         in_new_processes(task, _execute, progress)

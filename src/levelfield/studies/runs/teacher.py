@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +35,8 @@ def teach(method: Method, spec: RunSpec, inputs: RunInputs, folder: Path, progre
         return False
     stored = folder / OUTPUTS
     if not stored.exists():
-        scratch = folder / f".{OUTPUTS}.tmp"
-        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, inputs, progress, scratch)
+        outputs = outputs_of(needed_folder(folder, spec.needs[0]), method.wants, spec, inputs, progress)
         write_whole(stored, lambda file: np.save(file, outputs))
-        scratch.unlink(missing_ok=True)
     method.taught(read_array(stored))
     return True
 
@@ -51,25 +48,22 @@ def check_code(folder: Path) -> None:
         permitted(reference)
 
 
-def outputs_of(
-    folder: Path, wants: str, student: RunSpec, inputs: RunInputs, progress: Progress, scratch: Path | None = None
-) -> np.ndarray:
+def outputs_of(folder: Path, wants: str, student: RunSpec, inputs: RunInputs, progress: Progress) -> np.ndarray:
     """The "rows" or class "logits" of the run in `folder` for the training images of a student on `inputs`.
 
-    scratch: a file for the logits, instead of memory. Rows of joined runs are concatenated; of folds only the student's
-    own is used.
+    Rows of joined runs are concatenated; of folds only the student's own is used.
     """
     needs = _joined_in(folder)
     if needs is None:
-        return _of_one(folder, read_spec(folder), wants, inputs, progress, scratch)
+        return _of_one(folder, read_spec(folder), wants, inputs, progress)
     needed = [needed_folder(folder, need) for need in needs]
-    members = [one for one in needed if _joined_in(one) is not None or read_spec(one).fold == student.fold]
+    members = [run for run in needed if _joined_in(run) is not None or read_spec(run).fold == student.fold]
     if len(members) != 1 and wants == "logits":
         raise BadInput(
             f"The teacher {folder} joins {len(members)} runs and has no common classifier: 'distill' needs a single "
             "run, 'imitate' and 'relational' do not."
         )
-    outputs = [outputs_of(one, wants, student, inputs, progress, scratch) for one in members]
+    outputs = [outputs_of(run, wants, student, inputs, progress) for run in members]
     return outputs[0] if len(outputs) == 1 else joined(outputs)
 
 
@@ -83,9 +77,7 @@ def _joined_in(folder: Path) -> tuple[Needed, ...] | None:
 
 
 @trusting()
-def _of_one(
-    folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress: Progress, scratch: Path | None
-) -> np.ndarray:
+def _of_one(folder: Path, spec: RunSpec, wants: str, inputs: RunInputs, progress: Progress) -> np.ndarray:
     theirs = inputs_for(spec, inputs.cache_folder, inputs.device)
     ours, others = ([some.catalog.digests[i] for i in some.fold.train] for some in (inputs, theirs))
     if ours != others:
@@ -103,50 +95,31 @@ def _of_one(
         layout = method.layout or spec.conditions.layout
         size = max(1, layout.per_class)
         groups = cluster_groups(theirs.train_labels, chunks=layout.batch_size // size, size=size, seed=spec.draws)
-        return after_messages(objective, rows, groups, wants, scratch)
+        return after_messages(objective, rows, groups, wants)
     if wants == "rows":
         return rows
-
-    @torch.no_grad()
-    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for positions in np.split(np.arange(len(rows)), range(_ROWS, len(rows), _ROWS)):
-            yield positions, class_logits(objective, torch.from_numpy(rows[positions]).to(inputs.device)).cpu().numpy()
-
     try:
-        return _collected(len(rows), blocks(), scratch)
+        with torch.no_grad():
+            blocks = (block.to(inputs.device) for block in torch.from_numpy(rows).split(_ROWS))
+            return np.concatenate([class_logits(objective, block).cpu().numpy() for block in blocks])
     except BadSpecification as error:
         raise BadInput(f"The run {folder} cannot be a teacher: {error}") from error
 
 
-def after_messages(
-    objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str, scratch: Path | None = None
-) -> np.ndarray:
+def after_messages(objective: MessagePassing, rows: np.ndarray, groups: Groups, wants: str) -> np.ndarray:
     """Rows, or class logits, after message passing in groups like training batches; first occurrence of each row."""
     device = next(objective.parameters()).device
-
-    def blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        done = np.zeros(len(rows), bool)
-        for members in groups.members:
-            refined, logits = objective.lesson(torch.from_numpy(rows[members]).to(device))
-            positions, first = np.unique(members, return_index=True)
-            new = ~done[positions]
-            done[positions] = True
-            yield positions[new], (refined if wants == "rows" else logits).cpu().numpy()[first[new]]
-        assert done.all()
-
-    return _collected(len(rows), blocks(), scratch if wants == "logits" else None)
-
-
-def _collected(count: int, blocks: Iterable[tuple[np.ndarray, np.ndarray]], scratch: Path | None) -> np.ndarray:
-    """The outputs of `count` images, from positions and outputs of each block, in memory or in the file `scratch`."""
-    result: np.ndarray | None = None
-    for positions, outputs in blocks:
-        if result is None:
-            shape = (count, outputs.shape[1])
-            if scratch is None:
-                result = np.empty(shape, outputs.dtype)
-            else:
-                result = np.lib.format.open_memmap(scratch, mode="w+", dtype=outputs.dtype, shape=shape)
-        result[positions] = outputs
-    assert result is not None
-    return result
+    outputs: np.ndarray | None = None
+    done = np.zeros(len(rows), bool)
+    for members in groups.members:
+        refined, logits = (part.cpu().numpy() for part in objective.lesson(torch.from_numpy(rows[members]).to(device)))
+        lesson = refined if wants == "rows" else logits
+        if outputs is None:
+            outputs = np.empty((len(rows), lesson.shape[1]), lesson.dtype)
+        positions, first = np.unique(members, return_index=True)
+        new = ~done[positions]
+        outputs[positions[new]] = lesson[first[new]]
+        done[positions] = True
+    assert outputs is not None
+    assert done.all()
+    return outputs

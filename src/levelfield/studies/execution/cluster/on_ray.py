@@ -30,9 +30,10 @@ from levelfield.studies.execution.cluster.nodes import (
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.cluster.task import UNREACHABLE, work_on
-from levelfield.studies.execution.corrupted_runs import record_all, record_on
+from levelfield.studies.execution.corrupted_runs import record_on
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
+from levelfield.studies.runs.corrupted_scores import record
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
 
@@ -85,7 +86,7 @@ class OnRay:
     ) -> dict[Path, str]:
         """On the nodes, if they see the folders of the runs; else here."""
         if self.shared is False or not all(self._sees_folder.values()):
-            return record_all(folders, names, metrics, jobs=0, progress=progress)
+            return record(folders, names, metrics, progress)
         return record_on(self.ray, folders, names, metrics, progress)
 
     def _check_nodes(self, work: Work, mark: Mark) -> bool:

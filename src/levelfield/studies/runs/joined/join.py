@@ -20,7 +20,7 @@ from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
-from levelfield.studies.runs.folder.files import write_training
+from levelfield.studies.runs.folder.files import EMBEDDINGS, FINISHED, ITEMS, PER_QUERY, TRAINED, write_training
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import Result, class_means
 from levelfield.studies.runs.joined.members import Member, checked, joined_here, joined_identity, trained_otherwise
@@ -29,15 +29,7 @@ from levelfield.training.ledger import Measured
 
 _COUNTED = ("images", "rows_through_trunk", "memory_rows", "rows_changed")
 _SUMMED = ("step", "seconds", "waiting", "planning", "idle_batches", *_COUNTED)
-_DERIVED = (
-    "summary.json",
-    "metrics.json",
-    "training.json",
-    "model.yaml",
-    "per_query.npz",
-    "embeddings.npy",
-    "items.csv",
-)
+_DERIVED = ("summary.json", FINISHED, TRAINED, "model.yaml", PER_QUERY, EMBEDDINGS, ITEMS)
 
 _Score = tuple[float, tuple[np.ndarray, np.ndarray] | None]  # a metric, and its means and counts of classes, if any
 
@@ -59,7 +51,7 @@ def join(
     """
     members = checked(folders)
     _claim(folder, members)
-    if not (folder / "training.json").exists():
+    if not (folder / TRAINED).exists():
         stage = progress.stage("joining", 1)
         data = {str(member.described["data"]["name"]) for member in members if "data" in member.described}
         metadata = {"method": "ensemble", "data": ", ".join(sorted(data)), **(about or {})}
@@ -80,7 +72,7 @@ def free(folder: Path, members: Sequence[Member], *, force: bool) -> None:
         raise BadInput(f"{folder} is one of the runs to join: choose another --out.")
     if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
         raise BadInput(f"{link} is a link, and nothing may be written outside of --out: remove the link.")
-    if not (folder / "metrics.json").exists() and joined_here(folder) == joined_identity(members):
+    if not (folder / FINISHED).exists() and joined_here(folder) == joined_identity(members):
         return  # an interrupted attempt
     if not force:
         raise BadInput(f"{folder} already holds an ensemble: choose another --out, or replace it with --force.")
@@ -108,8 +100,8 @@ def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under
     """Write everything except the scores; training.json last."""
     if members[0].items:
         rows = joined([member.rows for member in members])
-        write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows))
-        link_whole(members[0].folder / "items.csv", folder / "items.csv")
+        write_whole(folder / EMBEDDINGS, lambda file: np.save(file, rows))
+        link_whole(members[0].folder / ITEMS, folder / ITEMS)
     for index, member in enumerate(members):
         for path in member.descriptions:
             link_whole(path, folder / "members" / str(index) / path.relative_to(member.folder))
