@@ -162,7 +162,7 @@ def read(folder: Path, text: str, *overrides: str, **form: Any) -> Study:
         ("mini: {condtions.dim: 3}", r"the variant `mini` of .*s.yaml: unknown key 'condtions'.*'conditions'\?"),
         ("mini: {conditions.dmi: 3}", r"`mini`.*unknown key 'conditions.dmi'. Did you mean 'dim'\?"),
         ("mini: {methods.mragin.beta: 1}", r"`mini` of .*s.yaml: .*Did you mean 'margin'\?"),
-        ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: Unknown method to remove 'nobody'"),
+        ("mini: {methods.nobody: null}", "`mini` of .*s.yaml: 'methods.nobody' does not name a method"),
         ("mini: {seeds: 1}\nclaims: [{claim: x}]", r"the variant `mini` of .*s.yaml: claims.0.*write a claim"),
         ("mini: {methods.lda: null}\nclaims: 3", "claims: "),
         ("", "has no variant --mini: add a key `mini`"),

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.reports.evaluation.scores import Scores
-from levelfield.studies.runs.corrupted_scores import Drops, evaluate_corrupted
+from levelfield.studies.runs.corrupted_scores import evaluate_corrupted
 from levelfield.table import Table, numbers
 
 METRICS = ("recall@1", "map@r")  # default
@@ -20,20 +21,26 @@ METRICS = ("recall@1", "map@r")  # default
 
 @dataclass(frozen=True)
 class CorruptedScores:
-    """Scores on clean and corrupted images, and the definition of each metric."""
+    """Scores on clean and on corrupted images (`corrupted[corruption][metric]`), and the definition of each metric."""
 
-    drops: Drops
+    clean: dict[str, float]
+    corrupted: dict[str, dict[str, float]]
     signatures: dict[str, str]
 
+    def drop(self, corruption: str, metric: str) -> float:
+        return self.clean[metric] - self.corrupted[corruption][metric]
+
+    def mean_drop(self, metric: str) -> float:
+        return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
+
     def as_data(self) -> dict[str, Any]:
-        drops = self.drops
         return {
-            "clean": drops.clean,
+            "clean": self.clean,
             "corrupted": {
-                name: {metric: {"value": value, "drop": drops.drop(name, metric)} for metric, value in values.items()}
-                for name, values in drops.corrupted.items()
+                name: {metric: {"value": value, "drop": self.drop(name, metric)} for metric, value in values.items()}
+                for name, values in self.corrupted.items()
             },
-            "mean_drop": {metric: drops.mean_drop(metric) for metric in drops.clean},
+            "mean_drop": {metric: self.mean_drop(metric) for metric in self.clean},
             "signatures": self.signatures,
         }
 
@@ -45,15 +52,15 @@ class CorruptedScores:
             console.print(signature, soft_wrap=True)
 
     def _table(self) -> Table:
-        drops, metrics = self.drops, list(self.drops.clean)
+        metrics = list(self.clean)
         columns = [column for metric in metrics for column in numbers(metric, "drop", group=metric)]
-        rows = [["clean"], *([name] for name in drops.corrupted), ["mean drop"]]
+        rows = [["clean"], *([name] for name in self.corrupted), ["mean drop"]]
         for metric in metrics:
-            rows[0] += [f"{drops.clean[metric]:.4f}", ""]
-            for row, (name, values) in zip(rows[1:-1], drops.corrupted.items(), strict=True):
-                row += [f"{values[metric]:.4f}", f"{drops.drop(name, metric):+.4f}"]
-            rows[-1] += ["", f"{drops.mean_drop(metric):+.4f}"]
-        return Table(["test images", *columns], rows, ruled=[len(drops.corrupted)])
+            rows[0] += [f"{self.clean[metric]:.4f}", ""]
+            for row, (name, values) in zip(rows[1:-1], self.corrupted.items(), strict=True):
+                row += [f"{values[metric]:.4f}", f"{self.drop(name, metric):+.4f}"]
+            rows[-1] += ["", f"{self.mean_drop(metric):+.4f}"]
+        return Table(["test images", *columns], rows, ruled=[len(self.corrupted)])
 
 
 def evaluate_corruptions(
@@ -70,7 +77,8 @@ def evaluate_corruptions(
     settings: other arguments of `levelfield.evaluate`.
     """
     settings = {**settings, "distance": distance, "ci": None}
-    drops, results = evaluate_corrupted(run, names, metrics=metrics, progress=progress, **settings)
+    results = evaluate_corrupted(run, names, metrics=metrics, progress=progress, **settings)
+    values = {name: {metric: float(result[metric]) for metric in result} for name, result in results.items()}
     embeddings = EmbeddingSet.of_run(run)
     clean = Scores(embeddings, results["clean"], distance, embeddings.bits)
-    return CorruptedScores(drops, {metric: clean.signature(metric) for metric in clean.result})
+    return CorruptedScores(values.pop("clean"), values, {metric: clean.signature(metric) for metric in clean.result})

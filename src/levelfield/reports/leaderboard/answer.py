@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Comparison
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.verdicts import SEEN, difference_text, how_compared
-from levelfield.studies.leaderboard.board import OPEN, FineTuning, Leaderboard, fine_tuning
-from levelfield.studies.leaderboard.claims import needed_text
+from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning
+from levelfield.studies.leaderboard.claims import OPEN, needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
 
@@ -91,18 +91,18 @@ def fine_tuning_lines(board: Leaderboard) -> list[str]:
     answers = fine_tuning(board)
     if not answers:
         return []
-    first, *others = (_fine_tuning_sentence(one, len(answers)) for one in answers)
+    first, *others = (_fine_tuning_sentence(backbone, pair, len(answers)) for backbone, pair in answers.items())
     return [f"Does fine-tuning beat the frozen network? {first}", *others, how_compared(board)]
 
 
-def _fine_tuning_sentence(one: FineTuning, count: int) -> str:
-    where = "" if count == 1 else f"With {one.backbone}: " if one.backbone else "Over all networks: "
-    pair, verdict = one.comparison, one.verdict
+def _fine_tuning_sentence(backbone: str, pair: Comparison, count: int) -> str:
+    where = "" if count == 1 else f"With {backbone}: " if backbone else "Over all networks: "
+    verdict = OPEN if pair.winner is None else "yes" if pair.winner == pair.first else "no"
+    numbers = needed_text(pair, brief=True) if verdict == OPEN else ""
     these = "" if pair.retrained or verdict == OPEN else ", in these runs (training was not repeated)"
     verdict = verdict if where else verdict[0].upper() + verdict[1:]
-    first, second = (label.removesuffix(f" [backbone={one.backbone}]") for label in (pair.first, pair.second))
+    first, second = (label.removesuffix(f" [backbone={backbone}]") for label in (pair.first, pair.second))
     details = [difference_text(pair, first, second)]
     details += [f"95 % {pair.low:+.3f} to {pair.high:+.3f}"] if pair.low is not None else []
-    numbers = needed_text(pair, brief=True) if one.verdict == OPEN else ""
     details += [f"{numbers} would resolve it"] if numbers else []
     return f"{where}{verdict}{these} ({'; '.join(details)})."

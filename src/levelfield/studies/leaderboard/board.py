@@ -24,8 +24,6 @@ from levelfield.studies.specification.choices import Claim
 from levelfield.table import Column, Table, frame, numbers
 from levelfield.wording import plural
 
-YES, NO, OPEN = "yes", "no", "cannot be told"  # whether training a part of the network pays
-
 
 @dataclass(frozen=True)
 class Leaderboard:
@@ -154,20 +152,6 @@ class Leaderboard:
         return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
 
 
-@dataclass(frozen=True)
-class FineTuning:
-    """The best row whose network trained against the best row whose network did not. backbone: "" for all networks."""
-
-    backbone: str
-    comparison: Comparison
-
-    @property
-    def verdict(self) -> str:
-        """`yes` and `no` need a significant difference; everything else cannot be told."""
-        one = self.comparison
-        return OPEN if one.winner is None else YES if one.winner == one.first else NO
-
-
 def gather(
     name: str,
     runs: list[PlannedRun],
@@ -175,7 +159,6 @@ def gather(
     metrics: tuple[str, ...],
     *,
     claims: Sequence[Claim] = (),
-    facts: dict[str, Any] | None = None,
 ) -> Leaderboard:
     """The leaderboard of all finished runs; missing runs are listed."""
     entries_by_row, missing = finished_entries(runs, study_folder, metrics)
@@ -221,7 +204,7 @@ def gather(
     trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
     judged = judge_claims(claims, parts, first, trials=trials)
     results = [result for entry in every_entry for result in entry.results]
-    facts = {**(facts or {}), "queries_that_count": counted, "kept_start": kept_start(results)}
+    facts: dict[str, Any] = {"queries_that_count": counted, "kept_start": kept_start(results)}
     computed_by = [result.summary.get("computed_by", ()) for result in results]
     if machines := unlike(computed_by):
         facts["machines"] = machines
@@ -259,8 +242,9 @@ def _one_definition(metric: str, entries_by_row: dict[str, list[Entry]]) -> dict
     return definition
 
 
-def fine_tuning(board: Leaderboard) -> list[FineTuning]:
-    """The answer for each network that has both kinds of trained rows, then over all of them if there are several.
+def fine_tuning(board: Leaderboard) -> dict[str, Comparison]:
+    """The best row whose network trained against the best row whose network did not, by backbone: for each network that
+    has both kinds of trained rows, then over all of them ("") if there are several.
 
     Rows that train nothing belong to the frozen network. Empty if no network has a trained head and a trained stage.
     The rows are chosen by their test scores; comparisons are corrected for all pairs of rows, so for this choice, too.
@@ -273,10 +257,10 @@ def fine_tuning(board: Leaderboard) -> list[FineTuning]:
     groups = {name: rows for name, rows in groups.items() if trained[name] == {True, False}}
     if len(groups) > 1:
         groups[""] = [row for row in board.rows if any(row in rows for rows in groups.values())]
-    answers = []
+    answers = {}
     for name, rows in groups.items():  # sorted, best first
         tuned, frozen = (next(row for row in rows if (row.cut == "frozen") == is_frozen) for is_frozen in (False, True))
         comparison = board.comparison(tuned.label, frozen.label)
         if comparison is not None:
-            answers.append(FineTuning(name, comparison))
+            answers[name] = comparison
     return answers

@@ -58,6 +58,7 @@ COSTS = {
     "rows_through_trunk": "rows through the trunk",
     "operations": "operations per image",
 }
+COUNTED = ("peak_bytes", "images", "rows_through_trunk", "weights", "operations")
 OF_USE = ("operations",)  # costs of the network itself, whether it trains or not
 
 
@@ -126,22 +127,19 @@ def row_of(label: str, test_set: str, entries: list[Entry], cells: dict[str, Cel
     trained = results[0].summary["step"] > 0
     joins = any(one["what"] == "members" for one in results[0].deviations)
     conditions = entries[0].run.spec.conditions
+    costs: dict[str, Any] = {name: mean_cost(entries, name) for name in ("seconds", "planning", *COUNTED)}
     return Row(
         label,
         trained,
         [entry.seed for entry in entries],
         cells,
-        mean_cost(entries, "seconds") or 0.0,
+        costs.pop("seconds") or 0.0,
         list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
         warnings,
         dict(entries[0].run.variation),
         str(results[0].folder),
-        planning=mean_cost(entries, "planning") or 0.0,
-        peak_bytes=mean_cost(entries, "peak_bytes"),
-        images=mean_cost(entries, "images"),
-        rows_through_trunk=mean_cost(entries, "rows_through_trunk"),
-        weights=mean_cost(entries, "weights"),
-        operations=mean_cost(entries, "operations"),
+        planning=costs.pop("planning") or 0.0,
+        **costs,
         backbone=conditions.backbone,
         cut="" if joins else conditions.cut if trained else "frozen",
         test_set=test_set,

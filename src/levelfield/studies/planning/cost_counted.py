@@ -22,7 +22,7 @@ from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.weights import missing
 from levelfield.errors import BadSpecification
 from levelfield.methods import Deviation
-from levelfield.studies.planning.cost_measured import RandomFeatures, evaluated_images
+from levelfield.studies.planning.cost_measured import evaluated_images, random_features
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
@@ -77,7 +77,7 @@ def _counted(run: PlannedRun) -> Counted:
     )
     setting = setting_of(method, c, width, 0)
     if method.trains:  # with the parameters of its own head
-        method.head(RandomFeatures(width, np.arange(classes)), setting)
+        method.head(random_features(width, np.arange(classes)), setting)
     layout: Layout = method.layout or c.layout
     trains = method.trains and run.spec.trained_by is None
     seen = c.steps * layout.batch_size if trains else 0

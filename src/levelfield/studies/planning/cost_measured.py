@@ -21,7 +21,7 @@ from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.evaluation import MOST
-from levelfield.studies.runs.inputs import RunInputs, inputs_for
+from levelfield.studies.runs.inputs import RunInputs, StartFeatures, inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
@@ -125,7 +125,8 @@ def _network(inputs: RunInputs) -> _Network:
     view, trunk = inputs.views[1], inputs.still_trunk
     next(iter(Loader(inputs.catalog.paths[:1], view)))  # the first image loads the decoder
     began = time.perf_counter()
-    few = _few(BLOCK, inputs.conditions.image)
+    side = inputs.conditions.image
+    few = max(1, min(BLOCK, BLOCK * 512**2 // side**2))  # at most the pixels of a block of side 512, to limit memory
     [images] = next(iter(Loader(inputs.catalog.paths[:few], view, device=inputs.device)))
     each = (time.perf_counter() - began) / len(images)
     block = images[torch.arange(few) % len(images)]
@@ -135,15 +136,6 @@ def _network(inputs: RunInputs) -> _Network:
     each += (clock(inputs.device) - began) / few
     stored, missing = _features(inputs) if inputs.is_cached else (0, 0)
     return _Network(each, 4 * sum(part[0].numel() for part in below), stored, missing)
-
-
-def _few(images: int, side: int) -> int:
-    """The number of images with at most the pixels of `images` images of side 512, to limit memory.
-
-    >>> _few(64, 224), _few(64, 2048)
-    (64, 4)
-    """
-    return max(1, min(images, images * 512**2 // side**2))
 
 
 def _features(inputs: RunInputs) -> tuple[int, int]:
@@ -204,16 +196,10 @@ def evaluated_images(conditions: Conditions, trains: bool, train: int, validatio
     return images
 
 
-@dataclass
-class RandomFeatures:
+def random_features(width: int, labels: np.ndarray) -> StartFeatures:
     """Random training features, for methods that compute their head from them."""
-
-    width: int
-    labels: np.ndarray
-
-    def rows(self) -> np.ndarray:
-        drawn: np.ndarray = numpy_stream(0, "estimate").normal(size=(len(self.labels), self.width))
-        return drawn.astype(np.float32)
+    size = (len(labels), width)
+    return StartFeatures(width, labels, lambda: numpy_stream(0, "estimate").normal(size=size).astype(np.float32))
 
 
 def _step_seconds(
@@ -224,7 +210,7 @@ def _step_seconds(
     Of a long step, as of a deep network on a CPU, only a part is timed: a table of a paper has dozens of methods.
     """
     classes, precision = inputs.num_classes, Precision(conditions.precision, inputs.device)
-    head = method.head(RandomFeatures(inputs.width, inputs.train_labels), setting)
+    head = method.head(random_features(inputs.width, inputs.train_labels), setting)
     if head is None:
         head = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
     embedder = Embedder(inputs.new_trunk(), head, precision=conditions.precision).to(inputs.device).train()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
@@ -42,20 +42,6 @@ FOLDER = "corrupted"
 TOGETHER = 8  # models in memory at once; they share the computation below the cut
 
 
-@dataclass(frozen=True)
-class Drops:
-    """Scores of a run on clean and on corrupted test images: `corrupted[corruption][metric]`."""
-
-    clean: dict[str, float]
-    corrupted: dict[str, dict[str, float]]
-
-    def drop(self, corruption: str, metric: str) -> float:
-        return self.clean[metric] - self.corrupted[corruption][metric]
-
-    def mean_drop(self, metric: str) -> float:
-        return float(np.mean([self.drop(name, metric) for name in self.corrupted]))
-
-
 class _Description(BaseModel):
     """The content of `corrupted/NAME.json`, with the checksum of the embeddings."""
 
@@ -66,7 +52,7 @@ class _Description(BaseModel):
 
 def evaluate_corrupted(
     folder: Path, names: Sequence[str], *, metrics: Sequence[str], progress: Progress = SILENT, **settings: Any
-) -> tuple[Drops, dict[str, Evaluation]]:
+) -> dict[str, Evaluation]:
     """Evaluate a run on its test images, clean and under each corruption, by the key "clean" or the corruption's name.
     `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
@@ -76,8 +62,7 @@ def evaluate_corrupted(
     for name in names:
         rows = read_array(_path(folder, name, "npy"), kinds="f")
         evaluations[name] = evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)
-    values = {name: {metric: float(result[metric]) for metric in result} for name, result in evaluations.items()}
-    return Drops(values.pop("clean"), values), evaluations
+    return evaluations
 
 
 def record(

@@ -39,7 +39,6 @@ _OF_THE_INPUTS = (  # conditions that determine the inputs
 )  # fmt: skip
 STAYS_FREE = 0.75  # of the memory of a GPU: networks, activations and other jobs need it
 _KEPT = 2  # inputs with their networks and features in memory; a study that varies its network has many
-_SHARED = ("_backbone", "still_trunk", "_opened", "_on_device", "_folds")  # by the inputs of all folds
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,10 @@ class RunInputs:
     device: str
     data_digest: str = ""
     shared: SharedInputs = field(default_factory=SharedInputs, compare=False, repr=False)
+    # shared by the inputs of all folds
+    _folds: dict[int, RunInputs] = field(default_factory=dict, compare=False, repr=False)
+    _opened: dict[str, Rows] = field(default_factory=dict, compare=False, repr=False)
+    _on_device: dict[int, OnDevice] = field(default_factory=dict, compare=False, repr=False)
 
     def __hash__(self) -> int:
         # of texts, since conditions contain dictionaries (the steps of a view)
@@ -63,15 +66,12 @@ class RunInputs:
     def catalog(self) -> Catalog:
         return self.shared.catalog(self.data, self.data_digest)
 
-    @cached_property
-    def _folds(self) -> dict[int, RunInputs]:
-        return {self.fold_number: self}
-
     def with_fold(self, number: int) -> RunInputs:
         """The inputs of another fold, which share images, trunk and opened rows."""
+        self._folds.setdefault(self.fold_number, self)
         if number not in self._folds:
             other = replace(self, fold_number=number)
-            vars(other).update({name: getattr(self, name) for name in _SHARED})
+            vars(other).update(_backbone=self._backbone, still_trunk=self.still_trunk)
             self._folds[number] = other
         return self._folds[number]
 
@@ -103,14 +103,6 @@ class RunInputs:
     @property
     def width(self) -> int:
         return self.still_trunk.width
-
-    @cached_property
-    def _opened(self) -> dict[str, Rows]:
-        return {}
-
-    @cached_property
-    def _on_device(self) -> dict[int, OnDevice]:
-        return {}
 
     @cached_property
     def views(self) -> tuple[View, TestView | StepsView]:

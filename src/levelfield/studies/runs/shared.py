@@ -22,33 +22,32 @@ if TYPE_CHECKING:
 
 @dataclass
 class SharedInputs:
-    """Catalogs by data and digest, folds by catalog and protocol, inputs, and methods that were built to check them."""
+    """Catalogs by data, folds by catalog and protocol, inputs, and methods that were built to check them."""
 
-    catalogs: dict[tuple[str, str], Catalog] = field(default_factory=dict)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
     folds: dict[tuple[str, str], list[protocols.Fold]] = field(default_factory=dict)
     inputs: dict[tuple[Any, ...], RunInputs] = field(default_factory=dict)
     methods: dict[str, Method] = field(default_factory=dict)  # by the identity of the run that will train them
 
     def open(self, choice: Data, progress: Progress) -> Catalog:
         key = choice.model_dump_json()
-        catalog = next((catalog for (data, _), catalog in self.catalogs.items() if data == key), None)
-        if catalog is None:
-            catalog = open_catalog(choice, progress=progress)
-            self.catalogs[key, catalog.digest] = catalog
-        return catalog
+        if key not in self.catalogs:
+            self.catalogs[key] = open_catalog(choice, progress=progress)
+        return self.catalogs[key]
 
     def catalog(self, choice: Data, digest: str) -> Catalog:
         """The catalog of the plan; raises if its images have changed since."""
-        key = (choice.model_dump_json(), digest)
-        if key not in self.catalogs:
+        key = choice.model_dump_json()
+        catalog = self.catalogs.get(key)
+        if catalog is None or digest not in ("", catalog.digest):
             catalog = open_catalog(choice, check="skip_unreadable" in choice.settings)
-            if digest and catalog.digest != digest:
+            if digest not in ("", catalog.digest):
                 raise BadInput(
                     f"The images of '{choice.name}' are not those that the study began with: run the command "
                     "again, or give the right folder with --root."
                 )
             self.catalogs[key] = catalog
-        return self.catalogs[key]
+        return catalog
 
     def divided(self, catalog: Catalog, protocol: ProtocolChoice) -> list[protocols.Fold]:
         key = (f"{catalog.name} {catalog.digest}", protocol.model_dump_json())

@@ -14,7 +14,7 @@ from levelfield.files.plain_yaml import read_yaml, read_yaml_file
 from levelfield.files.writing import expanded
 from levelfield.registry import references_in
 from levelfield.studies.specification.locations import placed
-from levelfield.studies.specification.study import Study, assign, owner, parse_study
+from levelfield.studies.specification.study import Study, assign, parse_study
 from levelfield.trust import trusted
 
 
@@ -156,11 +156,10 @@ def changed(content: dict[str, Any], changes: dict[str, Any], origin: str = "the
     content = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     try:
         for key, value in sorted(changes.items(), key=lambda item: "." in item[0]):
-            label = key.removeprefix("methods.")
-            if value is not None or label == key:
-                assign(content, key, value)
+            if value is None and key.startswith("methods."):
+                content = _without(content, key)
             else:
-                content = _without(content, label)
+                assign(content, key, value)
     except LevelfieldError as error:
         raise type(error)(f"In {origin}: {error}") from error
     return content
@@ -174,17 +173,15 @@ def _changes(changes: Any, key: str, path: str) -> dict[str, Any]:
 
 
 def _without(content: dict[str, Any], key: str) -> dict[str, Any]:
-    """Remove the method with label `key`; if the key is `LABEL.SETTING`, set the setting to null."""
+    """Remove the method `methods.LABEL`, with the claims about it; set `methods.LABEL.SETTING` to null."""
     study = parse_study(content)
-    labels = [method.label for method in study.methods]
-    if key not in labels and owner(f"methods.{key}", labels) is not None:
-        assign(content, f"methods.{key}", None)
-        return content
+    labels = [f"methods.{method.label}" for method in study.methods]
     if key not in labels:
-        raise unknown("method to remove", key, labels)
+        assign(content, key, None)
+        return content
     kept = [method for method, label in zip(content["methods"], labels, strict=True) if label != key]
     about = zip(content.get("claims", []), study.claims, strict=True)
-    claims = [claim for claim, read in about if key not in (read.parts[0], read.parts[2])]
+    claims = [claim for claim, read in about if key.removeprefix("methods.") not in (read.parts[0], read.parts[2])]
     return {**content, "methods": kept, "claims": claims}
 
 
