@@ -164,7 +164,7 @@ def test_the_winner_what_is_as_good_and_what_training_gains(tmp_path: Path) -> N
         steps = 0 if run.label == "lda" else 5
         write_run(run, tmp_path, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
     found = board(runs, tmp_path)
-    assert (found.winner.label, found.as_good) == ("margin", ["triplet"])
+    assert (found.winner.label, [tie.second for tie in found.ties("margin")]) == ("margin", ["triplet"])
     gain = found.training_gain
     assert gain is not None
     assert (gain.first, gain.second, gain.winner) == ("margin", "lda", "margin")

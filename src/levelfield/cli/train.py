@@ -108,6 +108,6 @@ def _winner(study: Study, environment: Environment, options: Options) -> Planned
     above = [row.label for row in board.rows[: board.rows.index(best)]]
     if above:
         console.print(f"Untrained rows above it: {', '.join(above)}.")
-    if board.as_good:
-        console.print(f"Ties with: {', '.join(board.as_good)}.")
+    if ties := board.ties(best.label):
+        console.print(f"Ties with: {', '.join(tie.second for tie in ties)}.")
     return next(run for run in runs if run.row == best.label)

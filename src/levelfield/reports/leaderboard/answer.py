@@ -22,7 +22,7 @@ def answer(board: Leaderboard) -> list[str]:
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
     best = board.answer
-    ties = [pair for row in board.rows if (pair := board.comparison(best.label, row.label)) and not pair.better()]
+    ties = board.ties(best.label)
     lines = [_use(board, best), _as_good(board, [tie.second for tie in ties]), _training(board)]
     lines += fine_tuning_lines(board)
     widest = max(ties, key=lambda tie: tie.difference, default=None)

@@ -20,6 +20,7 @@ from levelfield.studies.execution.executor import Executor, Outcome
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.corrupted_scores import record
+from levelfield.studies.runs.folder.files import ITEMS
 from levelfield.studies.runs.folder.store import PLAN, read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -61,10 +62,8 @@ def execute_study(
             planned, folder, study.metrics, jobs=jobs, options=options, progress=progress, executor=executor
         )
         if study.corruptions:
-            finished = {
-                number: run.folder(folder) for number, run in enumerate(planned) if number not in outcome.failed
-            }
-            tested = {number: path for number, path in finished.items() if (path / "items.csv").exists()}
+            finished = {k: run.folder(folder) for k, run in enumerate(planned) if k not in outcome.failed}
+            tested = {k: path for k, path in finished.items() if (path / ITEMS).exists()}
             if executor is None:  # this process alone, with the cores that its workers had
                 torch.set_num_threads(max(jobs, 1) * study.conditions.threads)
             with computing_on(options.device):

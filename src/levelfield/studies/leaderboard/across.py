@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from levelfield.errors import BadInput
@@ -63,11 +63,10 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
 def _by_test_set(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
     """Entries by test set and method (its label and varied keys other than the data)."""
     sets: dict[str, dict[str, list[Entry]]] = {}
-    for own in entries.values():
-        run = own[0].run
+    for run_entries in entries.values():
+        run = run_entries[0].run
         varied = [(key, value) for key, value in run.variation if key.split(".")[0] not in ELSEWHERE]
-        method = run.label + "".join(f" [{key.split('.')[-1]}={value}]" for key, value in varied)
-        sets.setdefault(own[0].test_set, {})[method + (" (separated)" if run.spec.part else "")] = own
+        sets.setdefault(run_entries[0].test_set, {})[replace(run, variation=tuple(varied)).row] = run_entries
     return sets
 
 

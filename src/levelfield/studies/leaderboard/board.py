@@ -52,14 +52,10 @@ class Leaderboard:
         first = self.metrics[0]
         return max(self.rows, key=lambda row: (row.cells[first].mean, not row.trained))
 
-    @property
-    def as_good(self) -> list[str]:
-        """The rows that tie with the winner, best first."""
-        return [
-            row.label
-            for row in self.rows
-            if (one := self.comparison(self.winner.label, row.label)) is not None and not one.better()
-        ]
+    def ties(self, label: str) -> list[Comparison]:
+        """The comparisons of a row with those that it cannot be distinguished from, best first."""
+        pairs = (self.comparison(label, row.label) for row in self.rows)
+        return [pair for pair in pairs if pair is not None and not pair.better()]
 
     @property
     def training_gain(self) -> Comparison | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from levelfield import methods
-from levelfield.errors import BadSpecification, unknown
+from levelfield.errors import BadSpecification
 from levelfield.studies.planning.plan import needed_labels, with_needed
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import read_plan, read_result
@@ -52,9 +52,6 @@ def one_method(
         all_classes: the folder of the compared study, whose runs choose the number of steps; None: train on the classes
             that the protocol chooses.
     """
-    labels = [method.label for method in study.methods]
-    if label not in labels:
-        raise unknown("method of the study", label, [*labels, "best"])
     content = study.model_dump(mode="json") | {"vary": {}}
     for key, value in variation:
         assign(content, key, value)

@@ -11,6 +11,7 @@ import numpy as np
 from levelfield import embedder as networks
 from levelfield.embedder.devices import requested, usable
 from levelfield.errors import BadInput, BadSpecification
+from levelfield.evaluation.search.distances import unit_rows
 from levelfield.methods import Method
 from levelfield.methods.refine.passing import Refinement
 from levelfield.objectives import Hist
@@ -115,14 +116,9 @@ def distributions_of(folder: Path) -> Distributions | None:
 
 def compared(means: np.ndarray, variances: np.ndarray, rows: np.ndarray, labels: np.ndarray) -> Distributions:
     """Learned `means` and `variances` (C, d) beside the raw embedding `rows` (n, d) of classes 0..C-1."""
-    rows = _unit(rows.astype(np.float64))
+    rows = unit_rows(rows, np.float64)
     centres = np.zeros((len(means), rows.shape[1]))
     np.add.at(centres, labels, rows)
     centres /= np.bincount(labels)[:, None]
     spreads, _ = class_means(np.square(rows - centres[labels]).sum(axis=1), labels)
-    return Distributions(_unit(means), _unit(centres), np.linalg.norm(variances, axis=1), spreads)
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    length: np.ndarray = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(length > 0, length, 1)
+    return Distributions(unit_rows(means), unit_rows(centres), np.linalg.norm(variances, axis=1), spreads)

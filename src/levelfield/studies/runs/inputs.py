@@ -235,7 +235,7 @@ class OnDevice:
 
     def __init__(self, rows: Rows, device: str) -> None:
         self._rows, self._device = rows, torch.device(device)
-        self._resident = self._all() if self._fit() else None
+        self._resident = tuple(part.to(self._device) for part in rows.tensors()) if self._fit() else None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -248,9 +248,6 @@ class OnDevice:
             return tuple(part.pin_memory().to(self._device, non_blocking=True) for part in self._rows[indices])
         positions = torch.from_numpy(np.asarray(indices, dtype=np.int64)).to(self._device, non_blocking=True)
         return tuple(part.index_select(0, positions) for part in self._resident)
-
-    def _all(self) -> tuple[Tensor, ...]:
-        return tuple(part.to(self._device) for part in self._rows.tensors())
 
     def _fit(self) -> bool:
         if self._device.type != "cuda" or not len(self):

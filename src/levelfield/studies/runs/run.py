@@ -116,11 +116,6 @@ def machine_of(spec: RunSpec, device: str) -> dict[str, Any]:
     return {"versions": versions(), "machine": {**machine(), **hardware(device), **steady}}
 
 
-def described_machine() -> dict[str, Any]:
-    """Versions and machine, as run.yaml records them."""
-    return {"versions": versions(), "machine": machine()}
-
-
 def versions() -> dict[str, str]:
     """Versions of the software that computed the scores."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from levelfield.data.views.named import parse_steps
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.plain_yaml import read_written
 from levelfield.files.reading import damaged
 from levelfield.files.writing import expanded
@@ -182,17 +182,10 @@ def _in_short(value: Any) -> Any:
     return ", ".join(" ".join(each.split()) for each in steps)
 
 
-class _Described(BaseModel):
-    """The keys of run.yaml that are read without building a specification."""
+class _Described(RunSpec):
+    """The content of run.yaml; further keys say how the run was made."""
 
-    identity: str
-    data: Data
-    method: MethodSpec
-    conditions: dict[str, Any]
-    common: dict[str, Any] = {}
-    seed: int
-    fold: int | None = None
-    member: int | None = None
+    model_config = ConfigDict(extra="ignore", frozen=True)
     place: Location | None = None
 
 
@@ -230,6 +223,6 @@ def described_in(folder: Path, names: Sequence[str] = DESCRIPTIONS) -> dict[str,
         content: dict[str, Any] = read_written(described)
         try:
             form.model_validate(content)
-        except ValidationError as error:
+        except (ValidationError, LevelfieldError) as error:
             raise damaged(described, f"does not describe a run: {explain_first(error)}") from error
         return content

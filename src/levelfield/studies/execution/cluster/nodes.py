@@ -15,7 +15,8 @@ from levelfield import data as datasets
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.writing import is_alive, write_text
-from levelfield.studies.runs.run import described_machine, versions
+from levelfield.studies.runs.machine import machine
+from levelfield.studies.runs.run import versions
 from levelfield.studies.specification.choices import Data
 from levelfield.trust import as_trusted
 from levelfield.wording import first_few, plural
@@ -105,7 +106,7 @@ def inspect_node(
         usable(device)
     except LevelfieldError as error:
         no_device = str(error)
-    return NodeState(described_machine(), mark.is_seen, images, no_data, no_device)
+    return NodeState({"versions": versions(), "machine": machine()}, mark.is_seen, images, no_data, no_device)
 
 
 def survey(ray: Any, data: Data | None, mark: Mark, device: str, trust: tuple[str, ...] | None) -> list[Answer]:

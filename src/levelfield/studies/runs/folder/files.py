@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from levelfield.errors import BadInput, Damaged
+from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.arrays import read_array, read_arrays
 from levelfield.files.reading import checksum, damaged, read_json
 from levelfield.files.writing import write_json, write_whole
@@ -142,7 +142,9 @@ def _seal(content: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def explain_first(error: ValidationError) -> str:
-    """The first validation error, with its location."""
+def explain_first(error: ValidationError | LevelfieldError) -> str:
+    """The message of an error; of a validation, that of the first one, with its location."""
+    if isinstance(error, LevelfieldError):
+        return str(error).rstrip(".")
     first = error.errors()[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"]])).rstrip(".")

@@ -14,7 +14,6 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from levelfield.errors import BadInput, Damaged, LevelfieldError
-from levelfield.files.plain_yaml import read_written
 from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
 from levelfield.files.writing import write_json, write_text
 from levelfield.studies.runs.folder.files import (
@@ -34,7 +33,6 @@ from levelfield.studies.runs.folder.files import (
 )
 from levelfield.studies.runs.spec import PlannedRun, RunSpec, described_in, recorded_identity
 from levelfield.studies.specification.locations import Location, location_of, placed
-from levelfield.studies.specification.study import explain
 
 PLAN = "runs.json"
 _LONGEST = 200  # characters of a reason for failure
@@ -137,19 +135,11 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
 
 def read_spec(folder: Path) -> RunSpec:
     """The specification of a run folder."""
-    described = folder / DESCRIBED
-    if not described.exists():
+    if not (folder / DESCRIBED).exists():
         raise BadInput(f"{folder} is not a run folder: it has no run.yaml.")
     check(folder, DESCRIBED)
-    with of_a_run():
-        content = read_written(described)
-        if not isinstance(content, dict):
-            raise damaged(described, "does not describe a run: it must have keys and values")
-        try:
-            return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
-        except (ValidationError, LevelfieldError) as error:
-            reason = explain(error, RunSpec, str(described)) if isinstance(error, ValidationError) else str(error)
-            raise damaged(described, f"does not describe a run: {reason.rstrip('.')}") from error
+    content = described_in(folder, [DESCRIBED])
+    return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
 
 
 def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
@@ -228,5 +218,4 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
         try:
             return _RUNS.validate_python(content)
         except (ValidationError, LevelfieldError) as error:
-            reason = explain_first(error) if isinstance(error, ValidationError) else str(error).rstrip(".")
-            raise damaged(path, f"does not list runs: {reason}") from error
+            raise damaged(path, f"does not list runs: {explain_first(error)}") from error
