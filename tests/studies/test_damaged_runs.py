@@ -165,6 +165,18 @@ def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, da
     check_all(run_folder)
 
 
+@pytest.mark.parametrize("names", [(PER_QUERY,), FILES], ids=["one", "all"])
+def test_a_folder_in_the_place_of_a_file_is_renamed(world: World, tmp_path: Path, names: tuple[str, ...]) -> None:
+    study_folder, run_folder = world.copy(tmp_path / "runs")
+    for name in names:
+        folder(run_folder / name)
+        (run_folder / name / "notes.txt").write_text("of a user")
+    _, outcome = carry_out(world.study, study_folder)
+    assert not outcome.failed
+    assert ask(run_folder) == world.answer
+    assert all((run_folder / f"{name}.damaged" / "notes.txt").exists() for name in names)
+
+
 def test_measuring_again_trains_nothing(world: World, tmp_path: Path) -> None:
     study_folder, run_folder = world.copy(tmp_path / "runs")
     flipped(run_folder / PER_QUERY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from levelfield.studies.runs.folder.files import (
     DESCRIBED,
     FAILED,
     FINISHED,
+    MADE,
     PER_QUERY,
     TRAINED,
     Checksums,
@@ -106,7 +108,7 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
         recorded = recorded_identity(folder) if os.path.lexists(described) else spec.identity
     except Damaged:
         recorded = spec.identity
-        described.unlink()
+        _remove(described)
     if recorded != spec.identity:
         raise BadInput(
             f"{folder} was made with another specification (its run.yaml says {recorded}, "
@@ -116,21 +118,31 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
         if os.path.lexists(folder / TRAINED):
             check_made(folder)
     except Damaged:
-        for name in (FINISHED, TRAINED, DESCRIBED):  # last first: no stage stays wrongly marked as complete
-            (folder / name).unlink(missing_ok=True)
+        folders = [name for name in (*MADE, PER_QUERY) if (folder / name).is_dir()]  # in the place of a file
+        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # last first: no stage stays wrongly marked as complete
+            _remove(folder / name)
     try:
         result = read_result(folder)
         if result is not None and result.values:
             result.queries()
     except Damaged:
         for name in (FINISHED, PER_QUERY):
-            (folder / name).unlink(missing_ok=True)
+            _remove(folder / name)
     if described.exists():
         return  # keep the versions that the run began with
     content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
     if (location := location_of(spec.data, home or folder)) is not None:
         content["place"] = location.model_dump()
     write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
+def _remove(path: Path) -> None:
+    """Remove a file; a folder in its place is renamed, since a user may have put files there."""
+    if path.is_dir() and not path.is_symlink():
+        names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in itertools.count())
+        path.rename(next(name for name in names if not os.path.lexists(name)))
+    else:
+        path.unlink(missing_ok=True)
 
 
 def read_spec(folder: Path) -> RunSpec:
