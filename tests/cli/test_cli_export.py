@@ -18,7 +18,7 @@ from levelfield.shipping import measuring
 from levelfield.shipping.description import describe
 from levelfield.shipping.measuring import TOLERANCES, Tolerance
 from levelfield.shipping.onnx_model import embedded
-from levelfield.studies.runs.shared import forget_inputs
+from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 
 
 def listed(folder: str) -> list[str]:
@@ -132,7 +132,7 @@ def test_an_unreadable_validation_image_stops_the_export(
 def test_without_test_images_it_is_refused_unless_measuring_is_given_up(levelfield: Levelfield, trained: Path) -> None:
     shutil.copytree("photos", "elsewhere")
     Path("photos/class 07/3.png").unlink()
-    forget_inputs()  # what this process knows of the photos of other tests
+    vars(shared_inputs()).update(vars(SharedInputs()))  # what this process knows of the photos of other tests
     said = levelfield("export", trained, "--out", "out").error
     assert "cannot be measured on the run's test images. The images of 'photos' are not those" in said
     assert said.endswith("To export without measuring: --no-measure")

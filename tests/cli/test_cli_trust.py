@@ -16,7 +16,7 @@ from cli_room import COMMANDS, Levelfield, placed
 from levelfield.embedder import load, model_files
 from levelfield.errors import NotTrusted
 from levelfield.studies.runs.folder.files import read_training, write_training
-from levelfield.studies.runs.shared import forget_inputs
+from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.spec import RunSpec
 
 EVIL = """
@@ -54,7 +54,7 @@ NEEDS_NO_CODE = ("report", "evaluate", "embed", "search", "export", "maps", "ens
 
 def stranger(room: Path, change: Callable[[dict[str, Any]], object]) -> dict[str, str]:
     """A compared study whose files name code; the places that commands are told."""
-    forget_inputs()  # what another test read with trust
+    vars(shared_inputs()).update(vars(SharedInputs()))  # what another test read with trust
     (room / "evil.py").write_text(EVIL)
     study = room / "runs" / "small"
     planned = json.loads((study / "runs.json").read_text())

@@ -80,13 +80,6 @@ def sharing(shared: SharedInputs) -> Iterator[None]:
         _IN_USE.reset(token)
 
 
-def forget_inputs() -> None:
-    """Drop all inputs that this process has built for itself, with their images and features."""
-    _OF_THE_PROCESS.catalogs.clear()
-    _OF_THE_PROCESS.folds.clear()
-    _OF_THE_PROCESS.release()
-
-
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:
     """The catalog of a study. Unreadable images raise an error, or are skipped if the study says so."""
     settings = dict(choice.settings)
