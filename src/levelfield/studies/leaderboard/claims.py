@@ -66,11 +66,12 @@ def judge_claims(
     """
     crossed: dict[int, Differences] = {}
     by_seeds: dict[int, Comparison] = {}
+    notes = [_other_budget(claim, trials or {}) for claim in claims]
     for k, claim in enumerate(claims):
         first, _, second = claim.parts
         name = claim.metric or metric
         part = next((part for part in parts if first in part[0] and second in part[0]), None)
-        if part is None or _other_budget(claim, trials or {}):
+        if part is None or notes[k]:
             continue
         entries, tables = part
         if name in tables:
@@ -78,14 +79,7 @@ def judge_claims(
         elif pairs := paired(entries[first], entries[second]):
             by_seeds[k] = _by_seeds(claim, pairs, name)
     comparisons = _corrected(claims, crossed, by_seeds)
-    verdicts = []
-    for k, claim in enumerate(claims):
-        if k in comparisons:
-            verdicts.append(_verdict(claim, comparisons[k], claim.metric or metric))
-        else:
-            note = _other_budget(claim, trials or {}) or "its runs did not finish"
-            verdicts.append(Verdict(claim.claim, claim.metric or metric, claim.source, OPEN, note=note))
-    return verdicts
+    return [_verdict(claim, comparisons.get(k), claim.metric or metric, notes[k]) for k, claim in enumerate(claims)]
 
 
 def _corrected(
@@ -127,7 +121,10 @@ def _by_seeds(claim: Claim, pairs: list[tuple[Entry, Entry]], metric: str) -> Co
     return Comparison(first, second, mean, low, high, t, count - 1, p, None, 0, (count, count), True)
 
 
-def _verdict(claim: Claim, one: Comparison, metric: str) -> Verdict:
+def _verdict(claim: Claim, one: Comparison | None, metric: str, note: str) -> Verdict:
+    """note: why the claim could not be tested, if that is known."""
+    if one is None:
+        return Verdict(claim.claim, metric, claim.source, OPEN, note=note or "its runs did not finish")
     result = _decision(claim, one)
     if not one.classes:
         seeds = "one seed" if one.seeds[0] == 1 else f"equal for all {one.seeds[0]} seeds"

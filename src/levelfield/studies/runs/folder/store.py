@@ -89,12 +89,8 @@ def class_means(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.
     >>> means.tolist(), counts.tolist()
     ([0.0, 0.5], [1.0, 2.0])
     """
-    if not labels.size or labels.dtype.kind not in "iu" or labels.max() > 10 * len(labels):
-        _, labels, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    else:  # nothing has to be sorted
-        counts = np.bincount(labels)
-    present = counts > 0
-    return np.bincount(labels, weights=scores)[present] / counts[present], counts[present].astype(np.float64)
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.bincount(codes, weights=scores) / counts, counts.astype(np.float64)
 
 
 def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | None = None) -> None:
