@@ -48,7 +48,7 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
                 other = names[test_set]
                 notes.append(f"{name} and {other} use the same test images, so they are not independent datasets.")
             names.setdefault(test_set, name)
-            scores[name] = {method: mean_score(own, metric) for method, own in methods.items()}
+            scores[name] = {method: mean_score(seeds, metric) for method, seeds in methods.items()}
     labels = dict.fromkeys(method for figures in scores.values() for method in figures)
     lacking = {method: [name for name, figures in scores.items() if method not in figures] for method in labels}
     notes += [
@@ -57,7 +57,7 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
         if without
     ]
     shared = [method for method, without in lacking.items() if not without]
-    return Across(metric, {name: {method: own[method] for method in shared} for name, own in scores.items()}, notes)
+    return Across(metric, {name: {m: figures[m] for m in shared} for name, figures in scores.items()}, notes)
 
 
 def _by_test_set(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[Entry]]]:
@@ -74,4 +74,4 @@ def _unused(name: str, folder: Path, taken: Container[str]) -> str:
     """A unique name for the dataset: its own, plus the study's if another study uses it, too."""
     name = Path(name).name
     numbered = (f"{name} ({folder.name})" + (f" #{number}" if number > 1 else "") for number in itertools.count(1))
-    return next(one for one in itertools.chain([name], numbered) if one not in taken)
+    return next(unused for unused in itertools.chain([name], numbered) if unused not in taken)

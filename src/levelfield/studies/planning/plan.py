@@ -65,7 +65,7 @@ def left_out(study: Study) -> list[str]:
     >>> left_out(Study.model_validate(sweep))
     ['triplet [batch=2]']
     """
-    runs = (run for one, variation in variations(study) for run in _all_seeds(one, variation, study.conditions))
+    runs = (run for varied, variation in variations(study) for run in _all_seeds(varied, variation, study.conditions))
     return list(dict.fromkeys(run.row for run in runs if _has_no_tuple(run)))
 
 
@@ -90,12 +90,12 @@ def _all_seeds(
     """
     planned: dict[str, dict[int, PlannedRun]] = {method.label: {} for method in study.methods}
     late: list[MethodSpec] = []
-    for one in (ordered := in_order(study.methods)):
-        needed = methods.requires(one.name, one.settings)
-        if methods.joins_seeds(one.name, one.settings) or any(other.label in needed for other in late):
-            late.append(one)
-    rounds = [(seed, one) for seed in study.seeds for one in ordered if one not in late]
-    for seed, method in [*rounds, *((seed, one) for one in late for seed in study.seeds)]:
+    for method in (ordered := in_order(study.methods)):
+        needed = methods.requires(method.name, method.settings)
+        if methods.joins_seeds(method.name, method.settings) or any(other.label in needed for other in late):
+            late.append(method)
+    rounds = [(seed, method) for seed in study.seeds for method in ordered if method not in late]
+    for seed, method in [*rounds, *((seed, method) for method in late for seed in study.seeds)]:
         all_seeds = methods.joins_seeds(method.name, method.settings)
         if seed != study.seeds[0] and (all_seeds or not methods.class_of(method.name).seeded):
             continue
@@ -119,7 +119,7 @@ def _all_seeds(
         varied = [(key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed]
         own_variation = tuple((key, value) for key, value in varied if owner(key, planned) in concerned)
         seeded = methods.class_of(method.name).seeded and not all_seeds
-        runs = [PlannedRun(one, method.label, own_variation, seeded) for one in _parts(spec, study.protocol.folds)]
+        runs = [PlannedRun(part, method.label, own_variation, seeded) for part in _parts(spec, study.protocol.folds)]
         planned[method.label][seed] = runs[-1]
         yield from runs
 
@@ -142,7 +142,7 @@ def _parts(spec: RunSpec, folds: int) -> list[RunSpec]:
     ]
     if len(parts) == 1:
         return parts
-    return [*parts, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(one) for one in parts)})]
+    return [*parts, spec.model_copy(update={"joined": True, "needs": tuple(_as_needed(part) for part in parts)})]
 
 
 def _needs(
@@ -156,12 +156,12 @@ def _needs(
             if all_seeds:
                 named = methods.class_of(method.name).joined_seeds(method.settings)
                 seeds = list(runs) if isinstance(named, str) else list(named)
-            if unplanned := [str(one) for one in seeds if one not in runs]:
+            if unplanned := [str(each) for each in seeds if each not in runs]:
                 raise BadSpecification(
                     f"Method '{method.label}' joins seed {unplanned[0]}, but the study has the seeds "
                     f"{', '.join(map(str, runs))}."
                 )
-            needed += [_as_needed(runs[one].spec) for one in seeds]
+            needed += [_as_needed(runs[each].spec) for each in seeds]
         elif (identity := recorded_identity(expanded(name))) is not None:
             needed.append(Needed(name=name, identity=identity))
         else:
@@ -174,36 +174,33 @@ def _as_needed(spec: RunSpec) -> Needed:
     return Needed(name=spec.folder_name, identity=spec.identity)
 
 
-def in_order(competitors: Sequence[MethodSpec]) -> list[MethodSpec]:
-    """Methods after those they need, otherwise in the order of the study. Cycles are refused."""
-    by_label = {one.label: one for one in competitors}
+def in_order(
+    competitors: Sequence[MethodSpec], labels: Iterable[str] | None = None, *, run_code: bool = True
+) -> list[MethodSpec]:
+    """Methods after those they need, otherwise in the order of the study. Cycles are refused.
+
+    labels: only these methods and what they need, directly or indirectly. run_code: see `methods.requires`.
+    """
+    by_label = {method.label: method for method in competitors}
     done: dict[str, MethodSpec] = {}
 
-    def add(one: MethodSpec, above: tuple[str, ...]) -> None:
-        if one.label in above:
-            circle = " -> ".join([*above[above.index(one.label) :], one.label])
+    def add(method: MethodSpec, above: tuple[str, ...]) -> None:
+        if method.label in above:
+            circle = " -> ".join([*above[above.index(method.label) :], method.label])
             raise BadSpecification(f"These methods wait for each other: {circle}.")
-        for name in methods.requires(one.name, one.settings):
+        for name in methods.requires(method.name, method.settings, run_code=run_code):
             if name in by_label and name not in done:
-                add(by_label[name], (*above, one.label))
-        done.setdefault(one.label, one)
+                add(by_label[name], (*above, method.label))
+        done.setdefault(method.label, method)
 
-    for one in competitors:
-        add(one, ())
+    for label in by_label if labels is None else labels:
+        add(by_label[label], ())
     return list(done.values())
 
 
 def needed_labels(competitors: Sequence[MethodSpec], label: str, *, run_code: bool = True) -> set[str]:
-    """`label` and all labels that it needs, directly or indirectly. run_code: see `methods.requires`."""
-    by_label = {one.label: one for one in competitors}
-    labels: set[str] = set()
-    waiting = [label]
-    while waiting:
-        one = by_label[waiting.pop()]
-        labels.add(one.label)
-        needed = methods.requires(one.name, one.settings, run_code=run_code)
-        waiting += [name for name in needed if name in by_label and name not in labels]
-    return labels
+    """`label` and all labels that it needs, directly or indirectly."""
+    return {method.label for method in in_order(competitors, [label], run_code=run_code)}
 
 
 def with_needed(runs: Sequence[PlannedRun], last: PlannedRun) -> list[PlannedRun]:

@@ -123,8 +123,7 @@ def _trained(
 ) -> Trained:
     tested = len(inputs.fold.test) > 0
     setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
-    refines = type(method).refine is not Method.refine or "refine" in vars(method)
-    refines = refines or (tested and method.refinement is not None)
+    refines = type(method).refine is not Method.refine or (tested and method.refinement is not None)
     custom_head = None if isinstance(head, (nn.Identity, *HEADS.values())) else head
     return Trained(method, summary, measured, declared(method, spec.conditions, setting), refines, custom_head)
 
