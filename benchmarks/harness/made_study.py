@@ -53,6 +53,6 @@ def make_study(folder: Path, *, rows: int, seeds: int) -> Path:
         trained = {"summary": summary, "measured": {"dim": 128}, "deviations": []}
         write_training(place, trained)
         values = {"recall@1": float(queries.mean()), "map@r": float(queries.mean() / 2)}
-        made = {"values": values, "signatures": signatures, "identity": run.spec.identity}
+        made = {"values": values, "signatures": signatures}
         write_finished(place, {**made, **trained})
     return folder

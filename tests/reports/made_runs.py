@@ -78,7 +78,7 @@ def write_run(
     told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
     entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]
     content = {"values": values, "signatures": signatures, "summary": told, "measured": {}, "deviations": entries}
-    write_finished(folder, {**content, "identity": run.spec.identity})
+    write_finished(folder, content)
     return folder
 
 

@@ -20,7 +20,6 @@ from levelfield.studies.runs.folder.files import PER_QUERY, read_embeddings, rea
 from levelfield.studies.runs.folder.items import Items, test_items
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.inputs import RunInputs
-from levelfield.studies.runs.spec import recorded_identity
 
 MOST = 5000  # training images that `monitor` evaluates
 MOST_OF_A_CLASS = 250  # so that the sample has at least 20 classes, if available
@@ -50,8 +49,7 @@ def score_run(
         arrays |= {} if items.roles is None else {"all_labels": labels}
         write_whole(folder / PER_QUERY, lambda file: np.savez(file, **arrays))
         stage.advance()
-    scores = {"values": values, "signatures": signatures, "identity": recorded_identity(folder)}
-    write_finished(folder, {**scores, **trained})
+    write_finished(folder, {"values": values, "signatures": signatures, **trained})
 
 
 def validation(

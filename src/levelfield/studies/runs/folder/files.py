@@ -47,7 +47,7 @@ def write_training(folder: Path, content: dict[str, Any]) -> None:
 
 
 def write_finished(folder: Path, content: dict[str, Any]) -> None:
-    _write_sealed(folder / FINISHED, content, (PER_QUERY, DESCRIBED))
+    _write_sealed(folder / FINISHED, content, (PER_QUERY,))
 
 
 def read_training(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from levelfield.errors import BadInput, Damaged, LevelfieldError
-from levelfield.files.reading import MEGABYTE, checksum, damaged, read_json, read_text
+from levelfield.files.reading import MEGABYTE, damaged, read_json, read_text
 from levelfield.files.writing import write_json, write_text
 from levelfield.studies.runs.folder.files import (
     DESCRIBED,
@@ -52,7 +52,6 @@ class Result:
     measured: dict[str, Any]  # counts of the ledger, see `Measured`
     deviations: list[dict[str, Any]]
     checksums: Checksums
-    identity: str  # of run.yaml at the end of the run
 
     @property
     def seconds(self) -> float:
@@ -175,21 +174,13 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
         result = read_result(folder)
         if result is None:
             return None, _why_failed(folder)
-        if _identity(result) != spec.identity or not set(metrics) <= set(result.values):
+        if recorded_identity(folder) != spec.identity or not set(metrics) <= set(result.values):
             return None, ""
         if result.values:
             _ = result.by_class  # reads and checks per_query.npz
     except Damaged as error:
         return None, str(error)
     return result, ""
-
-
-def _identity(result: Result) -> str | None:
-    """The identity of the run; from metrics.json, which is faster, if run.yaml has not changed."""
-    described, recorded = result.folder / DESCRIBED, result.checksums.get(DESCRIBED)
-    if recorded and described.is_file() and checksum(described) == recorded:
-        return result.identity
-    return recorded_identity(result.folder)
 
 
 def _why_failed(folder: Path) -> str:
@@ -207,7 +198,7 @@ def read_result(folder: Path) -> Result | None:
     if not os.path.lexists(folder / FINISHED):
         return None
     content = read_finished(folder)
-    names = ("values", "signatures", "summary", "measured", "deviations", "checksums", "identity")
+    names = ("values", "signatures", "summary", "measured", "deviations", "checksums")
     return Result(folder, *(content[name] for name in names))
 
 
