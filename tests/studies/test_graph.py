@@ -185,10 +185,10 @@ def test_a_failed_member_fails_what_needs_it_and_nothing_else(
     study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"])
     real = executor.execute
 
-    def broken(spec: Any, *args: Any, **kwargs: Any) -> None:
-        if spec.member == 1:
+    def broken(task: Any, *args: Any) -> None:
+        if task.spec.member == 1:
             raise RuntimeError("no luck")
-        real(spec, *args, **kwargs)
+        real(task, *args)
 
     with monkeypatch.context() as patch:
         patch.setattr(executor, "execute", broken)

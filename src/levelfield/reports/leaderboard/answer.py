@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Comparison
+from levelfield.evaluation.statistics.comparisons import Comparison
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.verdicts import SEEN, difference_text, how_compared
 from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning
