@@ -11,14 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, row_blocks
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import (
-    all_known,
-    draw_positive,
-    negative_at,
-    no_triplets,
-    those,
-    uniforms,
-)
+from levelfield.miners._draws import all_known, draw_positive, negative_at, no_triplets, those, uniforms
 from levelfield.settings import Positive, number
 
 _ANTIPODES = 4 - 4e-6  # antipodes have infinite weight; a plain 4 would depend on rounding

@@ -20,13 +20,7 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.labels import on_device, on_host, to_device
 from levelfield.objectives._contract import Facts, LossInputs, Objective, sum_of
 from levelfield.objectives._create import create
-from levelfield.objectives._parts.class_scores import (
-    LOWEST,
-    ClassScores,
-    Gradients,
-    differentiable,
-    log_sum_of_others,
-)
+from levelfield.objectives._parts.class_scores import LOWEST, ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
 from levelfield.objectives._parts.proxies import ProxyObjective
 from levelfield.objectives.arcface import ArcFace
@@ -56,10 +50,7 @@ class ShardedClasses(Objective):
     """
 
     facts = Facts(
-        paper="An et al. 2021 (partial FC)",
-        formula="that of the undivided objective",
-        least=(1, 1),
-        weights=False,
+        paper="An et al. 2021 (partial FC)", formula="that of the undivided objective", least=(1, 1), weights=False
     )
     num_classes: int
 

@@ -75,20 +75,10 @@ class Contrastive(Objective):
             anchors = torch.arange(len(distance), device=distance.device)[:, None]
             return means_of_sides(self, inputs, [(distance, mask, anchors) for mask in inputs.class_masks()])
         sides = [
-            (geometry.distance_of(*pairs.T, squared=self.squared), None, pairs[:, 0]) for pairs in self._sides(tuples)
+            (geometry.distance_of(*pairs.T, squared=self.squared), None, pairs[:, 0])
+            for pairs in sides_of(self, tuples)
         ]
         return means_of_sides(self, inputs, sides)
-
-    def _sides(self, tuples: Tuples) -> tuple[Tensor, Tensor]:
-        """Positive and negative pairs: given as such, or as the two sides of triplets."""
-        if not isinstance(tuples, Tensor):
-            return tuples
-        if tuples.dim() != 2 or tuples.shape[1] != 3:
-            raise BadInput(
-                f"{self.who} takes triplets (t, 3), or positive and negative pairs (p, 2), (q, 2); "
-                f"it got one tensor of shape {tuple(tuples.shape)}."
-            )
-        return tuples[:, :2], tuples[:, ::2]
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
         if not self.takes_everything(inputs):
@@ -103,6 +93,18 @@ class Contrastive(Objective):
             reduction=self.reduction,
         )
         return closed(self, inputs, geometry, terms, slope, matrix)
+
+
+def sides_of(objective: Objective, tuples: Tuples) -> tuple[Tensor, Tensor]:
+    """Positive and negative pairs: given as such, or as the two sides of triplets."""
+    if not isinstance(tuples, Tensor):
+        return tuples
+    if tuples.dim() != 2 or tuples.shape[1] != 3:
+        raise BadInput(
+            f"{objective.who} takes triplets (t, 3), or positive and negative pairs (p, 2), (q, 2); "
+            f"it got one tensor of shape {tuple(tuples.shape)}."
+        )
+    return tuples[:, :2], tuples[:, ::2]
 
 
 def means_of_sides(

@@ -30,20 +30,11 @@ def soft_counts(position: Tensor, counted: Tensor, nodes: int) -> Tensor:
     >>> soft_counts(torch.tensor([[0.25, 1.0, 2.0]]), torch.tensor([[True, True, True]]), 3)
     tensor([[0.7500, 1.2500, 1.0000]])
     """
-    lower = node_below_(position.detach().clone(), nodes)
+    zero = position.new_zeros(())  # the lower node of NaN, whose share stays NaN
+    lower = torch.fmax(position.detach().floor(), zero).clamp_max_(nodes - 2)
     share, index = position - lower, lower.long()
     empty = position.new_zeros(len(position), nodes)
     return empty.scatter_add(1, index, (1 - share) * counted).scatter_add(1, index + 1, share * counted)
-
-
-def node_below_(position: Tensor, nodes: int) -> Tensor:
-    """The lower node of each value, in place; the node of NaN is 0, and its share stays NaN.
-
-    >>> node_below_(torch.tensor([-0.1, 1.5, 9.0, torch.nan]), 5)
-    tensor([0., 1., 3., 0.])
-    """
-    torch.fmax(position.floor_(), position.new_zeros(()), out=position)
-    return position.clamp_max_(nodes - 2)
 
 
 @register(

@@ -10,13 +10,7 @@ from torch import Tensor
 
 from levelfield.labels import to_device
 from levelfield.objectives._contract import Facts, LossInputs, register
-from levelfield.objectives._parts.proxies import (
-    ProxyInit,
-    ProxyObjective,
-    Smoothing,
-    mean_entropy,
-    smoothing_over_all,
-)
+from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
 from levelfield.settings import NotNegative, Positive, Share
 
 

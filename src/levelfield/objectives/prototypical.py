@@ -90,9 +90,7 @@ def prototypical_terms(
         roles=("support", "query", "episode"),
         sources={"squared": "Snell et al. 2017; fehervari2019's code", "normalize": "fehervari2019 table 1"},
         search={"squared": [True, False], "normalize": [True, False]},
-        tags={
-            "order_of_the_batch_is_irrelevant": "without roles, the first half of each class is its support",
-        },
+        tags={"order_of_the_batch_is_irrelevant": "without roles, the first half of each class is its support"},
     ),
 )
 class Prototypical(Objective):

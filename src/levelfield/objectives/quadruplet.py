@@ -7,16 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield.geometry import Geometry, widest
-from levelfield.labels import (
-    ClassTable,
-    class_masks,
-    class_table,
-    hide_,
-    positive_pairs,
-    put_,
-    row_blocks,
-    to_device,
-)
+from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, put_, row_blocks, to_device
 from levelfield.miners import MinerChoice
 from levelfield.miners._draws import uniforms
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register

@@ -13,7 +13,7 @@ from levelfield.miners import MinerChoice, Tuples
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, back_to_rows, through_unit
 from levelfield.objectives._parts.sums import Reduction, mean
-from levelfield.objectives.contrastive import all_pairs, means_of_sides
+from levelfield.objectives.contrastive import all_pairs, means_of_sides, sides_of
 from levelfield.objectives.triplet import all_hinges, sum_over_triplets, triplet_terms
 from levelfield.settings import NotNegative, Share
 
@@ -140,8 +140,9 @@ class SNR(Objective):
             ratio, usable = signals.matrix(), signals.usable[:, None]
             sides = [(ratio, mask & usable, anchors) for mask in inputs.class_masks()]
         else:
-            lists = (tuples[:, :2], tuples[:, ::2]) if isinstance(tuples, Tensor) else tuples
-            sides = [(signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in lists]
+            sides = [
+                (signals.of(*pairs.T), signals.usable[pairs[:, 0]], pairs[:, 0]) for pairs in sides_of(self, tuples)
+            ]
         return means_of_sides(self, inputs, sides)
 
     def _shares(self, inputs: LossInputs, tuples: Tuples | None, dtype: torch.dtype) -> Tensor | float:

@@ -7,13 +7,7 @@ from torch import Tensor, nn
 
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.proxies import (
-    ProxyInit,
-    Smoothing,
-    mean_entropy,
-    smoothing_over_all,
-    start_proxies,
-)
+from levelfield.objectives._parts.proxies import ProxyInit, Smoothing, mean_entropy, smoothing_over_all, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.settings import Count, NotNegative, Positive, Share
 

@@ -75,12 +75,7 @@ class StructuredClustering(Objective):
         exact = Geometry(inputs.embeddings.detach().cpu().double(), normalize=self.normalize).distance.numpy()
         classes = np.unique(on_host(labels).numpy(), return_inverse=True)[1]
         clusters = most_violating(
-            exact,
-            classes,
-            gamma=self.gamma,
-            inference=self.inference,
-            pam_iterations=self.pam_iterations,
-            nmi=self.nmi,
+            exact, classes, gamma=self.gamma, inference=self.inference, pam_iterations=self.pam_iterations, nmi=self.nmi
         )
         self.medoids, violating, true = (
             to_device(torch.from_numpy(indices), labels.device)

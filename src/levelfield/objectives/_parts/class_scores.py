@@ -161,12 +161,7 @@ def log_sum_of_others(
     return own, top + sums.log2_()
 
 
-def differentiable(
-    value: Tensor,
-    inputs: LossInputs,
-    vectors: Tensor,
-    back: Callable[[Tensor], Gradients],
-) -> Tensor:
+def differentiable(value: Tensor, inputs: LossInputs, vectors: Tensor, back: Callable[[Tensor], Gradients]) -> Tensor:
     """Attach to `value` the gradients that `back(upstream gradient)` computes."""
 
     def slopes(upstream: Tensor) -> list[Tensor | None]:
