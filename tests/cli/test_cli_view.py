@@ -215,7 +215,7 @@ def test_without_a_browser_the_address_is_left_to_the_user(
     monkeypatch.setattr(webbrowser, "get", none)
     ended = viewed(lambda address: None, "--open")
     assert ended.code == 0
-    assert "No browser was found: open the address yourself." in ended.err
+    assert "No graphical browser was found: open the address yourself." in ended.err
 
 
 def test_what_cannot_be_viewed_gets_one_message(levelfield: Levelfield, compared: Path) -> None:

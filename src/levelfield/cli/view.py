@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,12 +95,9 @@ def _open(address: str) -> None:
         if not webbrowser.open(address):
             error_console.print("The browser could not be started: open the address yourself.")
 
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        error_console.print("No browser was found: open the address yourself.")
-        return
-    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:  # lynx, w3m: needs this terminal
-        error_console.print("No graphical browser was found: open the address yourself.")
-        return
-    threading.Thread(target=opened, daemon=True).start()
+    with suppress(webbrowser.Error):
+        # a generic one, such as lynx or w3m, would need this terminal
+        if type(webbrowser.get()) is not webbrowser.GenericBrowser or "BROWSER" in os.environ:
+            threading.Thread(target=opened, daemon=True).start()
+            return
+    error_console.print("No graphical browser was found: open the address yourself.")

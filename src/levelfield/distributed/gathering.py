@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,8 +42,10 @@ def exchange(rows: Tensor, ranks: Ranks, sizes: list[int]) -> Tensor:
 
 def shared(rows: Tensor, ranks: Ranks) -> Tensor:
     """The same rows, which every rank uses for its own part of the loss: their gradients are summed over the ranks."""
-    apply: Any = _Shared.apply
-    copies: Tensor = rows if ranks.size == 1 else apply(rows, ranks)
+    if ranks.size == 1 or not rows.requires_grad:
+        return rows
+    copies = rows.view_as(rows)
+    copies.register_hook(partial(_summed, ranks))
     return copies
 
 
@@ -70,22 +73,12 @@ class _Gathered(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         gradient = gradients[0]
         if ctx.summed:
-            gradient = gradient.clone()
-            ctx.ranks.summed_([gradient])
+            gradient = _summed(ctx.ranks, gradient)
         share = gradient.narrow(0, ctx.start, ctx.size)
         return share if ctx.factor == 1.0 else share * ctx.factor, None, None, None, None
 
 
-class _Shared(torch.autograd.Function):
-    """Backward: the sum over the ranks."""
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, ranks: Ranks) -> Tensor:
-        ctx.ranks = ranks
-        return rows.view_as(rows)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        total = gradients[0].clone()
-        ctx.ranks.summed_([total])
-        return total, None
+def _summed(ranks: Ranks, gradient: Tensor) -> Tensor:
+    total = gradient.clone()
+    ranks.summed_([total])
+    return total

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +38,6 @@ _LEVELS = 127  # symmetric: -127 to 127
 Rows = NDArray[np.float32]
 RowsOf = Callable[[Rows], Rows]
 """A network that was read again: normalised images (images, 3, side, side) to raw rows (images, dim)."""
-Nest: TypeAlias = "int | tuple[Nest, ...]"
 
 
 class PlainNetwork(nn.Module):
@@ -51,7 +50,7 @@ class PlainNetwork(nn.Module):
         super().__init__()
         models = (model,) if isinstance(model, Model) else model.models
         self.owners = [0] if isinstance(model, Model) else [owner for _, owner in model.shared_below]
-        self.nest = _nest(model, iter(range(len(models))))
+        self.model = model
         self.embedders: Sequence[Embedder] = nn.ModuleList(  # type: ignore[assignment]
             copy.deepcopy(one.embedder) for one in models
         )
@@ -74,7 +73,7 @@ class PlainNetwork(nn.Module):
             if owner not in below:
                 below[owner] = embedder.trunk.below(images)
             rows.append(embedder.coded(embedder.head(embedder.trunk.above(*below[owner]))))
-        return _joined(self.nest, rows)
+        return _joined(self.model, iter(rows))
 
 
 def _fix_masks(network: nn.Module, side: int) -> None:
@@ -113,16 +112,11 @@ def noise(view: View, count: int) -> Tensor:
     return torch.randn(count, 3, view.image, view.image, generator=torch.Generator().manual_seed(0))
 
 
-def _nest(model: Model | Ensemble, numbers: Iterator[int]) -> Nest:
-    """The numbers of the single models, in the brackets of the ensembles that join them."""
-    return next(numbers) if isinstance(model, Model) else tuple(_nest(one, numbers) for one in model.members)
-
-
-def _joined(nest: Nest, rows: list[Tensor]) -> Tensor:
-    """Like `evaluation.joined`: unit rows of the members side by side."""
-    if isinstance(nest, int):
-        return rows[nest]
-    return torch.cat([functional.normalize(_joined(one, rows), dim=1) for one in nest], dim=1)
+def _joined(model: Model | Ensemble, rows: Iterator[Tensor]) -> Tensor:
+    """Like `evaluation.joined`: unit rows of the members side by side. rows: of the single models, in their order."""
+    if isinstance(model, Model):
+        return next(rows)
+    return torch.cat([functional.normalize(_joined(member, rows), dim=1) for member in model.members], dim=1)
 
 
 @dataclass(frozen=True)

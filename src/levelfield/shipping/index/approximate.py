@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ def check_library(name: str) -> None:
     """Refuse an unknown library, or one that is not installed."""
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
-    _module(name)
+    if importlib.util.find_spec(name) is None:  # not imported: an import here would come before onnxruntime's
+        raise _missing(name)
 
 
 def graph_of(library: str, stored: Stored) -> Search:
@@ -156,7 +158,11 @@ def _module(library: str) -> Any:
     try:
         return importlib.import_module(LIBRARIES[library])
     except ImportError as error:
-        raise MissingExtra(
-            f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
-            "Without --approximate the search is exact and needs none."
-        ) from error
+        raise _missing(library) from error
+
+
+def _missing(library: str) -> MissingExtra:
+    return MissingExtra(
+        f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
+        "Without --approximate the search is exact and needs none."
+    )

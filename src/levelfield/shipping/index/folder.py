@@ -154,10 +154,6 @@ def write_folder(folder: Path, content: Content) -> None:
     with temporary_folder(folder) as temporary:
         write_whole(temporary / f"{_ROWS}.npy", lambda file: np.save(file, content.stored.values))
         write_text(temporary / f"{_ITEMS}.csv", _as_csv(content.items))
-        if _read_items(temporary / f"{_ITEMS}.csv", len(content.facts["folders"])) != content.items:
-            raise BadInput(
-                f"The names of the photos cannot be stored in {folder}. Rename those with control characters."
-            )
         files = {}
         for path in sorted(temporary.iterdir()):
             files[path.stem] = f"{path.stem}-{checksum(path)}{path.suffix}"

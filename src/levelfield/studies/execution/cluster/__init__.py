@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PRELOADED = "levelfield.studies.execution.cluster.preload"
+from levelfield.distributed.processes import PRELOADED
 
 
 def preloaded(threads: int) -> list[str]:
@@ -10,4 +10,4 @@ def preloaded(threads: int) -> list[str]:
 
     Ray starts one for each core. If runs have several threads, most of them are never used.
     """
-    return [PRELOADED] if threads == 1 else []
+    return ["levelfield.studies.execution.cluster.task", *PRELOADED] if threads == 1 else []

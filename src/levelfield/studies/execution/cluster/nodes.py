@@ -164,14 +164,12 @@ def refuse_unready(answers: list[Answer]) -> None:
             "`levelfield cluster check` shows them."
         )
     states = [(answer, answer.state) for answer in answers if answer.state is not None]
-    no_data = [(answer, state.no_data) for answer, state in states if state.no_data]
-    no_device = [(answer, state.no_device) for answer, state in states if state.no_device]
-    for unready, remedy in (
-        (no_data, "Make the data available there under the same path."),
-        (no_device, "Choose another --device."),
+    for reason, remedy in (
+        ("no_data", "Make the data available there under the same path."),
+        ("no_device", "Choose another --device."),
     ):
-        if unready:
-            raise BadInput(f"{_names([answer for answer, _ in unready])}: {unready[0][1]} {remedy}")
+        if unready := [answer for answer, state in states if getattr(state, reason)]:
+            raise BadInput(f"{_names(unready)}: {getattr(unready[0].state, reason)} {remedy}")
     here, there = versions()["levelfield"], {state.described["versions"]["levelfield"] for _, state in states}
     if there - {here}:
         raise BadInput(

@@ -45,16 +45,15 @@ class Demands:
 
     def check(self, runs: list[PlannedRun], nodes: list[Node]) -> None:
         """Refuse, before training, a run that no node can do: Ray would wait for such a node forever."""
-        most = max((node.cpus for node in nodes), default=0)
-        gpus = int(self.options.device.startswith("cuda"))
+        gpu = self.options.device.startswith("cuda")
+        fit = [node.cpus for node in nodes if node.gpus >= gpu]
         for run in runs:
-            cpus = run.spec.conditions.threads
-            if most < cpus:
+            if (cpus := run.spec.conditions.threads) > max(fit, default=0):
+                which = f"node with a GPU (--device {self.options.device})" if gpu else "node"
                 raise BadInput(
-                    f"'{run.title}' needs {cpus} cores (conditions.threads), but no node has more than {most:g}."
+                    f"'{run.title}' needs {cpus} cores (conditions.threads), but no {which} has more than "
+                    f"{max(fit, default=0):g}."
                 )
-            if not any(node.gpus >= gpus and node.cpus >= cpus for node in nodes):
-                raise BadInput(f"--device {self.options.device}: no node of the cluster has a GPU and {cpus} cores.")
 
 
 def memory_of(spec: RunSpec, options: Options) -> int:

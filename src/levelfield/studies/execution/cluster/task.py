@@ -6,7 +6,6 @@ which begins with what the driver has of it, and the driver gets every checkpoin
 
 from __future__ import annotations
 
-import importlib
 import os
 import queue
 import socket
@@ -16,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from levelfield.files.writing import default_cache_folder, scratch_folder
-from levelfield.studies.execution.cluster import PRELOADED
 from levelfield.studies.execution.cluster.nodes import Mark
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
@@ -40,7 +38,6 @@ def work_on(
     mark: of the study's folder; None: the node has a folder of its own. state: what the driver has of the run's folder.
     needed: the folders of the runs that it needs.
     """
-    importlib.import_module(PRELOADED)  # once in a process
     if working_directory.is_dir():
         os.chdir(working_directory)  # relative paths of a study mean the same as for its driver
     if mark is not None:
