@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from levelfield.cli.options import option
 from levelfield.errors import BadInput, UnreadableImage
 from levelfield.files.writing import write_text, write_whole
 from levelfield.progress import Progress
+from levelfield.table import Table
 from levelfield.wording import first_few
 
 if TYPE_CHECKING:
@@ -99,9 +98,5 @@ def embedding() -> Iterator[Progress]:
 
 def _as_csv(paths: list[Path], rows: np.ndarray) -> str:
     """A header, then one line per image; nine digits restore a float32 exactly."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["path", *range(rows.shape[1])])
-    for path, row in zip(paths, rows, strict=True):
-        writer.writerow([path, *(f"{value:.9g}" for value in row)])
-    return text.getvalue()
+    lines = [[path, *(f"{value:.9g}" for value in row)] for path, row in zip(paths, rows, strict=True)]
+    return Table(["path", *map(str, range(rows.shape[1]))], lines).csv()
