@@ -15,8 +15,8 @@ import pytest
 
 from levelfield import evaluation
 from levelfield.errors import BadInput, BadSpecification, RunFailed
-from levelfield.evaluation import evaluate, file_rows, query_blocks
-from levelfield.evaluation.file_rows import FileRows
+from levelfield.evaluation import evaluate, inputs, query_blocks
+from levelfield.evaluation.inputs import FileRows
 from levelfield.evaluation.queries import QueriesInGallery
 from levelfield.evaluation.query_blocks import Shards, block_values, in_processes
 from levelfield.evaluation.search import ranking
@@ -159,13 +159,13 @@ def test_a_file_larger_than_the_limit_is_evaluated_within_it(tmp_path: Path) -> 
 
 
 def test_rows_of_a_file_are_those_of_the_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_rows, "_ROWS", 4)
+    monkeypatch.setattr(inputs, "_ROWS", 4)
     mapping, places = mapped(tmp_path, ROWS), np.array([899, 3, 4, 5, 5, 3, 0])
     rows = FileRows.of(mapping)
     for part in (slice(7, 300), slice(890, 1000), slice(5, 5), slice(None, None, 7), places, ROWS[:, 0] > 0):
         np.testing.assert_array_equal(rows[part], ROWS[part])
         np.testing.assert_array_equal(rows.first(2).astype(np.float64)[part], ROWS[part][:, :2].astype(np.float64))
-    assert (rows.max(), rows.min(), rows.size, len(rows)) == (ROWS.max(), ROWS.min(), ROWS.size, 900)
+    assert (rows.size, len(rows)) == (ROWS.size, 900)
     some = FileRows.of(mapping[100:200])
     np.testing.assert_array_equal(some[:], ROWS[100:200])
     changed, columns = np.load(tmp_path / "rows.npy", mmap_mode="c"), mapped(tmp_path, ROWS.T.copy().T, "f.npy")

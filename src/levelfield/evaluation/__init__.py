@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-from levelfield.evaluation.compacting import Compacted, compact
-from levelfield.evaluation.engine import evaluate
-from levelfield.evaluation.metrics.dispersion import Density, alignment, density, uniformity
-from levelfield.evaluation.metrics.kmeans import kmeans
-from levelfield.evaluation.metrics.registry import Facts, create, describe, names, parse, register, split
-from levelfield.evaluation.metrics.spectra import class_spectra, class_spectrum, spectral_decay, spectrum
-from levelfield.evaluation.metrics.threshold import Rate, Rates, Threshold, same_or_not
-from levelfield.evaluation.metrics.unknowns import Unknowns, unknowns
-from levelfield.evaluation.query_blocks import Shards, in_processes, on_ray
-from levelfield.evaluation.result import ClassMeans, Evaluation, Sample, paired_differences
-from levelfield.evaluation.search.distances import joined
-from levelfield.evaluation.search.ranking import Division
-from levelfield.evaluation.signature import Definition, Representation, Signature
-from levelfield.evaluation.statistics.intervals import Interval
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ClassMeans",
-    "Compacted",
-    "Definition",
-    "Density",
-    "Division",
-    "Evaluation",
-    "Facts",
-    "Interval",
-    "Rate",
-    "Rates",
-    "Representation",
-    "Sample",
-    "Shards",
-    "Signature",
-    "Threshold",
-    "Unknowns",
-    "alignment",
-    "class_spectra",
-    "class_spectrum",
-    "compact",
-    "create",
-    "density",
-    "describe",
-    "evaluate",
-    "in_processes",
-    "joined",
-    "kmeans",
-    "names",
-    "on_ray",
-    "paired_differences",
-    "parse",
-    "register",
-    "same_or_not",
-    "spectral_decay",
-    "spectrum",
-    "split",
-    "uniformity",
-    "unknowns",
-]
+from levelfield.index import lazy
+
+if TYPE_CHECKING:
+    from levelfield.evaluation.compacting import Compacted as Compacted
+    from levelfield.evaluation.compacting import compact as compact
+    from levelfield.evaluation.engine import evaluate as evaluate
+    from levelfield.evaluation.metrics.dispersion import Density as Density
+    from levelfield.evaluation.metrics.dispersion import alignment as alignment
+    from levelfield.evaluation.metrics.dispersion import density as density
+    from levelfield.evaluation.metrics.dispersion import uniformity as uniformity
+    from levelfield.evaluation.metrics.kmeans import kmeans as kmeans
+    from levelfield.evaluation.metrics.registry import Facts as Facts
+    from levelfield.evaluation.metrics.registry import create as create
+    from levelfield.evaluation.metrics.registry import describe as describe
+    from levelfield.evaluation.metrics.registry import names as names
+    from levelfield.evaluation.metrics.registry import parse as parse
+    from levelfield.evaluation.metrics.registry import register as register
+    from levelfield.evaluation.metrics.registry import split as split
+    from levelfield.evaluation.metrics.spectra import class_spectra as class_spectra
+    from levelfield.evaluation.metrics.spectra import class_spectrum as class_spectrum
+    from levelfield.evaluation.metrics.spectra import spectral_decay as spectral_decay
+    from levelfield.evaluation.metrics.spectra import spectrum as spectrum
+    from levelfield.evaluation.metrics.threshold import Rate as Rate
+    from levelfield.evaluation.metrics.threshold import Rates as Rates
+    from levelfield.evaluation.metrics.threshold import Threshold as Threshold
+    from levelfield.evaluation.metrics.threshold import same_or_not as same_or_not
+    from levelfield.evaluation.metrics.unknowns import Unknowns as Unknowns
+    from levelfield.evaluation.metrics.unknowns import unknowns as unknowns
+    from levelfield.evaluation.query_blocks import Shards as Shards
+    from levelfield.evaluation.query_blocks import in_processes as in_processes
+    from levelfield.evaluation.query_blocks import on_ray as on_ray
+    from levelfield.evaluation.result import ClassMeans as ClassMeans
+    from levelfield.evaluation.result import Evaluation as Evaluation
+    from levelfield.evaluation.result import Sample as Sample
+    from levelfield.evaluation.result import paired_differences as paired_differences
+    from levelfield.evaluation.search.distances import joined as joined
+    from levelfield.evaluation.search.ranking import Division as Division
+    from levelfield.evaluation.signature import Definition as Definition
+    from levelfield.evaluation.signature import Representation as Representation
+    from levelfield.evaluation.signature import Signature as Signature
+    from levelfield.evaluation.statistics.intervals import Interval as Interval
+
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
+    __all__, __getattr__ = lazy(__name__)

@@ -10,8 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from levelfield.evaluation.file_rows import FileRows
-from levelfield.evaluation.inputs import Array, Arrays, Inputs, check_inputs
+from levelfield.evaluation.inputs import Array, Arrays, FileRows, Inputs, check_inputs
 from levelfield.evaluation.metrics.clustering import tabulate
 from levelfield.evaluation.metrics.geometry import geometry_scores, refuse_undefined
 from levelfield.evaluation.metrics.kmeans import STEPS, clusterings

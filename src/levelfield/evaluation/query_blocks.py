@@ -135,7 +135,7 @@ def block_values(job: Job, queries: Array, stage: Stage = SILENT_STAGE) -> Array
 def _count(job: Job, queries: Array, last_rank: Array, stage: Stage) -> Counts:
     """Counts of some queries: first the similarities to positives, then all rows."""
     from levelfield.evaluation.search import blocked_kernels  # import numba only if it is used
-    from levelfield.evaluation.search.blocked import LINES, BlockSearch, blocks
+    from levelfield.evaluation.search.blocked import LINES, BlockSearch, blocks, sort
 
     inputs, threads, count = job.inputs, torch.get_num_threads(), len(queries)
     query, gallery = job.compared(inputs.query[queries]), len(inputs.gallery)
@@ -147,8 +147,7 @@ def _count(job: Job, queries: Array, last_rank: Array, stage: Stage) -> Counts:
         arranged = job.arrange(query, candidates[low : low + job.at_once], *(each - low for each in positions))
         search = BlockSearch(arranged, last_rank, counts)
         deque(share(range(0, count, LINES), search.gather, threads), maxlen=0)
-    if len(candidates):
-        deque(share(range(0, count, LINES), search.sort, threads), maxlen=0)
+    sort(counts, threads)
     for low in range(0, gallery, job.at_once):
         part = np.arange(low, min(low + job.at_once, gallery))
         arranged = job.arrange(query, *job.sorted_by_class(queries, part))

@@ -94,7 +94,8 @@ def remove_leftovers(folder: Path) -> None:
     for path in list(folder.iterdir()):
         match = pattern.fullmatch(path.name)
         if match and not is_alive(int(match[1])):
-            remove(path)
+            with suppress(OSError):  # of another user
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @lru_cache(4096)
@@ -113,15 +114,6 @@ def is_alive(process: int) -> bool:
     except PermissionError:  # of another user
         return True
     return True
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that it contains, if possible."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path, error: Exception) -> BadInput:

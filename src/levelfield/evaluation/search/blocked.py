@@ -16,12 +16,13 @@ import torch
 
 from levelfield.evaluation.inputs import Array
 from levelfield.evaluation.search import blocked_kernels as kernels
-from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts
+from levelfield.evaluation.search.arrangement import Arrangement, Counts, empty_counts, ranges
 from levelfield.evaluation.search.products import TILE
 from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 
 _WORTH = 2**21  # entries that make one more thread worthwhile
+_SORTED, _LISTS = 2**13, 256  # similarities and queries sorted at a time, at least one query
 LINES = 2 * TILE  # queries whose positives are computed at a time
 HEIGHT, WIDTH = 12 * TILE, 24 * TILE  # of a block: it and its transpose fit in the cache
 _STEP = 4 * TILE  # smaller blocks on the diagonal, where half of the entries are redundant
@@ -76,12 +77,27 @@ def blocked_counts(
     counts = empty_counts(arranged.positives[begin:end], reach[begin:end], arranged.query.dtype, begin)
     search = BlockSearch(arranged, reach, counts)
     threads = min(threads, 1 + (end - begin) * len(arranged.gallery_order) // _WORTH)
-    for step in (search.gather, search.sort):
-        deque(share(range(begin, end, LINES), step, threads), maxlen=0)
+    deque(share(range(begin, end, LINES), search.gather, threads), maxlen=0)
+    sort(counts, threads)
     for block in share(blocks(arranged, begin, end), search.count, threads):
         stage.advance((block.bottom - block.top) * (block.right - block.left) * (1 + block.both))
     kernels.sum_steps(counts.starts, counts.active, counts.above, counts.level)
     return counts
+
+
+def sort(counts: Counts, threads: int) -> None:
+    """Sort the similarities of each query, nearest first."""
+
+    def sort_some(queries: tuple[int, int]) -> None:
+        starts = counts.starts[queries[0] : queries[1] + 1]
+        near, positives = counts.near[starts[0] : starts[-1]], np.diff(starts)
+        real = np.arange(positives.max()) < positives[:, None]
+        lines = np.full(real.shape, np.inf, near.dtype)
+        lines[real] = -near
+        lines.sort(axis=1)
+        near[:] = -lines[real]
+
+    deque(share(ranges(counts.starts, _SORTED, items=_LISTS), sort_some, threads), maxlen=0)
 
 
 class BlockSearch:
@@ -110,16 +126,6 @@ class BlockSearch:
             values = self._product(block)
             rows, columns = bottom - top, block.right - block.left
             kernels.gather(values, rows, columns, top - begin, block.left, self.positives, self.tables)
-
-    def sort(self, top: int) -> None:
-        """Sort the similarities of some queries, nearest first."""
-        starts = self.counts.starts[top - self.counts.begin :][: LINES + 1]
-        near, positives = self.counts.near[starts[0] : starts[-1]], np.diff(starts)
-        real = np.arange(positives.max()) < positives[:, None]
-        farthest_first = np.full(real.shape, np.inf, near.dtype)
-        farthest_first[real] = -near
-        farthest_first.sort(axis=1)
-        near[:] = -farthest_first[real]
 
     def count(self, block: Block) -> None:
         """Count in a block for its rows and, if requested, for its columns."""

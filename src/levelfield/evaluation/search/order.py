@@ -40,14 +40,5 @@ def class_order(rows: Array, codes: Array) -> Array:
 
 def first_twins(rows: Array) -> Array:
     """For each row, the position of the first row with the same bits."""
-    numbers = row_numbers(rows)
-    order = np.argsort(numbers, kind="stable")
-    ahead, behind = order[:-1], order[1:]
-    same = numbers[ahead] == numbers[behind]
-    for start in range(0, len(same), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        if same[part].any():
-            same[part] &= (rows[ahead[part]] == rows[behind[part]]).all(axis=1)
-    result = np.empty(len(rows), np.int64)
-    result[order] = order[np.maximum.accumulate(np.where(np.append(False, same), 0, np.arange(len(rows))))]
-    return result
+    _, first, same = np.unique(row_numbers(rows), return_index=True, return_inverse=True)
+    return np.asarray(first[same])

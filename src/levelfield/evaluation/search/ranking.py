@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from levelfield.errors import BadSpecification
-from levelfield.evaluation.file_rows import FileRows
-from levelfield.evaluation.inputs import Array, Inputs
+from levelfield.evaluation.inputs import Array, FileRows, Inputs
 from levelfield.evaluation.search.arrangement import Arrangement, Counts, ranges
 from levelfield.evaluation.search.dense import dense_bytes, dense_counts
 from levelfield.evaluation.search.products import TILE, in_tiles, steady
