@@ -97,6 +97,7 @@ class PlanReport(NamedTuple):
     classes: np.ndarray  # distinct classes
     repeats: np.ndarray  # entries that repeat an image of the batch
     max_per_class: np.ndarray  # entries of the most frequent class
+    min_per_class: np.ndarray  # entries of the rarest class in the batch
     anchors_with_positive: np.ndarray  # entries with a different image of their class in the batch
     coverage: float  # distinct images / images
     max_uses: int  # of any image
@@ -104,7 +105,7 @@ class PlanReport(NamedTuple):
 
     def summary(self) -> dict[str, float]:
         facts = {name: float(fact.mean()) if np.ndim(fact) else fact for name, fact in self._asdict().items()}
-        del facts["max_per_class"]
+        del facts["max_per_class"], facts["min_per_class"]
         return {"batches": len(self.classes), **facts}
 
 
@@ -121,9 +122,10 @@ def report(labels: Labels, plan: np.ndarray) -> PlanReport:
     for batch in plan:
         entries = np.bincount(dense[batch], minlength=count)  # of each class
         images = np.bincount(dense[np.unique(batch)], minlength=count)
-        columns.append((np.count_nonzero(entries), len(batch) - images.sum(), entries.max(), entries[images > 1].sum()))
+        present, positives = entries[entries > 0], entries[images > 1].sum()
+        columns.append((len(present), len(batch) - images.sum(), present.max(), present.min(), positives))
     uses = np.bincount(plan.ravel(), minlength=len(dense))
     coverage = float(np.count_nonzero(uses) / len(dense))
-    classes, repeats, most, positives = np.array(columns).T
+    classes, repeats, most, fewest, positives = np.array(columns).T
     seen = len(np.unique(dense[plan]))
-    return PlanReport(classes, repeats, most, positives, coverage, int(uses.max()), seen)
+    return PlanReport(classes, repeats, most, fewest, positives, coverage, int(uses.max()), seen)
