@@ -14,7 +14,7 @@ from levelfield.training import Conditions
     ("wrong", "words"),
     [
         ({"views": 0}, "views: 0.*cannot be cached: set cache: false"),
-        ({"crop": 0.001}, r"crop: 0\.001 of images of 224 pixels: it must be at least 0\.0547"),
+        ({"crop": 0.001}, r"crop: 0\.001 of images of 32 pixels: it must be at least 0\.00781"),
         ({"views": 3}, "views > 1 without augmentation.*set augment: light"),
         ({"schedule": "plateau"}, "plateau needs validation: set select"),
         ({"accumulate": 4}, "accumulate: 4 does not divide the batch of 6"),

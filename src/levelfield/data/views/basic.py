@@ -64,7 +64,8 @@ class SquareView:
         object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST))
         if self.interpolation not in INTERPOLATIONS:
             raise unknown("interpolation", self.interpolation, INTERPOLATIONS)
-        mean, std = (tuple(number(name, v, least=-1e6, most=1e6) for v in getattr(self, name)) for name in ("mean", "std"))
+        mean = tuple(number("mean", value, least=-1e6, most=1e6) for value in self.mean)
+        std = tuple(number("std", value, most=1e6) for value in self.std)
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
             raise BadSpecification(f"mean and std must have three numbers each, std above 0; got {mean} and {std}.")
         for name, value in (("mean", mean), ("std", std)):
