@@ -66,7 +66,8 @@ class _Worker:
 class _Workers:
     """The workers of one study, each with one run at a time and, on a machine with several GPUs, GPUs of its own.
 
-    held: runs of other commands, for which a worker waits when nothing else is left."""
+    held: runs of other commands, for which a worker waits when nothing else is left.
+    """
 
     work: Work
     jobs: int

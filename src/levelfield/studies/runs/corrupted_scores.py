@@ -91,13 +91,12 @@ def record(
                     failed[folder] = str(error)
             try:
                 _fill(models, images, names, of_runs=progress)
+                for folder in models:
+                    for name in names:
+                        _measure(folder, name, metrics)
+                    progress.get(folder, SILENT).report("corrupted", len(names), len(names))
             except LevelfieldError as error:  # such as an image that is gone: it stops all runs of the group
-                failed |= dict.fromkeys(models, str(error))
-                continue
-            for folder in models:
-                for name in names:
-                    _measure(folder, name, metrics)
-                progress.get(folder, SILENT).report("corrupted", len(names), len(names))
+                failed |= {folder: str(error) for folder in models if missing([folder], names, metrics)}
     return failed
 
 
