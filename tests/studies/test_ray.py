@@ -30,7 +30,6 @@ from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
 from levelfield.tuning import Budget, How, Judge, tune
 
-KILLED = 2
 LONG = {"steps": 40, "cut": "last-1"}
 OFTEN = Options(pace=Pace(log_every=3, save_every_steps=2))
 
@@ -88,24 +87,24 @@ def test_a_graph_of_runs_has_the_same_bits(world: World, graph: Study, tmp_path:
     assert where["machine"]["capability"]
 
 
-@pytest.mark.parametrize("shared", [None, False], ids=["shared folder", "sent back"])
+@pytest.mark.parametrize(("shared", "killed"), [(None, 1), (False, 2)], ids=["shared folder", "sent back"])
 def test_nodes_that_are_killed_change_no_bit(
-    world: World, long: Study, expected: list[dict[str, object]], tmp_path: Path, shared: bool | None
+    world: World, long: Study, expected: list[dict[str, object]], tmp_path: Path, shared: bool | None, killed: int
 ) -> None:
     class Kills(Heard):
         kills = 0
 
         def on_event(self, event: Event) -> None:
             super().on_event(event)
-            if self.kills < KILLED and self.of("start") and len(self.events) > 8 * self.kills + moments[self.kills]:
+            if self.kills < killed and self.of("start") and len(self.events) > 8 * self.kills + moments[self.kills]:
                 world.replace(self.kills % 2)
                 self.kills += 1
 
-    moments = np.random.default_rng(5).integers(1, 8, size=KILLED)
+    moments = np.random.default_rng(5).integers(1, 8, size=killed)
     heard = Kills()
     runs, outcome = there(long, tmp_path, heard, shared=shared)
     assert not outcome.failed
-    assert heard.kills == KILLED
+    assert heard.kills == killed
     assert heard.of("lost")
     assert results(runs, tmp_path) == expected
 
@@ -182,11 +181,10 @@ def test_a_driver_that_is_stopped_or_killed_continues_when_started_again(
         assert driver.exitcode == (-signal.SIGKILL if how == signal.SIGKILL else 130), said
         assert how == signal.SIGKILL or "Stopped. Nothing is lost: run the same command again to continue." in said
         assert not written("metrics.json", 4), "it was ended too late"
-    last = start()
-    last.join(200)
-    assert last.exitcode == 0, log.read_text()
+    runs, outcome = there(long, tmp_path / "long", Heard())
+    assert not outcome.failed
     assert not list((tmp_path / "long").glob(".cluster*"))
-    found = results(resolve(long).runs, tmp_path / "long")
+    found = results(runs, tmp_path / "long")
     for one, other in zip(found, expected, strict=True):  # the command writes its log less often
         assert one | {"log.jsonl": b""} == other | {"log.jsonl": b""}
 
