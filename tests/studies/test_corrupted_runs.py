@@ -117,12 +117,12 @@ def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, 
     found = report.robustness
     assert found is not None
     assert not found.missing
-    assert [row.label for row in found.rows] == [row.label for row in report.leaderboard.rows]
+    assert [row["label"] for row in found.rows] == [row.label for row in report.leaderboard.rows]
     own = [run.folder(tmp_path / "small") for run in runs if run.label == "margin"]
     drops = [read_result(folder).values["recall@1"] - recorded(folder, "jpeg")["recall@1"] for folder in own]
-    row = next(row for row in found.rows if row.label == "margin")
-    assert row.drops["jpeg"] == pytest.approx(np.mean(drops))
-    assert row.runs == 2
+    row = next(row for row in found.rows if row["label"] == "margin")
+    assert row["drops"]["jpeg"] == pytest.approx(np.mean(drops))
+    assert row["runs"] == 2
 
 
 def test_a_method_that_refines_does_so_on_corrupted_images_too(photos: Path, tmp_path: Path) -> None:

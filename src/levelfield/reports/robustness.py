@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -31,24 +32,16 @@ _SHORT = {
 
 
 @dataclass(frozen=True)
-class RobustRow:
-    """One leaderboard row: its score on clean images and its drop under each corruption, means over its runs."""
-
-    label: str
-    clean: float
-    drops: dict[str, float]
-    mean_drop: float
-    spread: float | None  # of the mean drop, over seeds
-    runs: int
-
-
-@dataclass(frozen=True)
 class Robustness:
-    """Rows in leaderboard order, and rows with runs that were not evaluated."""
+    """Rows in leaderboard order, and rows with runs that were not evaluated.
+
+    Each row has its score on clean images and its drop under each corruption, means over its runs; `spread` is that of
+    the mean drop over seeds, None if there is one.
+    """
 
     metric: str
     corruptions: list[str]
-    rows: list[RobustRow]
+    rows: list[dict[str, Any]]
     missing: list[str]
 
     def write(self, folder: Path) -> list[Path]:
@@ -65,8 +58,7 @@ class Robustness:
     def csv(self) -> str:
         names = [f"drop {name}" for name in self.corruptions]
         columns = ["method", f"{self.metric} clean", *names, "mean drop", "sd over seeds", "runs"]
-        rows = [[row.label, row.clean, *row.drops.values(), row.mean_drop, row.spread, row.runs] for row in self.rows]
-        return Table(columns, rows).csv()
+        return Table(columns, [[row["label"], *_numbers(row), row["spread"], row["runs"]] for row in self.rows]).csv()
 
     def table(self, *, legend: bool = False) -> Table:
         """Score and drops in percentage points. legend: explain the short names of corruptions."""
@@ -76,17 +68,14 @@ class Robustness:
             for name in self.corruptions
         ]
         heads += [Column("mean", right=True, group="mean")]
-        rows = [
-            [row.label, *(f"{100 * value:.1f}" for value in (row.clean, *row.drops.values(), row.mean_drop))]
-            for row in self.rows
-        ]
+        rows = [[row["label"], *(f"{100 * value:.1f}" for value in _numbers(row))] for row in self.rows]
         title = f"Corrupted test images: drop in {self.metric}, in percentage points"
         return Table([Column("method", width=12), *heads], rows, title, self._notes(legend=legend))
 
     def _notes(self, *, legend: bool) -> list[str]:
         names = [f"{_SHORT[name]}: {name}" for name in self.corruptions if name in _SHORT] if legend else []
         lines = ["One draw per image, the same for every run." + (f" {'; '.join(names)}." if names else "")]
-        spreads = [f"{row.label} {100 * row.spread:.1f}" for row in self.rows if row.spread is not None]
+        spreads = [f"{row['label']} {100 * row['spread']:.1f}" for row in self.rows if row["spread"] is not None]
         lines += [f"Standard deviation of the mean drop over seeds: {', '.join(spreads)}."] if spreads else []
         return lines + [f"Missing: {text}." for text in self.missing]
 
@@ -117,5 +106,10 @@ def robustness(study: Study, board: Leaderboard, runs: Sequence[PlannedRun], fol
             means = dict(zip(study.corruptions, drops.mean(axis=0).tolist(), strict=True))
             each = drops.mean(axis=1)
             spread = float(each.std(ddof=1)) if len(each) > 1 else None
-            rows.append(RobustRow(row.label, float(np.mean(clean)), means, float(each.mean()), spread, len(each)))
+            scores = {"clean": float(np.mean(clean)), "drops": means, "mean_drop": float(each.mean())}
+            rows.append({"label": row.label, **scores, "spread": spread, "runs": len(each)})
     return Robustness(metric, list(study.corruptions), rows, missing)
+
+
+def _numbers(row: dict[str, Any]) -> list[float]:
+    return [row["clean"], *row["drops"].values(), row["mean_drop"]]

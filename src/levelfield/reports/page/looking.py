@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextvars import copy_context
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +10,7 @@ import torch
 
 from levelfield.data.checks.leaks import Leaks
 from levelfield.errors import LevelfieldError
-from levelfield.evaluation.search.threads import share, torch_threads
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
@@ -52,7 +50,9 @@ def look(
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
     pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
     seen = thumbnails_of(images.paths, pictures, progress=progress)
-    maps, regions = _maps_and_regions(searched, images, seen.lost, progress)
+    maps = _maps(searched, progress)
+    with torch_threads(1):  # rounding depends on their number
+        regions = why([(method, result) for method, result, _ in searched], images, seen.lost)
     return {
         "name": name,
         "count": len(images),
@@ -74,43 +74,29 @@ def look(
 
 def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[Searched], list[str]]:
     """The methods that can be searched, in their order, and notes on the others."""
-    searched: dict[int, Searched] = {}
-    reasons: dict[int, str] = {}
-
-    def search_one(index: int) -> None:
-        method = methods[index]
+    searched: list[Searched] = []
+    notes: list[str] = []
+    stage = progress.stage("searching", len(methods))
+    for method in methods:
         try:
             result = search(method.rows, images, distance=method.distance)
         except LevelfieldError as error:
-            reasons[index] = f"{method.label} is not shown here: {error}"
-            return
-        if result is not None:
-            searched[index] = method, result, threshold_of(result, method.rows, images, method.threshold)
-
-    stage = progress.stage("searching", len(methods))
-    # a thread for each core, with a method each, scales better than torch's own threads within one product
-    for _ in share(range(len(methods)), search_one, min(torch.get_num_threads(), max(1, len(methods)))):
+            notes.append(f"{method.label} is not shown here: {error}")
+        else:
+            if result is not None:
+                searched.append((method, result, threshold_of(result, method.rows, images, method.threshold)))
         stage.advance()
-    return [searched[index] for index in sorted(searched)], [reasons[index] for index in sorted(reasons)]
+    return searched, notes
 
 
-def _maps_and_regions(
-    searched: Sequence[Searched], images: ImageSet, lost: Sequence[int], progress: Progress
-) -> tuple[list[Array], Data | None]:
-    """The map of each method as 16-bit numbers, and beside them the explained queries: models take long to load, with
-    one thread."""
-    threads = torch.get_num_threads()
-    of_methods = [(method, result) for method, result, _ in searched]
-    rows = {str(number): method.rows for number, (method, _) in enumerate(of_methods)}
-    near = {str(number): result.mapped for number, (_, result) in enumerate(of_methods) if result.mapped is not None}
-    cosine = all(method.distance == "cosine" for method, _ in of_methods)
-    with torch_threads(1), ThreadPoolExecutor(1) as beside:
-        regions = beside.submit(copy_context().run, why, of_methods, images, lost)
-        if threads == 1:
-            wait([regions])
-        stage = progress.stage("drawing maps", len(rows))
-        maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=threads, stage=stage)
-        return [np.rint(points * 65535).astype(np.uint16) for points in maps.values()], regions.result()
+def _maps(searched: Sequence[Searched], progress: Progress) -> list[Array]:
+    """The map of each method as 16-bit numbers."""
+    rows = {str(number): method.rows for number, (method, _, _) in enumerate(searched)}
+    near = {str(number): result.mapped for number, (_, result, _) in enumerate(searched) if result.mapped is not None}
+    cosine = all(method.distance == "cosine" for method, _, _ in searched)
+    stage = progress.stage("drawing maps", len(rows))
+    maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=torch.get_num_threads(), stage=stage)
+    return [np.rint(points * 65535).astype(np.uint16) for points in maps.values()]
 
 
 def _embedded(

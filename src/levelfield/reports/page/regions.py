@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield import embedder as networks  # imports timm on first use, beside the maps
+from levelfield import embedder as networks
 from levelfield.data.loader import Loader
 from levelfield.embedder.devices import requested
 from levelfield.embedder.head import Head
@@ -184,12 +184,6 @@ def enlarged(cells: Array, height: int, width: int) -> Array:
     array([[1., 1., 2., 2.],
            [1., 1., 2., 2.]])
     """
-    return _shares(cells.shape[0], height) @ cells @ _shares(cells.shape[1], width).T
-
-
-def _shares(coarse: int, fine: int) -> Array:
-    """(fine, coarse): the share of each coarse cell in each fine one."""
-    low, high = np.arange(fine) / fine, (np.arange(fine) + 1) / fine
-    left, right = np.arange(coarse) / coarse, (np.arange(coarse) + 1) / coarse
-    shared: Array = np.minimum(high[:, None], right) - np.maximum(low[:, None], left)
-    return shared.clip(0) * coarse
+    for size in (height, width):
+        cells = np.repeat(cells, size, axis=0).reshape(size, len(cells), -1).sum(axis=1).T / size
+    return cells
