@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from levelfield.errors import BadInput
 from levelfield.evaluation.inputs import Array, check_inputs, finite_rows
 from levelfield.evaluation.search.dense import neighbours
 from levelfield.evaluation.search.distances import unit_rows
@@ -58,15 +57,10 @@ def embedding_maps(
     """
     import scipy.linalg  # noqa: F401  (before limiting threads, which affects only loaded libraries)
 
-    rows_of = {label: _checked(rows, label) for label, rows in rows_of.items()}
+    rows_of = {label: finite_rows(rows, f"embeddings of '{label}'", None) for label, rows in rows_of.items()}
     if not rows_of:
         return {}
     first, count = next((label, len(rows)) for label, rows in rows_of.items())
-    for label, rows in rows_of.items():
-        if len(rows) != count:
-            raise BadInput(
-                f"Maps must show the same images, but '{first}' has {count} embeddings and '{label}' {len(rows)}."
-            )
     landmarks = np.arange(count)
     if count > LANDMARKS:
         landmarks = np.sort(numpy_stream(0, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
@@ -110,12 +104,6 @@ def landmark_note(count: int) -> str | None:
         f"The map was computed from {LANDMARKS:,} of {count:,} images; "
         f"each other image is placed between its {NEAREST} nearest."
     )
-
-
-def _checked(rows: Array, label: str) -> Array:
-    if np.ndim(rows) == 2 and len(rows) == 0:
-        raise BadInput(f"The embeddings of '{label}' are empty: a map needs at least one image.")
-    return finite_rows(rows, f"embeddings of '{label}'", None)
 
 
 def _reduced(rows: Array, landmarks: Array, *, normalize: bool) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 from levelfield.errors import BadInput
 from levelfield.evaluation.metrics.registry import parse_all
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES
-from levelfield.files.writing import write_json
+from levelfield.files.writing import finite, write_json
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.joined.join import Figure, Separated, free, join, separate
@@ -129,7 +128,4 @@ def _cell(figure: Figure) -> str:
 
 def _plain(figures: dict[str, Figure]) -> dict[str, dict[str, float | None]]:
     """Figures as plain data, with None for NaN."""
-    return {
-        name: {key: value if value is not None and math.isfinite(value) else None for key, value in asdict(one).items()}
-        for name, one in figures.items()
-    }
+    return {name: finite(asdict(figure)) for name, figure in figures.items()}

@@ -125,7 +125,7 @@ def _notes(tuning: TuningTable) -> list[str]:
     if nothing:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
     for row in tuning.rows:
-        failed, pruned = _failed(row.search), len(row.search.pruned)
+        failed, pruned = row.search.values.count(None), len(row.search.pruned)
         counts = [f"{plural(failed, 'trial', 'trials')} failed"] if failed else []
         counts += [f"{pruned} stopped early"] if pruned else []
         lines += [f"{row.label}: {' and '.join(counts)}."] if counts else []
@@ -149,10 +149,6 @@ def _importance(search: TunedMethod) -> dict[str, float] | None:
         return None
     points = {key: [span.share(settings[key]) for settings, _ in trials] for key, span in ranges.items()}
     return importances(points, [value for _, value in trials])
-
-
-def _failed(search: TunedMethod) -> int:
-    return sum(value is None for value in search.values)
 
 
 def _wins(n: int, shares: Mapping[str, float]) -> str:
@@ -201,6 +197,6 @@ def _csv(tuning: TuningTable) -> str:
         search = row.search
         best = [row.expected.get(n) for n in tuning.budgets]
         ends = [value for one in best for value in ((one.expected, one.low, one.high) if one else (None,) * 3)]
-        counts = [len(search.values), _failed(search), len(search.pruned), search.seconds]
+        counts = [len(search.values), search.values.count(None), len(search.pruned), search.seconds]
         rows.append([row.label, row.default, row.best, search.trial, *ends, *counts, _searched(search)])
     return Table(heads, rows).csv(digits=None)

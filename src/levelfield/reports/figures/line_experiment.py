@@ -25,10 +25,7 @@ def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Pa
     figure, axes = panels(len(outcomes), columns, width=2.6 * columns, height=2.9 * len(outcomes))
     for row, (form, results) in zip(axes, outcomes.items(), strict=True):
         data = results[0][1]
-        for label in range(4):
-            train, test = data.train[data.train_labels == label], data.test[data.test_labels == label]
-            row[0].plot(*train.T, "o", color=CLASSES[label], markersize=3)
-            row[0].plot(*test.T, "x", color=CLASSES[label + 4], markersize=4)
+        _points(row[0], data, data.train, data.test)
         row[0].set(aspect="equal", xlim=(0, 1.1), ylim=(0, 1.1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         row[0].set_title(f"{form}: data\n(o train, x test)")
         for axis, (setting, outcome) in zip(row[1:], results, strict=False):
@@ -46,14 +43,17 @@ def draw_toy(outcomes: Mapping[str, Sequence[tuple[Setting, Outcome]]], path: Pa
     return save(figure, path)
 
 
+def _points(axis: Any, outcome: Outcome, train: Any, test: Any) -> None:
+    for label in range(4):
+        axis.plot(*train[outcome.train_labels == label].T, "o", color=CLASSES[label], markersize=3)
+        axis.plot(*test[outcome.test_labels == label].T, "x", color=CLASSES[label + 4], markersize=4)
+
+
 def _circle(axis: Any, title: str, outcome: Outcome) -> None:
     turn = np.linspace(0, 2 * np.pi, 200)
     for radius in (1.0, TEST_RADIUS):
         axis.plot(radius * np.cos(turn), radius * np.sin(turn), color="#cccccc", linewidth=0.7, zorder=0)
-    for label in range(4):
-        axis.plot(*outcome.train_rows[outcome.train_labels == label].T, "o", color=CLASSES[label], markersize=3)
-        tested = TEST_RADIUS * outcome.test_rows[outcome.test_labels == label]
-        axis.plot(*tested.T, "x", color=CLASSES[label + 4], markersize=4)
+    _points(axis, outcome, outcome.train_rows, TEST_RADIUS * outcome.test_rows)
     axis.set(aspect="equal", xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[], yticks=[])
     axis.spines[:].set_visible(False)
     axis.set_title(title.replace(", ", ",\n").replace(": ", ":\n"))

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import levelfield
+from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
 from levelfield.reports.page.content import FORMAT, Data, empty_test
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
 from levelfield.reports.page.study_tables import curves_of, tables_of
-from levelfield.reports.page.write import DATA, FILE, is_made_of, write_data, write_page
+from levelfield.reports.page.write import DATA, FILE, is_made_of, to_json, write_page
 from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
 from levelfield.studies.leaderboard.board import Leaderboard
@@ -49,7 +50,8 @@ def make_page(
     if not (again or report.compact) and paths[1].is_file() and is_made_of(paths[0], mark):
         return paths
     page = collect(report, study, runs, folder, crossings=crossings, progress=progress)
-    write_data(page, paths[1])
+    tests = [{**test, "thumbnails": None} for test in page["tests"]]
+    write_text(paths[1], to_json({**page, "tests": tests}) + "\n")
     write_page(page, paths[0], made_of=mark)
     return paths
 

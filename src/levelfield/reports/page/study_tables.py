@@ -147,12 +147,9 @@ def _entries(path: Path) -> list[Data]:
 
 
 def _points(entries: Iterable[Mapping[str, Any]], name: str) -> list[Point]:
-    pairs = [(entry.get("step"), entry.get(name)) for entry in entries]
-    return [
-        (float(step), float(f"{value:.5g}"))
-        for step, value in pairs
-        if isinstance(step, int | float) and isinstance(value, int | float) and math.isfinite(value)
-    ]
+    """The (step, value) of the entries that have a finite value of this name."""
+    pairs = [(entry["step"], entry[name]) for entry in entries if entry.get(name) is not None]
+    return [(float(step), float(f"{value:.5g}")) for step, value in pairs if math.isfinite(value)]
 
 
 def thinned(points: list[Point], most: int) -> list[Point]:

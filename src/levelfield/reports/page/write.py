@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import os
 import re
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from levelfield.files.reading import damaged
-from levelfield.files.writing import write_text
+from levelfield.files.writing import finite, write_text
 from levelfield.reports.page.content import Data
 from levelfield.table import Table
 
@@ -52,12 +51,6 @@ def _mark(made_of: str) -> str:
     return f"<!-- {hashlib.sha256(content.encode()).hexdigest()} -->\n"
 
 
-def write_data(page: Data, path: Path) -> None:
-    """Write the data of the page as JSON, without its thumbnails."""
-    tests = [{**test, "thumbnails": None} for test in page["tests"]]
-    write_text(path, to_json({**page, "tests": tests}) + "\n")
-
-
 def read_data(path: Path) -> dict[str, Any]:
     """The data of a written page, with its thumbnails."""
     try:
@@ -70,17 +63,13 @@ def read_data(path: Path) -> dict[str, Any]:
 
 def page_html(page: Data) -> str:
     """The page as text. A page with `live` may also ask its own server."""
-    return data_html(to_json(page), page["study"], live=page["live"] is not None)
-
-
-def data_html(data: str, study: str, *, live: bool) -> str:
-    """The page of data that is already JSON."""
+    live = page["live"] is not None
     skeleton, style, script = (_asset(name) for name in ASSETS)
     parts = {
         "CSP": html.escape(policy(live=live), quote=False),
-        "TITLE": html.escape(f"{study}: levelfield"),
+        "TITLE": html.escape(f"{page['study']}: levelfield"),
         "STYLE": style,
-        "DATA": data.translate(_ESCAPES),  # cannot end its element
+        "DATA": to_json(page).translate(_ESCAPES),  # cannot end its element
         "SCRIPT": script,
     }
     # one pass: what a part contains is never read as a mark
@@ -116,32 +105,24 @@ _KINDS = {"u1", "u2", "u4", "i4", "f4"}
 
 
 def to_json(page: Data) -> str:
-    """The page as ASCII JSON. Numbers that are not finite become null."""
-    return json.dumps(plain(page), allow_nan=False, separators=(",", ":"))
+    """The page as ASCII JSON. Numbers that are not finite become null.
 
-
-def plain(value: Any) -> Any:
-    """A value of the page as JSON can hold it.
-
-    >>> plain({"mean": 0.5, "sd": float("nan")}), plain(np.array([1, 256], np.uint16))
-    ({'mean': 0.5, 'sd': None}, {'dtype': 'u2', 'shape': [2], 'base64': 'AQAAAQ=='})
+    >>> to_json({"mean": 0.5, "sd": float("nan"), "map": np.array([1, 256], np.uint16)})
+    '{"mean":0.5,"sd":null,"map":{"dtype":"u2","shape":[2],"base64":"AQAAAQ=="}}'
     """
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, np.ndarray):
-        kind = f"{value.dtype.kind}{value.dtype.itemsize}"
-        if kind not in _KINDS:
-            raise TypeError(f"The page cannot hold an array of {value.dtype}; it can hold {', '.join(sorted(_KINDS))}.")
-        content = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
-        return {"dtype": kind, "shape": list(value.shape), "base64": base64.b64encode(content).decode("ascii")}
+    return json.dumps(finite(page), default=_plain, allow_nan=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold of an array, a number of numpy, or a table."""
     if isinstance(value, Table):
         return value.as_data()
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
-    raise TypeError(f"The page cannot hold a {type(value).__name__}.")
+        return finite(value.item())
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"The page cannot hold a {type(value).__name__}.")
+    kind = f"{value.dtype.kind}{value.dtype.itemsize}"
+    if kind not in _KINDS:
+        raise TypeError(f"The page cannot hold an array of {value.dtype}; it can hold {', '.join(sorted(_KINDS))}.")
+    content = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+    return {"dtype": kind, "shape": list(value.shape), "base64": base64.b64encode(content).decode("ascii")}

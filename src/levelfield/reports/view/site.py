@@ -24,7 +24,7 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.finish import gathered, tuning_of
 from levelfield.reports.page.collect import collect, made_of
 from levelfield.reports.page.image_set import ImageSet, Stored, image_set, stored_sets
-from levelfield.reports.page.write import FILE, data_html, is_made_of, plain, policy, read_data
+from levelfield.reports.page.write import FILE, is_made_of, page_html, policy, read_data
 from levelfield.reports.report import Report
 from levelfield.reports.robustness import robustness
 from levelfield.reports.split_leaks import crossings, with_leaks
@@ -181,7 +181,7 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
         data = read_data(folder / FILE)
     else:
         report = Report(board, robustness(study, board, runs, folder), [], tuning=tuning_of(study))
-        data = plain(collect(report, study, runs, folder, crossings=crossing, progress=progress))
+        data = collect(report, study, runs, folder, crossings=crossing, progress=progress)
     try:
         labels = [str(row["label"]) for row in data["rows"]]
         methods = [_searched(test, stored, labels) for test, stored in zip(data["tests"], sets, strict=True)]
@@ -195,8 +195,8 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
         if label in folders and (folders[label] / DESCRIPTION).is_file() and not how_refined(folders[label])
     ]
     tests = list(zip(map(image_set, sets), methods, strict=True))
-    live = json.dumps({**data, "live": {"token": token, "runs": runs_that_embed}}, separators=(",", ":"))
-    return Site(data_html(live, study.name, live=True).encode(), policy(live=True), tests)
+    live = {**data, "study": study.name, "live": {"token": token, "runs": runs_that_embed}}
+    return Site(page_html(live).encode(), policy(live=True), tests)
 
 
 def _searched(test: dict[str, Any], stored: Stored, labels: list[str]) -> list[Searched]:
