@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,27 +65,18 @@ def embedding_maps(
         landmarks = np.sort(numpy_stream(0, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
     known = near_of if near_of and FEW <= len(landmarks) == count else {}
     maps: dict[str, Array] = {}
-    first_map: Future[Array] = Future()
 
     def draw(label: str) -> None:
-        leads = label == first
-        try:
-            near = known.get(label)
-            if near is not None and not leads:
-                maps[label] = _later(affinities(near), landmarks, first_map)
-            else:
-                reduced = _reduced(rows_of[label], landmarks, normalize=normalize)
-                maps[label] = _map(reduced, near, landmarks, None if leads else first_map)
-        except BaseException as error:
-            if leads:
-                first_map.set_exception(error)  # the others wait for it
-            raise
-        if leads:
-            first_map.set_result(maps[label])
+        near, first_map = known.get(label), maps.get(first)
+        if near is not None and first_map is not None:
+            maps[label] = _later(affinities(near), landmarks, first_map)
+        else:
+            maps[label] = _map(_reduced(rows_of[label], landmarks, normalize=normalize), near, landmarks, first_map)
 
     with torch_threads(1), threadpool_limits(1, user_api="blas"):
-        for _ in share(rows_of, draw, min(threads, len(rows_of))):
-            stage.advance()
+        for labels in ([first], [label for label in rows_of if label != first]):
+            for _ in share(labels, draw, threads):
+                stage.advance()
     centred = {label: maps[label] - maps[label].mean(axis=0) for label in rows_of}
     reach = max(float(np.abs(points).max()) for points in centred.values())
     return {label: np.clip(0.5 + points / max(2 * reach, TINY), 0, 1) for label, points in centred.items()}
@@ -135,13 +125,13 @@ def _components(centred: Array) -> Array:
     return components
 
 
-def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Array] | None) -> Array:
+def _map(reduced: Array, near: Near | None, landmarks: Array, first: Array | None) -> Array:
     """The map of all images; near: their neighbours, if known; first: the map to start from and to be turned to."""
     if len(landmarks) < FEW:
         points = reduced[:, :2].astype(np.float64)
-        return points if first is None else _turned(points, first.result())
+        return points if first is None else _turned(points, first)
     chosen = reduced[landmarks]
-    graph = affinities(nearest(chosen) if near is None else near)  # before the first map is waited for
+    graph = affinities(nearest(chosen) if near is None else near)
     if first is None:
         start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen)))
         points = layout(graph, start, WHOLE).astype(np.float64)
@@ -150,9 +140,9 @@ def _map(reduced: Array, near: Near | None, landmarks: Array, first: Future[Arra
     return _with_others(points, reduced, landmarks)
 
 
-def _later(graph: csr_matrix, landmarks: Array, first: Future[Array]) -> Array:
+def _later(graph: csr_matrix, landmarks: Array, first: Array) -> Array:
     """A map of the landmarks that starts from the first one and is turned to it."""
-    goal = first.result()[landmarks]
+    goal = first[landmarks]
     start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal)))
     return _turned(layout(graph, start, LATER).astype(np.float64), goal)
 
