@@ -187,7 +187,7 @@ def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Pat
         ([*ARRAYS, "--metrics", ","], "--metrics is empty"),
         ([*ARRAYS, "--metrics", "mpa@r"], "Did you mean 'map@r'"),
         ([*ARRAYS, "--distance", "cosin"], "Did you mean 'cosine'"),
-        ([*ARRAYS, "--average", "clas"], "Did you mean 'class'"),
+        ([*ARRAYS, "--average", "clas"], "'average' is 'clas'. Choose one of: 'query', 'class'"),
         ([*ARRAYS, "--dim", "64"], "dim=64, but embeddings has 4 columns"),
         ([*ARRAYS, "--dim", "two"], "positive integers"),
         ([*ARRAYS, "--k", "0"], "positive integers"),
