@@ -13,7 +13,10 @@ import torch
 from levelfield.embedder import Trunk, backbones
 from levelfield.embedder.networks._registry import networks
 from levelfield.embedder.networks.from_wheels import from_wheel
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0
 from levelfield.errors import MissingExtra
+
+import timm  # isort: skip
 
 EXTRAS = {
     "tf_efficientnet_lite0": "demo",
@@ -86,3 +89,8 @@ def test_a_damaged_wheel_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             (tmp_path / "a.pth").write_bytes(content)
         with pytest.raises(MissingExtra, match=r"damaged: pip uninstall wheel, .*levelfield\[demo\]"):
             from_wheel("tf_efficientnet_lite0", "wheel", "*.pth", extra="demo")
+
+
+def test_a_script_can_load_the_default_network_without_levelfields_networks() -> None:
+    network = timm.create_model("tf_efficientnet_lite0")
+    assert not any(network.load_state_dict(load_lite0()))

