@@ -1,5 +1,4 @@
-"""EfficientNet-Lite0, the default backbone: `load_lite0` gives its ImageNet weights, also to scripts without levelfield's
-networks."""
+"""EfficientNet-Lite0, the default backbone, and its ImageNet weights as a function for anybody's script."""
 
 from __future__ import annotations
 
