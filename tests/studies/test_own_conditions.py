@@ -153,7 +153,7 @@ def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: 
         ("spcc", "Did you mean 'spc'?"),
         ({"spc": {"samples_per_class": 4}}, "samples_per_class follows from 'batch'"),
         ({"spc": {"replacement": True}}, "The batching 'spc' has no setting 'replacement'. Did you mean 'replace'?"),
-        ({"spc": {"rank": 1}}, "cannot set 'rank' here"),
+        ({"spc": {"seed": 1}}, "cannot set 'seed' here"),
         (["spc"], "'batching' is"),
     ],
 )

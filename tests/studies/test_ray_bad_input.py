@@ -128,7 +128,8 @@ def node(name: str) -> Node:
     return Node(name, name, 4.0, 0.0, 10**9)
 
 
-def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path) -> None:
+def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the look changes the working directory
     with marked(tmp_path) as mark:
         found = inspect_node(Data(name=str(photos)), mark, "cpu", None, tmp_path)
         another = dataclasses.replace(mark, content="another")

@@ -38,7 +38,8 @@ def build(groups: Sequence[Group], conditions: Conditions, *, lr: float | None =
     kinds: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
         multiplier = number(f"lr_of_{group.name}", group.multiplier, least=0)
-        rate = number(f"lr of {group.name}", head_lr * multiplier if group.lr is None else group.lr, least=0)
+        rate = number("lr", head_lr, least=0) * multiplier if group.lr is None else group.lr
+        rate = number(f"lr of {group.name}", rate, least=0)
         decay = group.decay_under(conditions.decay)
         decay = number(f"weight_decay_of_{group.name}", conditions.weight_decay if decay is None else decay, least=0)
         entry = {"name": group.name, "params": list(group.parameters), "warm": group.warm}
