@@ -17,7 +17,6 @@ from levelfield.embedder.networks._registry import Weights, register
 from levelfield.embedder.trunk.stages import Division
 from levelfield.errors import BadSpecification
 
-FEATURES = 1024
 CONFIG: dict[str, Any] = {
     "input_size": (3, 224, 224),
     "mean": (128 / 255, 117 / 255, 104 / 255),
@@ -34,7 +33,7 @@ class Widths(NamedTuple):
     """
 
     name: str
-    one: int
+    pointwise: int
     three: tuple[int, int]
     double: tuple[int, int]
     pool: str
@@ -42,7 +41,7 @@ class Widths(NamedTuple):
 
     @property
     def out(self) -> int:
-        return self.one + self.three[1] + self.double[1] + self.projected
+        return self.pointwise + self.three[1] + self.double[1] + self.projected
 
 
 BLOCKS = (
@@ -59,19 +58,32 @@ BLOCKS = (
 )
 
 
-class BNInception(nn.Module):
-    """RGB images, normalised by CONFIG, to class scores; `forward_features` gives the maps of the last block."""
+def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of the public weights file, which has a flat list of layers, under the names used here.
 
-    def __init__(self, num_classes: int = 1000) -> None:
+    Of a batch norm, the first releases of the file have (1, channels) where PyTorch has (channels,).
+    """
+    patterns = ((r"^(conv[12]_)", r"entrance.\1"), (r"^(inception_\d[a-e])_", r"\1."))
+    tensors_here = {}
+    for name, tensor in tensors.items():
+        for pattern, replacement in patterns:
+            name = re.sub(pattern, replacement, name)
+        tensors_here[name] = tensor.flatten() if "_bn." in name and tensor.ndim else tensor
+    return tensors_here
+
+
+@register("bninception", Weights(file="bn_inception-52deb4733.pth", renamed=renamed))
+class BNInception(nn.Module):
+    """RGB images, normalised by CONFIG, to maps of 1024 channels; without the classifier of the public file."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.pretrained_cfg, self.num_classes = dict(CONFIG), num_classes
+        self.pretrained_cfg = dict(CONFIG)
         self.entrance = _Entrance()
         width = 192
         for block in BLOCKS:
             self.add_module(f"inception_{block.name}", Inception(width, block))
             width = block.out if block.pool != "halve" else block.out + width
-        self.last_linear: nn.Module = nn.Identity()
-        self.reset_classifier(num_classes)
 
     @property
     def stages(self) -> tuple[tuple[str, nn.Module], ...]:
@@ -82,19 +94,11 @@ class BNInception(nn.Module):
     def division(self) -> Division:
         return Division(self.entrance, self.stages, None)
 
-    def reset_classifier(self, num_classes: int) -> None:
-        self.num_classes = num_classes
-        self.last_linear = nn.Linear(FEATURES, num_classes) if num_classes else nn.Identity()
-
     def forward_features(self, images: Tensor) -> Tensor:
         maps: Tensor = self.entrance(images)
         for _, stage in self.stages:
             maps = stage(maps)
         return maps
-
-    def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.last_linear(self.forward_features(images).mean(dim=(2, 3)))
-        return logits
 
 
 class Inception(nn.Module):
@@ -104,8 +108,8 @@ class Inception(nn.Module):
         super().__init__()
         self.block = block
         stride = 2 if block.pool == "halve" else 1
-        if block.one:
-            _add(self, "1x1", width, block.one)
+        if block.pointwise:
+            _add(self, "1x1", width, block.pointwise)
         _add(self, "3x3_reduce", width, block.three[0])
         _add(self, "3x3", *block.three, stride=stride)
         _add(self, "double_3x3_reduce", width, block.double[0])
@@ -116,7 +120,7 @@ class Inception(nn.Module):
             _add(self, "pool_proj", width, block.projected)
 
     def forward(self, maps: Tensor) -> Tensor:
-        branches = [_apply(self, maps, "1x1")] if self.block.one else []
+        branches = [_apply(self, maps, "1x1")] if self.block.pointwise else []
         branches.append(_apply(self, maps, "3x3_reduce", "3x3"))
         branches.append(_apply(self, maps, "double_3x3_reduce", "double_3x3_1", "double_3x3_2"))
         pooled = self.pool(maps)
@@ -144,25 +148,6 @@ class _Entrance(nn.Module):
         maps = self.pool(_apply(self, images.flip(1), "conv1_7x7_s2"))  # RGB to BGR
         pooled: Tensor = self.pool(_apply(self, maps, "conv2_3x3_reduce", "conv2_3x3"))
         return pooled
-
-
-def renamed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of the public weights file, which has a flat list of layers, under the names used here.
-
-    Of a batch norm, the first releases of the file have (1, channels) where PyTorch has (channels,).
-    """
-    patterns = ((r"^(conv[12]_)", r"entrance.\1"), (r"^(inception_\d[a-e])_", r"\1."))
-    tensors_here = {}
-    for name, tensor in tensors.items():
-        for pattern, replacement in patterns:
-            name = re.sub(pattern, replacement, name)
-        tensors_here[name] = tensor.flatten() if "_bn." in name and tensor.ndim else tensor
-    return tensors_here
-
-
-@register("bninception", Weights(file="bn_inception-52deb4733.pth", renamed=renamed))
-def bninception() -> BNInception:
-    return BNInception()
 
 
 def _add(owner: nn.Module, name: str, width: int, out: int, *, stride: int = 1) -> None:

@@ -15,6 +15,7 @@ WIDTH = 64  # Snell et al. 2017, section 3.1
 BLOCKS = 4
 
 
+@register("conv4", Weights())
 class Conv4(nn.Module):
     """RGB images to maps of 64 channels, a sixteenth of their size."""
 
@@ -34,8 +35,3 @@ class Conv4(nn.Module):
         for block in self.blocks:
             maps = block(maps)
         return maps
-
-
-@register("conv4", Weights())
-def conv4() -> nn.Module:
-    return Conv4()
