@@ -25,6 +25,12 @@ def test_digest_depends_on_content_not_on_place(pets, tmp_path):
     assert third.digest != first.digest
 
 
+def test_a_copy_with_other_paths_has_the_digests_of_its_files(pets):
+    catalog = data.create(pets)
+    digests = catalog.digests
+    assert replace(catalog, paths=catalog.paths[::-1]).digests == digests[::-1]
+
+
 def test_digest_depends_on_names_labels_groups_and_roles(pets):
     catalog = data.create(pets)
     others = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -36,7 +36,7 @@ class Catalog:
         notes: sentences about omitted or unusual data.
         class_ids: (classes,) official number or name of each class; None if there is none.
         split: (images,) official split `train`, `validation` or `test`; None if a protocol is free to divide.
-        known_digests: (images,) content hash of each file; None until they are read.
+        known_digests: content hash by path, of files that have been read.
 
     >>> catalog = Catalog("pets", (Path("a.png"), Path("b.png"), Path("c.png")), np.array([0, 1, 1]), ("cat", "dog"))
     >>> len(catalog), catalog.num_classes, catalog.class_sizes.tolist()
@@ -54,7 +54,7 @@ class Catalog:
     notes: tuple[str, ...] = ()
     class_ids: tuple[int | str, ...] | None = None
     split: tuple[str, ...] | None = None
-    known_digests: tuple[str, ...] | None = None
+    known_digests: Mapping[Path, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         labels = np.array(self.labels, dtype=np.int64)
@@ -63,7 +63,6 @@ class Catalog:
             ("labels", labels, images, "images"),
             ("roles", self.roles, images, "images"),
             ("entries of its split", self.split, images, "images"),
-            ("digests", self.known_digests, images, "images"),
             ("class ids", self.class_ids, classes, "classes"),
             ("groups", self.groups, classes, "classes"),
         ):
@@ -111,15 +110,16 @@ class Catalog:
             return None
         return np.array([_OF_ROLE[role] for role in self.roles])
 
-    @property
+    @cached_property
     def digests(self) -> tuple[str, ...]:
         """Content hash of each file: equal files have equal digests, wherever they are. Files are read once."""
-        if self.known_digests is None:
-            parts = [self.paths[k : k + _AT_ONCE] for k in range(0, len(self.paths), _AT_ONCE)]
-            with ThreadPoolExecutor(_READERS) as readers:
-                digests = readers.map(lambda paths: [*map(file_digest, paths)], parts)
-                object.__setattr__(self, "known_digests", tuple(chain.from_iterable(digests)))
-        return self.known_digests or ()
+        unread = [path for path in self.paths if path not in self.known_digests]
+        parts = [unread[k : k + _AT_ONCE] for k in range(0, len(unread), _AT_ONCE)]
+        with ThreadPoolExecutor(_READERS) as readers:
+            digests = chain.from_iterable(readers.map(lambda paths: [*map(file_digest, paths)], parts))
+            known = {**self.known_digests, **dict(zip(unread, digests, strict=True))}
+        object.__setattr__(self, "known_digests", known)  # also for copies and subsets
+        return tuple(known[path] for path in self.paths)
 
     @cached_property
     def digest(self) -> str:
@@ -142,7 +142,6 @@ class Catalog:
             roles=None if self.roles is None else tuple(self.roles[i] for i in chosen),
             class_ids=None if self.class_ids is None else tuple(self.class_ids[c] for c in classes),
             split=None if self.split is None else tuple(self.split[i] for i in chosen),
-            known_digests=None if self.known_digests is None else tuple(self.known_digests[i] for i in chosen),
         )
 
     def with_notes(self, *notes: str) -> Catalog:

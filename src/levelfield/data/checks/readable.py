@@ -80,7 +80,7 @@ def check_images(
     """
     memory = _Memory(catalog, cache)
     digests = memory.digests()
-    unknown = [position for position, digest in enumerate(digests) if digest is None]
+    unknown = [position for position, path in enumerate(catalog.paths) if path not in digests]
     failures: dict[int, LevelfieldError] = {}
     try:
         outcomes = _outcomes([catalog.paths[i] for i in unknown], _verified_digest, progress)
@@ -88,7 +88,7 @@ def check_images(
             if isinstance(outcome, LevelfieldError):
                 failures[position] = outcome
             else:
-                digests[position] = outcome
+                digests[catalog.paths[position]] = outcome
                 memory.add(position, outcome)
     finally:
         memory.save()
@@ -101,15 +101,12 @@ def check_images(
             "Repair or remove them, or continue without them: --skip-unreadable"
         )
     catalog = _without(catalog, failures) if failures else catalog
-    return replace(catalog, known_digests=tuple(digest for digest in digests if digest is not None))
+    return replace(catalog, known_digests=digests)
 
 
 def with_known_digests(catalog: Catalog, *, cache: Path | None = None) -> Catalog:
-    """The same catalog with recorded digests; files without a record are read, not decoded."""
-    digests = _Memory(catalog, cache).digests()
-    unknown = [position for position, digest in enumerate(digests) if digest is None]
-    rest = iter(catalog.subset(unknown).digests if unknown else ())
-    return replace(catalog, known_digests=tuple(digest or next(rest) for digest in digests))
+    """The same catalog with recorded digests; `digests` reads the files without a record, but does not decode them."""
+    return replace(catalog, known_digests=_Memory(catalog, cache).digests())
 
 
 def _without(catalog: Catalog, failures: dict[int, LevelfieldError]) -> Catalog:
@@ -126,6 +123,7 @@ class _Memory:
     """Records of one catalog's files, saved regularly."""
 
     def __init__(self, catalog: Catalog, cache: Path | None) -> None:
+        self._catalog = catalog
         self._paths = [os.path.abspath(path) for path in catalog.paths]
         ends = min(self._paths, default=""), max(self._paths, default="")  # their common prefix is that of all
         home = os.path.commonpath([os.path.dirname(end) for end in ends])
@@ -136,10 +134,11 @@ class _Memory:
         self._new: dict[bytes, bytes] = {}
         self._saved = time.monotonic()
 
-    def digests(self) -> list[str | None]:
-        """The digest of each image; None if it must be checked."""
+    def digests(self) -> dict[Path, str]:
+        """The digests of the images that need no check."""
         stored = _read(self._file)
-        return [digest.hex() if (digest := stored.get(key or b"")) else None for key in self._keys]
+        keys = zip(self._catalog.paths, self._keys, strict=True)
+        return {path: stored[key].hex() for path, key in keys if key is not None and key in stored}
 
     def add(self, position: int, digest: str) -> None:
         """Record a checked image, unless its file has changed meanwhile or could change unnoticed."""
