@@ -193,9 +193,10 @@ def test_a_gap_is_cut_in_the_middle_and_equal_rows_are_refused() -> None:
     angles = np.radians([0, 10, 90, 100])  # cosines of one class 0.985, of two classes at most 0.174
     found = same_or_not(np.stack([np.cos(angles), np.sin(angles)], axis=1), [0, 0, 1, 1])
     assert found.value == pytest.approx((math.cos(math.radians(10)) + math.cos(math.radians(80))) / 2, abs=1e-5)
-    found = same_or_not(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], rule={"false_match": 0.1})
-    assert (found.validation.false_match.value, found.validation.false_non_match.value) == (0.0, 1.0)
-    assert not found.same(np.ones(3), np.ones(3)).any()
+    for distance in DISTANCES:
+        found = same_or_not(np.ones((6, 3)), [0, 0, 1, 1, 2, 2], distance=distance, rule={"false_match": 0.1})
+        assert (found.validation.false_match.value, found.validation.false_non_match.value) == (0.0, 1.0)
+        assert not found.same(np.ones(3), np.ones(3)).any()
 
 
 def test_far_rows_do_not_coarsen_a_euclidean_threshold() -> None:

@@ -98,8 +98,8 @@ class Rule:
             return not differ(*edge, level)
         if self.name == "balanced":  # compare the rates of the pairs that both edges decide differently
             match, miss = (
-                PairRate(np.abs(one.errors - other.errors), one.pairs, one.members)
-                for one, other in zip(edge, best, strict=True)
+                PairRate(np.abs(rate.errors - at_best.errors), rate.pairs, rate.members)
+                for rate, at_best in zip(edge, best, strict=True)
             )
             return not differ(match, miss, level)
         interval = edge[0].interval(level)
@@ -278,9 +278,13 @@ def _read(embeddings: Any, labels: Any, who: str, dim: int | None) -> tuple[Arra
 
 
 def _in_units(similarity: float, distance: str, scale: float) -> float:
-    """A similarity in the usual unit: cosine, inner product, distance or number of different bits."""
+    """A similarity in the usual unit: cosine, inner product, distance or number of different bits.
+
+    A similarity above that of equal rows becomes a negative distance, which no pair has.
+    """
     if distance == "euclidean":
-        return math.sqrt(max(-2 * similarity, 0.0)) * scale
+        length = math.sqrt(2 * abs(similarity)) * scale
+        return -length if similarity > 0 else length
     return -2 * similarity if distance == "hamming" else similarity * scale**2
 
 
