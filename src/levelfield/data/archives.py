@@ -45,6 +45,10 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
+def _is_zip(archive: Path) -> bool:
+    return archive.name.lower().endswith(".zip")
+
+
 def stem(archive: Path) -> str:
     """The file name without the archive suffix."""
     name = archive.name
@@ -99,9 +103,7 @@ def _extract(archive: Path, target: Path, allowance: Allowance) -> None:
     target.mkdir(exist_ok=True)
     with _one_message(archive):
         size, free = archive.stat().st_size, shutil.disk_usage(target).free
-        if archive.name.lower().endswith(
-            ".zip"
-        ):  # a tar has no list; of photographs it is about as large as its content
+        if _is_zip(archive):  # a tar has no list; of photographs it is about as large as its content
             with zipfile.ZipFile(archive) as opened:
                 size = sum(info.file_size for info in opened.infolist())
         if free < size <= allowance.left:
@@ -169,8 +171,7 @@ def _files_of(archive: Path, allowance: Allowance) -> Iterator[tuple[PurePosixPa
 
     Raises BadInput for encrypted files, links and devices, and for names that point outside the folder.
     """
-    members = _of_zip if archive.name.lower().endswith(".zip") else _of_tar
-    for name, kind, content in members(archive, allowance):
+    for name, kind, content in (_of_zip if _is_zip(archive) else _of_tar)(archive, allowance):
         path = PurePosixPath(name.replace("\\", "/"))  # Windows programs separate folders by backslashes
         if path.is_absolute() or ".." in path.parts:
             raise BadInput(f"{archive} contains '{name}', which points outside the target folder; it is refused.")

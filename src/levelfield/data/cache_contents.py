@@ -40,8 +40,8 @@ def cache_items(cache: Path) -> list[CacheItem]:
     items = [CacheItem(what, *_state(files), partial(_remove_files, files)) for what, files in groups if files]
     for lock in _files(cache, "unpacked/.*.lock"):  # each unpacked archive has a lock file next to it
         name = lock.name[1:].removesuffix(".lock")
-        parts = [path for path in (lock.with_name(name), lock.with_name(f".{name}.tmp")) if path.is_dir()]
-        if parts := [path for path in parts if not path.is_symlink()]:
+        folders = (lock.with_name(name), lock.with_name(f".{name}.tmp"))
+        if parts := [path for path in folders if path.is_dir() and not path.is_symlink()]:
             state = _state([path for part in parts for path in (part, *part.rglob("*"))])
             items.append(CacheItem(f"unpacked archive {name}", *state, partial(_remove_archive, lock)))
     return sorted(items, key=lambda item: item.last_use)

@@ -56,7 +56,7 @@ class Loader:
 
         Keys are requested a few batches ahead. Workers stay alive between two calls.
         """
-        self._keys.batches = own = iter(keys)
+        self._keys.batches = current = iter(keys)
         try:
             yield from map(self._sent, self._loader)  # a variable would keep each batch until the next one is loaded
         except (RuntimeError, EOFError, OSError) as error:  # the last two: it ended while it sent a batch
@@ -68,7 +68,7 @@ class Loader:
                 f"/dev/shm); use fewer with --workers, or none with --workers 0. {error}"
             ) from error
         finally:
-            if self._keys.batches is own:  # they may refer to this loader, and workers must end as soon as it does
+            if self._keys.batches is current:  # they may refer to this loader, and workers must end as soon as it does
                 self._keys.batches = iter(())
 
     def _sent(self, batch: list[Tensor] | LevelfieldError) -> tuple[Tensor, ...]:

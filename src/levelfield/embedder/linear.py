@@ -11,9 +11,7 @@ from levelfield.randomness import numpy_stream
 _OVERSAMPLING = 32  # embedded_default.md: q = 160 for 128 components
 
 
-def whitened_components(
-    features: np.ndarray, dim: int, *, whiten: float = 0.5, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+def whitened_components(features: np.ndarray, dim: int, *, whiten: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
     """Weight (dim, width) and bias (dim,) of a PCA whose components are divided by (standard deviation) ** whiten.
 
     features: (rows, width). With fewer independent rows than `dim`, the rest are random directions orthogonal to all
@@ -33,7 +31,7 @@ def whitened_components(
     features = np.asarray(features, dtype=np.float32)
     mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
     count = min(dim, rows - 1)
-    state = int(numpy_stream(seed, "pca").integers(2**31))
+    state = int(numpy_stream(0, "pca").integers(2**31))
     with threadpool_limits(1, user_api="blas"):
         lengths, components = _leading_components(features - mean, count, state)
         real = int((lengths > 1e-5 * lengths[0]).sum())  # in float32, missing components have lengths of about 1e-7
@@ -42,7 +40,7 @@ def whitened_components(
         spread = lengths[:real] / np.sqrt(rows - 1)
         components = components[:real]
         if real < dim:
-            extra = numpy_stream(seed, "pca", "rest").normal(size=(dim - real, width))
+            extra = numpy_stream(0, "pca", "rest").normal(size=(dim - real, width))
             for _ in range(2):  # twice: once leaves rounding errors along the components
                 extra -= (extra @ components.T) @ components
             components = np.concatenate([components, np.linalg.qr(extra.T)[0].T.astype(np.float32)])

@@ -101,7 +101,7 @@ class RelationHead(nn.Module):
         )
         self.score_weight = nn.Parameter(torch.empty(size))
         self.score_bias = nn.Parameter(torch.empty(1))
-        self.integrator_weight = nn.Parameter(torch.empty(size, 2 * size))  # (in, [to its own g, to the others])
+        self.integrator_weight = nn.Parameter(torch.empty(size, 2 * size))  # (in, [to the same g, to the others])
         self.integrator_bias = nn.Parameter(torch.empty(size))
         self.latest: Steps | None = None
         start_relation(self, torch.Generator().manual_seed(0))
@@ -124,8 +124,8 @@ class RelationHead(nn.Module):
         edges = self._edges(_joined([part.potentials(x, self.score_weight) for part, x in blocks]))
         # a message is a weighted sum of nodes, so the integrator can be applied first: once per node
         both = (nodes.flatten(0, 1) @ self.integrator_weight).view(*nodes.shape[:2], 2 * nodes.shape[2])
-        own, messages = both.chunk(2, 2)  # (rows, K, e) each
-        final = torch.baddbmm(own + self.integrator_bias, edges.transpose(1, 2), messages).flatten(1)
+        nodes_mapped, messages = both.chunk(2, 2)  # (rows, K, e) each
+        final = torch.baddbmm(nodes_mapped + self.integrator_bias, edges.transpose(1, 2), messages).flatten(1)
         if self.training:
             shares = nodes.split([part.count for part, _ in blocks], 1)
             errors = [part.errors(x, share) for (part, x), share in zip(blocks, shares, strict=True)]

@@ -91,7 +91,7 @@ def compact(
 
     >>> train, test = np.array([[3.0, 4.0], [4.0, -3.0], [-1.0, 0.0]]), np.array([[0.6, 0.8], [-0.6, 0.8]])
     >>> forms = compact(train, test)
-    >>> {name: one.bytes for name, one in forms.items()}
+    >>> {name: form.bytes for name, form in forms.items()}
     {'float32': 8, 'float16': 4, 'int8': 2, 'bits': 1, 'whitened 2': 8}
     >>> forms["bits"].rows
     array([[ 1,  1],

@@ -85,8 +85,8 @@ class Leaks:
             crossing.append(f"{copies:,} of {self.test_images:,} test images (byte for byte)")
         subject = "No file is" if self.closed else "No class and no file is"
         if crossing:
-            one = copies + (len(self.classes) if shared else 0) == 1
-            subject = f"LEAK: {' and '.join(crossing)} {'is' if one else 'are'}"
+            count = copies + (len(self.classes) if shared else 0)
+            subject = f"LEAK: {' and '.join(crossing)} {'is' if count == 1 else 'are'}"
         sentences = [f"{subject} on both sides of the split."]
         if self.closed:
             both = plural(len(self.classes), "class trains and tests", "classes train and test")

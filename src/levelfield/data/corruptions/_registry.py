@@ -34,8 +34,8 @@ class Corruption:
     def key(self) -> str:
         """Everything that determines the output besides image and stream, as text."""
         written = ";".join(f"{key}={value}" for key, value in sorted(self.settings.items()))
-        own = f";code={code}" if (code := code_of(self.function)) else ""
-        return f"{self.name}({written};version={_VERSION}{own})"
+        of_a_file = f";code={code}" if (code := code_of(self.function)) else ""
+        return f"{self.name}({written};version={_VERSION}{of_a_file})"
 
     def __call__(self, image: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """uint8 (height, width, 3) -> a corrupted copy; the input is not changed."""

@@ -82,8 +82,8 @@ def _refuse_overlap(name: str, fold: Fold, catalog: Catalog) -> None:
                 f"The protocol '{name}' must return the {part} images as ascending indices without duplicates."
             )
     pairs = [("train", "validation"), ("train", "test"), ("validation", "test")]
-    for one, other in pairs[:2] if fold.trial else pairs:
-        members = (parts[one], parts[other]) if fold.closed else (units[parts[one]], units[parts[other]])
+    for part, other in pairs[:2] if fold.trial else pairs:
+        members = (parts[part], parts[other]) if fold.closed else (units[parts[part]], units[parts[other]])
         if len(np.intersect1d(*members)):
             what = "images" if fold.closed else "classes or groups of classes"
-            raise BadInput(f"The protocol '{name}' puts the same {what} into {one} and {other} (fold '{fold.name}').")
+            raise BadInput(f"The protocol '{name}' puts the same {what} into {part} and {other} (fold '{fold.name}').")

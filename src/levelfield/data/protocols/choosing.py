@@ -34,8 +34,8 @@ def choosing(
             )
         if not 0 <= part < parts:
             raise BadSpecification(f"part is {part}; it must be 0 to {parts - 1}.")
-        own = {key: settings[key] for key in ("form", "reversed") if key in settings}  # of the protocol 'mlrc'
-        whole = mlrc(catalog, folds=parts, **own)[part]
+        of_mlrc = {key: settings[key] for key in ("form", "reversed") if key in settings}
+        whole = mlrc(catalog, folds=parts, **of_mlrc)[part]
     else:
         whole = create(name, catalog, **settings)[0]
         if not len(whole.validation):  # neither the data nor the protocol defines validation classes

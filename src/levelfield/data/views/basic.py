@@ -23,7 +23,6 @@ FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
     "nearest": Image.Resampling.NEAREST,
 }
-INTERPOLATIONS = tuple(FILTERS)
 LARGEST = 4096  # pixels per side
 _SPARE = 2.0  # as in Pillow's thumbnails (`reducing_gap`): almost the result of decoding in full
 
@@ -62,8 +61,8 @@ class SquareView:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "image", whole("image", self.image, least=1, most=LARGEST))
-        if self.interpolation not in INTERPOLATIONS:
-            raise unknown("interpolation", self.interpolation, INTERPOLATIONS)
+        if self.interpolation not in FILTERS:
+            raise unknown("interpolation", self.interpolation, FILTERS)
         mean = tuple(number("mean", value, least=-1e6, most=1e6) for value in self.mean)
         std = tuple(number("std", value, most=1e6) for value in self.std)
         if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
@@ -90,7 +89,8 @@ class SquareView:
     @property
     def key(self) -> str:
         """Everything that determines the output, as text."""
-        settings = {field.name: getattr(self, field.name) for field in fields(self)[4:]}
+        further = fields(self)[len(fields(SquareView)) :]
+        settings = {field.name: getattr(self, field.name) for field in further}
         ranges = {name: value if isinstance(value, tuple) else (value,) for name, value in settings.items()}
         return self._key(*(f"{name}={'-'.join(f'{end:g}' for end in ends)}" for name, ends in ranges.items()))
 

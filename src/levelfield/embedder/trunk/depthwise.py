@@ -23,7 +23,7 @@ def with_quick_gradients(module: nn.Module) -> None:
         if type(child) is not nn.Conv2d or isinstance(child.padding, str):
             continue
         depthwise = child.groups == child.in_channels == child.out_channels > 1
-        square = all(one == other for one, other in (child.kernel_size, child.stride, child.padding))
+        square = all(tall == wide for tall, wide in (child.kernel_size, child.stride, child.padding))
         plain = child.kernel_size[0] > 1 and child.dilation == (1, 1) and child.padding_mode == "zeros"
         if depthwise and square and plain:
             child.__class__ = QuickDepthwise

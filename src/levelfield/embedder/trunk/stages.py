@@ -63,8 +63,8 @@ def divide(network: nn.Module) -> Division:
     >>> divide(timm.create_model("resnet18")).stage_names
     ('layer1', 'layer2', 'layer3', 'layer4')
     """
-    if callable(own := getattr(network, "division", None)):
-        division: Division = own()
+    if callable(divide_itself := getattr(network, "division", None)):
+        division: Division = divide_itself()
         return division
     computes = getattr(type(network), "forward_features", None)
     if isinstance(network, EfficientNet) and computes is EfficientNet.forward_features:

@@ -121,7 +121,7 @@ def precision_sum(groups: TieGroups, cut: int | Array) -> Array:
     """Expected sum, over the positives at ranks up to `cut`, of (hits up to that rank) / rank.
 
     Within a group the terms are (p/m) (b + 1 + (j-1) c) / (n0+j) with c = (p-1)/(m-1), that is (p/m) (c + (b + 1 -
-    (n0+1) c) / place): their sum needs two harmonic numbers and no loop over the ranks.
+    (n0+1) c) / rank): their sum needs two harmonic numbers and no loop over the ranks.
     """
     before = groups.before
     end = before + np.clip(_per_group(groups, cut) - before, 0, groups.rows)

@@ -128,9 +128,9 @@ class TieGroups:
         return np.flatnonzero(self.hits == 0)
 
 
-def tie_groups(counts: Counts, gallery: int, *, ties: str, pairs: int = _PAIRS) -> Iterator[tuple[slice, TieGroups]]:
+def tie_groups(counts: Counts, gallery: int, *, ties: str) -> Iterator[tuple[slice, TieGroups]]:
     """Yield blocks of queries with their groups: (queries of the counts, groups)."""
-    for top, bottom in ranges(counts.starts, pairs):
+    for top, bottom in ranges(counts.starts, _PAIRS):
         yield slice(top, bottom), _groups(counts, top, bottom, gallery, ties)
 
 

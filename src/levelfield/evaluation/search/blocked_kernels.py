@@ -143,12 +143,12 @@ def _search(values: Array, near: Array, above: Array, level: Array, kept: Array,
         positions[:some] = 0
         while size > 1:
             half = size >> 1
-            for one in range(some):
-                positions[one] += half * (near[positions[one] + half - 1] >= kept[start + one])
+            for number in range(some):
+                positions[number] += half * (near[positions[number] + half - 1] >= kept[start + number])
             size -= half
-        for one in range(some):
-            value = kept[start + one]
-            position = positions[one] + (near[positions[one]] >= value)  # the first positive that is farther
+        for number in range(some):
+            value = kept[start + number]
+            position = positions[number] + (near[positions[number]] >= value)  # the first positive that is farther
             if position < count:
                 above[position] += 1
             if position > 0 and near[position - 1] == value:

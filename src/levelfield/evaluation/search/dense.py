@@ -40,7 +40,7 @@ class DenseSimilarities:
         self.columns = len(arranged.gallery_order)
         twins = first_twins(arranged.gallery[: self.columns])
         copies = np.flatnonzero(twins != np.arange(self.columns))
-        self.copies, self.originals = (torch.from_numpy(one).to(device) for one in (copies, twins[copies]))
+        self.copies, self.originals = (torch.from_numpy(rows).to(device) for rows in (copies, twins[copies]))
 
     def rows(self, top: int, bottom: int) -> Tensor:
         """`[bottom - top, gallery]`, a new tensor; `top` is a multiple of TILE."""
@@ -86,8 +86,8 @@ def dense_counts(
         bottom, line = min(top + step, end), top
         for values in computed.rows(top, bottom).split(rows_sorted(computed.columns)):
             part = slice(line, line + len(values))
-            positives = (arranged.first, arranged.last, arranged.itself)
-            numbers = _count(values, *(torch.from_numpy(one[part]).to(values.device) for one in positives))
+            positives = (arranged.first[part], arranged.last[part], arranged.itself[part])
+            numbers = _count(values, *(torch.from_numpy(columns).to(values.device) for columns in positives))
             line, flat = part.stop, slice(counts.starts[part.start - begin], counts.starts[part.stop - begin])
             for whole, part_values in zip((counts.near, counts.above, counts.level), numbers, strict=True):
                 whole[flat] = part_values.cpu().numpy()

@@ -47,13 +47,13 @@ def _steady(kind: np.dtype[np.generic], dim: int, precision: str) -> bool:
     rows = numpy_stream(0, "evaluation", "steady").normal(size=(6 * TILE, dim)).astype(kind)
     values = torch.from_numpy(rows)
     whole, moved = values @ values.T, torch.roll(values, 1, 0)
-    one, other, rest = slice(TILE, 2 * TILE), slice(3 * TILE, 4 * TILE), slice(TILE, None)
+    second, fourth, rest = slice(TILE, 2 * TILE), slice(3 * TILE, 4 * TILE), slice(TILE, None)
     return all(
         (
             torch.equal(whole, whole.T),
-            torch.equal(values[one] @ values[other].T, whole[one, other]),
-            torch.equal(values[one] @ values[rest].T, whole[one, rest]),
-            torch.equal(values[rest] @ values[one].T, whole[rest, one]),
+            torch.equal(values[second] @ values[fourth].T, whole[second, fourth]),
+            torch.equal(values[second] @ values[rest].T, whole[second, rest]),
+            torch.equal(values[rest] @ values[second].T, whole[rest, second]),
             torch.equal(moved @ moved.T, torch.roll(whole, (1, 1), (0, 1))),
         )
     )

@@ -5,7 +5,7 @@ test classes are a sample of classes of the same kind, and retraining gives a di
 methods must hold for both (a crossed design, as in multi-reader multi-case studies: Dorfman, Berbaum and Metz 1992;
 Gallas 2009). With D = A[i] - A[j]:
 
-    V_c = spread of mean_s D over classes         the pair's own, plus one class with that of the average pair
+    V_c = spread of mean_s D over classes         that of the pair, plus one class with that of the average pair
     V_s = (v_i + v_j) / min(S_i, S_j)             v: a method's variance over seeds
     V_r = the part in both V_c and V_s            seeds that move single classes
     V   = max(V_c, V_s, V_c + V_s - V_r),  t = mean(D) / sqrt(V)
@@ -196,14 +196,14 @@ class Table:
         pool = (known > 0) / max((known > 0).sum(), 1)  # share of each method in the pooled variance
         fewest = self._fewest(*members)
         counted = [np.where(self.fixed[rows], 0.0, 1 / ((PRIOR + fewest - 1) * fewest)) for rows in members]
-        own, common = [(fewest - 1) * part for part in counted], PRIOR * np.sum(counted, axis=0)
+        individual, common = [(fewest - 1) * part for part in counted], PRIOR * np.sum(counted, axis=0)
         seeds, residual = (
-            common * (pool @ part) + sum(share * part[rows] for share, rows in zip(own, members, strict=True))
+            common * (pool @ part) + sum(share * part[rows] for share, rows in zip(individual, members, strict=True))
             for part in (self.noise, self.residual)
         )
         squares = self.noise**2 / known[known > 0].min(initial=np.inf)  # variance of the noise estimates
         doubt = common**2 * (pool**2 @ squares)
-        for alone, rows in zip(own, members, strict=True):
+        for alone, rows in zip(individual, members, strict=True):
             share = common * pool[rows]
             doubt = doubt + ((alone + share) ** 2 - share**2) * squares[rows]
         total = np.maximum(np.maximum(by_classes, seeds), by_classes + seeds - residual)

@@ -72,7 +72,7 @@ class Design:
     def growth(self, difference: Floats, *, classes: bool, seeds: bool) -> Floats:
         """Factor by which the classes, the seeds or both must grow to detect `difference`; infinite if no size does."""
         at = np.flatnonzero(difference > 0)
-        part, wanted = self[at], difference[at]
+        part, wanted = Design(*(getattr(self, each.name)[at] for each in fields(self))), difference[at]
 
         def factor_for(variance: Floats) -> Floats:
             """Solve variance = fixed + single / factor + double / factor^2."""
@@ -82,19 +82,16 @@ class Design:
             factor: Floats = (single + np.sqrt(single**2 + 4 * np.maximum(room, 0) * double)) / (2 * room)
             return np.where(np.isposinf(room), 0.0, np.where(room > 0, factor, np.inf))
 
-        one = factor = np.ones(len(at))
+        unchanged = factor = np.ones(len(at))
         for last in [False] * _ROUNDS + [True]:
             tried = np.minimum(factor, 1e6)
-            variance = part.largest_variance(wanted, tried if classes else one, tried if seeds else one)
+            growths = (tried if grows else unchanged for grows in (classes, seeds))
+            variance = part.largest_variance(wanted, *growths)
             solved = np.maximum(factor_for(variance), 1e-3)
             factor = solved if last else np.sqrt(tried * solved)  # half a log step, against oscillation
         result = np.full(len(difference), np.inf)
         result[at] = factor
         return result
-
-    def __getitem__(self, at: np.ndarray) -> Design:
-        """The design of some pairs."""
-        return Design(*(getattr(self, each.name)[at] for each in fields(self)))
 
 
 def needed(pairs: Differences, half: Floats, alpha: Floats, ties: np.ndarray) -> list[Advice]:
@@ -158,8 +155,8 @@ def detectable_effect(
     by_classes, by_seeds = over_classes**2 / classes, 2 * over_seeds**2 / seeds if seeds > 1 else 0.0
     seeds_freedom = 2 * (seeds - 1) if seeds > 1 else np.inf
     facts = by_classes, by_seeds, 0.0, classes, seeds, classes - 1, seeds_freedom, alpha / pairs
-    design, one = Design(*(np.array([float(fact)]) for fact in facts)), np.ones(1)
-    return float(np.sqrt((by_classes + by_seeds) / design.largest_variance(one, one, one))[0])
+    design, unit = Design(*(np.array([float(fact)]) for fact in facts)), np.ones(1)
+    return float(np.sqrt((by_classes + by_seeds) / design.largest_variance(unit, unit, unit))[0])
 
 
 def _numbers(counts: Floats, least: int, most: int) -> Needed | None:

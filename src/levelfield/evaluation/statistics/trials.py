@@ -90,8 +90,6 @@ def _at_most(count: int, n: int) -> np.ndarray:
     """P(the best of n is among the i lowest values) for i = 1 to `count`: C(i, n) / C(count, n)."""
     from scipy.special import gammaln
 
-    if not 1 <= n <= count:
-        raise ValueError(f"the best of {n} of {count} values")
     ranks = np.arange(1, count + 1, dtype=np.float64)
     with np.errstate(divide="ignore"):
         chosen = gammaln(ranks + 1) - gammaln(np.maximum(ranks - n, 0) + 1)
