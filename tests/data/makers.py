@@ -1,4 +1,4 @@
-"""Small copies of the benchmarks in their official layout. Each list begins with the official first rows."""
+"""Small copies of the benchmarks in their official layout. Lists begin with the official first rows, but for cars."""
 
 from __future__ import annotations
 
@@ -24,18 +24,8 @@ CUB_ROWS = [
 CUB_LABELS = ["1 1", "2 1", "3 2", "4 2", "5 101", "6 101", "7 102", "8 102"]
 CUB_CLASSES = ["1 001.Black_footed_Albatross", "2 002.Laysan_Albatross"]
 CUB_CLASSES += ["101 101.White_Pelican", "102 102.Western_Wood_Pewee"]
-CARS_TRAIN = [
-    (39, 116, 569, 375, 14, "00001.jpg"),
-    (36, 116, 868, 587, 3, "00002.jpg"),
-    (1, 1, 9, 9, 181, "00003.jpg"),
-    (1, 1, 9, 9, 99, "00004.jpg"),
-]
-CARS_TEST = [
-    (30, 52, 246, 147, 181, "00001.jpg"),
-    (1, 1, 9, 9, 14, "00002.jpg"),
-    (1, 1, 9, 9, 3, "00003.jpg"),
-    (1, 1, 9, 9, 99, "00004.jpg"),
-]
+CARS_TRAIN = [(1, 1, 9, 9, label, f"0000{k}.jpg") for k, label in enumerate((14, 3, 181, 99), start=1)]
+CARS_TEST = [(1, 1, 9, 9, label, f"0000{k}.jpg") for k, label in enumerate((181, 14, 3, 99), start=1)]
 CARS_ONE = [
     (f"car_ims/{first + test:06d}.jpg", 1, 1, 9, 9, label, test)
     for first, label in ((1, 1), (90, 2), (8055, 99), (16184, 196))
@@ -69,10 +59,9 @@ INSHOP_ROWS = [
 ]
 
 
-def small(name: str, parts: dict[str, tuple[int, int]], **lines: int) -> DatasetFacts:
-    """The facts of a benchmark with the numbers of its small copy; `x_txt` stands for the file `x.txt`."""
-    files = {key[::-1].replace("_", ".", 1)[::-1]: rows for key, rows in lines.items()}
-    return replace(describe(name), parts=parts, lines=files)
+def small(name: str, parts: dict[str, tuple[int, int]], lines: dict[str, int] | None = None) -> DatasetFacts:
+    """The facts of a benchmark with the numbers of its small copy."""
+    return replace(describe(name), parts=parts, lines=lines or {})
 
 
 def picture(path: Path, seed: int, mode: str = "RGB") -> None:
@@ -94,7 +83,8 @@ def cub(top: Path) -> tuple[Path, DatasetFacts]:
     write_lines(root / "train_test_split.txt", ["1 0", *(f"{i} 1" for i in range(2, 9))])
     for number, row in enumerate(CUB_ROWS):
         picture(root / "images" / row.split(" ")[1], number, "L" if number == 3 else "RGB")
-    return root, small("cub", {"train": (4, 2), "test": (4, 2)}, images_txt=8, image_class_labels_txt=8, classes_txt=4)
+    lines = {"images.txt": 8, "image_class_labels.txt": 8, "classes.txt": 4}
+    return root, small("cub", {"train": (4, 2), "test": (4, 2)}, lines)
 
 
 def cars_devkit(root: Path) -> tuple[Path, DatasetFacts]:
@@ -106,8 +96,8 @@ def cars_devkit(root: Path) -> tuple[Path, DatasetFacts]:
     for folder, rows, first in (("cars_train", CARS_TRAIN, 0), ("cars_test", CARS_TEST, 50)):
         for number, row in enumerate(rows):
             picture(root / folder / row[-1], first + number)
-    lines = {"cars_meta_mat": 196, "cars_train_annos_mat": 4, "cars_test_annos_withlabels_mat": 4}
-    return root, small("cars", {"train": (4, 2), "test": (4, 2)}, **lines)
+    lines = {"cars_meta.mat": 196, "cars_train_annos.mat": 4, "cars_test_annos_withlabels.mat": 4}
+    return root, small("cars", {"train": (4, 2), "test": (4, 2)}, lines)
 
 
 def cars_one_archive(root: Path) -> tuple[Path, DatasetFacts]:
@@ -116,7 +106,7 @@ def cars_one_archive(root: Path) -> tuple[Path, DatasetFacts]:
     savemat(root / "cars_annos.mat", {"annotations": _struct(fields, CARS_ONE), "class_names": _car_names()})
     for number, row in enumerate(CARS_ONE):
         picture(root / row[0], number)
-    return root, small("cars", {"train": (4, 2), "test": (4, 2)}, cars_annos_mat=8)
+    return root, small("cars", {"train": (4, 2), "test": (4, 2)}, {"cars_annos.mat": 8})
 
 
 def sop(top: Path, *, moved: bool = False) -> tuple[Path, DatasetFacts]:
@@ -129,7 +119,7 @@ def sop(top: Path, *, moved: bool = False) -> tuple[Path, DatasetFacts]:
         path = images / row.split(" ")[3]
         picture(path.with_suffix(".jpg"), number)
         path.with_suffix(".jpg").rename(path)
-    return root, small("sop", {"train": (6, 2), "test": (4, 2)}, Ebay_train_txt=6, Ebay_test_txt=4)
+    return root, small("sop", {"train": (6, 2), "test": (4, 2)}, {"Ebay_train.txt": 6, "Ebay_test.txt": 4})
 
 
 def inshop(top: Path, *, images: str = "img") -> tuple[Path, DatasetFacts]:
@@ -137,8 +127,8 @@ def inshop(top: Path, *, images: str = "img") -> tuple[Path, DatasetFacts]:
     write_lines(root / "Eval" / "list_eval_partition.txt", ["8", INSHOP_HEADER, *INSHOP_ROWS])
     for number, row in enumerate(INSHOP_ROWS):
         picture(root / "Img" / row.split()[0].replace("img/", f"{images}/", 1), number)
-    facts = small("inshop", {"train": (4, 2), "query": (2, 2), "gallery": (2, 2)}, list_eval_partition_txt=8)
-    return root, facts
+    parts = {"train": (4, 2), "query": (2, 2), "gallery": (2, 2)}
+    return root, small("inshop", parts, {"list_eval_partition.txt": 8})
 
 
 def imagenet(root: Path, *, flat: bool = False) -> tuple[Path, DatasetFacts]:
@@ -155,7 +145,7 @@ def imagenet(root: Path, *, flat: bool = False) -> tuple[Path, DatasetFacts]:
         write_lines(data / "ILSVRC2012_validation_ground_truth.txt", ["1", "2", "1", "2"])
         rows = [(1, synsets[1], 0), (2, synsets[0], 0), (1001, "n00001740", 2)]
         savemat(data / "meta.mat", {"synsets": _struct(["ILSVRC2012_ID", "WNID", "num_children"], rows)})
-    return root, small("imagenet", {"train": (8, 2), "test": (4, 2)}, meta_mat=2)
+    return root, small("imagenet", {"train": (8, 2), "test": (4, 2)}, {"meta.mat": 2})
 
 
 def omniglot(root: Path) -> tuple[Path, DatasetFacts]:

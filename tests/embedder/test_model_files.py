@@ -50,12 +50,13 @@ def rewritten(home: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.yaml"])
-def test_a_flipped_bit_anywhere_is_noticed(name: str, home: Path) -> None:
+def test_a_flipped_bit_anywhere_and_a_lost_end_are_noticed(name: str, home: Path) -> None:
     path, whole = home / name, (home / name).read_bytes()
-    for place in np.random.default_rng(0).choice(len(whole), 12, replace=False):
-        flipped = bytearray(whole)
-        flipped[place] ^= 4
-        path.write_bytes(flipped)
+    damaged = [whole[:-100]]
+    for position in np.random.default_rng(0).choice(len(whole), 12, replace=False):
+        damaged.append(bytes([*whole[:position], whole[position] ^ 4, *whole[position + 1 :]]))
+    for content in damaged:
+        path.write_bytes(content)
         with pytest.raises(BadInput, match=r"damaged|format|model"):
             load(home)
     path.write_bytes(whole)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from levelfield.errors import BadSpecification, UnknownName
@@ -36,17 +38,6 @@ def test_a_form_is_a_choice_and_numbers(name, form, numbers):
         ("rhoo", "Unknown metric 'rhoo'. Did you mean 'rho'?"),
         ("recall@²", "Unknown metric 'recall@²'. Did you mean 'recall@1'?"),
         ("uniformty[t=2]", "Did you mean 'uniformity'?"),
-    ],
-)
-def test_an_unknown_form_names_the_nearest(name, text):
-    with pytest.raises(UnknownName) as told:
-        parse(name)
-    assert text in str(told.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
         ("rho[drop=-1]", "Metric 'rho[drop=-1]': drop=-1: expected an integer from 0."),
         ("rho[drop=1.5]", "drop=1.5: expected an integer from 0."),
         ("rho[drop=]", "drop=: expected an integer from 0."),
@@ -59,10 +50,9 @@ def test_an_unknown_form_names_the_nearest(name, text):
         ("density[cosine]", "Metric 'density' has only one form: use 'density' instead of 'density[cosine]'."),
     ],
 )
-def test_a_senseless_form_is_refused(name, text):
-    with pytest.raises(BadSpecification) as told:
+def test_a_wrong_name_or_form_is_refused_with_the_nearest_right_one(name, text):
+    with pytest.raises((BadSpecification, UnknownName), match=re.escape(text)):
         parse(name)
-    assert text in str(told.value)
 
 
 def test_commas_within_brackets_do_not_divide_names():
