@@ -75,9 +75,10 @@ def test_what_a_sample_cannot_say_is_refused(given: dict[str, object], message: 
 
 
 def test_the_same_rows_as_queries_and_gallery_are_warned_of() -> None:
-    with pytest.warns(QueriesInGallery, match="All 80 queries are also rows of the gallery"):
+    with pytest.warns(QueriesInGallery, match="All 80 queries are also rows of the gallery") as warned:
         found = evaluate(FEW, CLASSES, gallery=FEW.copy(), gallery_labels=CLASSES, metrics=["recall@1"])
     assert found["recall@1"] == 1
+    assert warned[0].filename == __file__
     with pytest.warns(QueriesInGallery, match="All 30 queries"):
         evaluate(FEW[50:], CLASSES[50:], gallery=FEW[::-1], gallery_labels=CLASSES[::-1], metrics=["recall@1"])
 

@@ -41,7 +41,7 @@ def warn_of_queries_in_gallery(inputs: Inputs) -> None:
             f"All {without_id.sum():,} queries are also rows of the gallery, so each finds itself first. To compare "
             "every row with all other rows, leave out the gallery; or pass the gallery row of each query as query ids.",
             QueriesInGallery,
-            stacklevel=3,
+            stacklevel=4,  # the caller of `evaluate`, whose arguments a wrapper checks
         )
 
 
