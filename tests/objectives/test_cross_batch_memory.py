@@ -152,9 +152,10 @@ def test_reset_forgets_everything() -> None:
     assert memory.learned_buffers == SIZE * DIM + SIZE + 2
 
 
-def test_own_parameters_keep_their_names_and_rates() -> None:
-    memory = remembering("margin")
+def test_own_parameters_keep_their_names_rates_and_optimisers() -> None:
+    memory = remembering("margin", beta_optimiser="sgd")
     assert memory.lr_multipliers() == {"objective.beta": 50.0}
+    assert memory.optimisers() == {"objective.beta": "sgd"}
     assert [memory.part_of(name) for name, _ in memory.named_parameters()] == ["beta"]
 
 

@@ -97,6 +97,9 @@ class CrossBatchMemory(Objective):
     def lr_multipliers(self) -> dict[str, float]:
         return {f"objective.{name}": rate for name, rate in self.objective.lr_multipliers().items()}
 
+    def optimisers(self) -> dict[str, str]:
+        return {f"objective.{name}": optimiser for name, optimiser in self.objective.optimisers().items()}
+
     def part_of(self, parameter: str) -> str:
         return self.objective.part_of(parameter.removeprefix("objective."))
 
