@@ -59,13 +59,13 @@ class Groups:
     def __len__(self) -> int:
         return len(self.sizes)
 
-    def need(self, classes: int, batch_size: int) -> None:
-        """Refuse a batch that needs more classes than there are."""
+    def need(self, classes: int, size: int, what: str = "A batch", remedy: str = "a smaller batch") -> None:
+        """Refuse a batch, or an episode of one, of `size` images that needs more classes than there are."""
         if len(self) < classes:
             usable = f"{len(self)} with at least {self.n} images" if self.small == "skip" else f"{len(self)}"
             raise BadInput(
-                f"A batch of {batch_size} with {self.n} images per class needs {classes} classes; there are {usable}. "
-                f"Choose a smaller batch, at most {len(self)}x{self.n}."
+                f"{what} of {size} with {self.n} images per class needs {classes} classes; there are {usable}, at most "
+                f"{len(self)}x{self.n}. Choose {remedy}."
             )
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:

@@ -47,7 +47,7 @@ class Episodes(Batching):
         self.group = self.classes * each
         self._groups = Groups.of(self.labels, each, small=self.small)
         super().__post_init__()
-        self._groups.need(self.classes, self.group)
+        self._groups.need(self.classes, self.group, "An episode", "a smaller batch, or more episodes")
 
     @property
     def roles(self) -> dict[str, np.ndarray]:
