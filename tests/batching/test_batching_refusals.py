@@ -62,7 +62,7 @@ def test_wrong_labels_and_numbers_that_every_batching_has_are_refused(name):
             {"batch_size": 25, "episodes": 2, "support": 3, "query": 2},
             r"25 is not a multiple of 2 episode\(s\) x \(3 support \+ 2 query\)",
         ),
-        ("episodes", {"batch_size": 60, "episodes": 2, "small": "skip"}, "An episode of 30 .*there are 2 .*more episodes"),
+        ("episodes", {"batch_size": 60, "episodes": 2, "small": "skip"}, "An episode of 30 .* are 2 .*more episodes"),
         ("episodes", {"batch_size": 20, "small": "error"}, "8 of 10 classes have fewer than 10"),
         ("greedy_coreset", {"pool": "al"}, "'pool' is 'al'; it must be a number of images, or all"),
         ("greedy_coreset", {"pool": 3}, "'pool' is 3; a batch needs 5 anchors"),

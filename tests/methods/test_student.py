@@ -33,10 +33,10 @@ def test_the_gradient_is_finite_and_goes_to_the_student_alone(loss: Any, widths:
     """Values and gradients are golden cases."""
     student, teacher = drawn(6, widths[0], "student"), drawn(6, widths[1], "teacher").requires_grad_()
     student = torch.cat((student, student[:1])).requires_grad_()  # two equal rows
-    loss(student, torch.cat((teacher, teacher[1:2]))).backward()
-    assert teacher.grad is None
-    assert student.grad is not None
-    assert student.grad.isfinite().all()
+    value = loss(student, torch.cat((teacher, teacher[1:2])))
+    of_student, of_teacher = torch.autograd.grad(value, [student, teacher], allow_unused=True)
+    assert of_teacher is None
+    assert of_student.isfinite().all()
     assert loss(student.detach().bfloat16(), teacher.detach()[[0, 1, 2, 3, 4, 5, 0]]).dtype != torch.bfloat16
 
 
@@ -55,13 +55,6 @@ def made(name: str = "softmax", **student: Any) -> Student:
     found = methods.create(name, num_classes=3, dim=4, student={"teacher": "big", **student})
     assert isinstance(found, Student)
     return found
-
-
-class Known(nn.Module):
-    """An embedder whose rows are its inputs."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return inputs
 
 
 def batch_of(rows: Tensor, indices: list[int]) -> Batch:
@@ -83,7 +76,7 @@ def test_a_step_adds_what_the_teacher_says_of_these_images(settings: dict[str, A
     outputs = drawn(9, 3 if settings["form"] == "distill" else 4, "outputs").float()
     method.taught(outputs.numpy())
     batch = batch_of(rows, indices)
-    terms = method.step(Known(), batch, stream(0, "step"))
+    terms = method.step(nn.Identity(), batch, stream(0, "step"))
     assert list(terms) == ["own", settings["form"]]
     assert terms["own"].item() == method.objective(rows, batch.labels).item()
     own = rows @ method.objective.weight.T + method.objective.bias if settings["form"] == "distill" else rows
@@ -139,6 +132,6 @@ def test_other_refusals() -> None:
     with pytest.raises(BadInput, match="5 classes but the student has 3"):
         made(form="distill").taught(np.zeros((2, 5), np.float32))
     with pytest.raises(BadInput, match="no teacher outputs yet"):
-        made(form="imitate").step(Known(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
+        made(form="imitate").step(nn.Identity(), batch_of(torch.zeros(2, 4), [0, 1]), stream(0, "x"))
     with pytest.raises(BadSpecification, match="does not learn from a teacher"):
         methods.create("softmax", num_classes=3, dim=4).taught(np.zeros((2, 3)))

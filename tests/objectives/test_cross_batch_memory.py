@@ -29,6 +29,13 @@ def remembering(name: str, *, size: int = SIZE, start: int = 0, **settings: Any)
     return CrossBatchMemory(objectives.create(name, **settings), dim=DIM, size=size, start=start).double()
 
 
+def with_slope(loss: Any, batch: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    """The loss of a batch, and its gradient by the rows."""
+    rows = batch.clone().requires_grad_()
+    value = loss(rows, *others)
+    return value.detach(), torch.autograd.grad(value, rows)[0]
+
+
 def slow_contrastive(batch: Tensor, labels: Tensor, queue: list[tuple[Tensor, int]]) -> Tensor:
     """Every anchor against the queue, newest first; its own copy has the same place."""
     sides: dict[bool, list[Tensor]] = {True: [], False: []}
@@ -45,15 +52,10 @@ def slow_contrastive(batch: Tensor, labels: Tensor, queue: list[tuple[Tensor, in
 def test_it_is_the_slow_loop_over_batch_and_queue() -> None:
     memory, queue = remembering("contrastive", miner="all"), []  # type: ignore[var-annotated]
     for batch, labels in batches():
-        rows, again = batch.clone().requires_grad_(), batch.clone().requires_grad_()
-        value = memory(rows, labels)
-        queue = [(row.detach(), int(label)) for row, label in zip(batch, labels, strict=True)] + queue
+        queue = [(row, int(label)) for row, label in zip(batch, labels, strict=True)] + queue
         queue = queue[:SIZE]
-        expected = slow_contrastive(again, labels, queue)
-        value.backward()
-        expected.backward()
-        torch.testing.assert_close(value, expected)
-        torch.testing.assert_close(rows.grad, again.grad)
+        expected = with_slope(slow_contrastive, batch, labels, queue)
+        torch.testing.assert_close(with_slope(memory, batch, labels), expected)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +72,8 @@ def test_it_is_that_of_pml(ours: str, settings: Any, theirs: str, their_settings
     memory = remembering(ours, size=18, **settings)  # three batches: PML's ring of places keeps the same rows
     judge = pml.CrossBatchMemory(getattr(pml, theirs)(**their_settings), embedding_size=DIM, memory_size=18)
     for batch, labels in batches():
-        rows, again = batch.clone().requires_grad_(), batch.clone().requires_grad_()
-        value, expected = memory(rows, labels), judge(again, labels)
-        value.backward()
-        expected.backward()
-        torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-8)
-        torch.testing.assert_close(rows.grad, again.grad, rtol=1e-6, atol=1e-8)
+        both = (with_slope(loss, batch, labels) for loss in (memory, judge))
+        torch.testing.assert_close(*both, rtol=1e-6, atol=1e-8)
 
 
 def test_it_mines_as_pml_does() -> None:
@@ -104,10 +102,9 @@ def test_gradients_reach_the_batch_and_are_derivatives_with_partners_held(name: 
     held = memory.rows.clone()
     rows = second[0].clone().requires_grad_()
     memory.eval()
-    memory(rows, second[1], generator=stream(0, "x")).backward()
-    assert rows.grad is not None
-    assert rows.grad.isfinite().all()
-    assert rows.grad.abs().sum() > 0
+    (slope,) = torch.autograd.grad(memory(rows, second[1], generator=stream(0, "x")), rows)
+    assert slope.isfinite().all()
+    assert slope.abs().sum() > 0
     assert torch.equal(memory.rows, held)  # in evaluation mode nothing is remembered
     inputs = memory._against_queue(LossInputs(rows, second[1], None, None, None, stream(0, "x")), 6)
     tuples = memory.objective.tuples_of(inputs.geometry(normalize=memory.normalize), inputs)
@@ -121,10 +118,7 @@ def test_gradients_reach_the_batch_and_are_derivatives_with_partners_held(name: 
 def test_before_the_start_it_is_the_objective_alone_and_remembers_nothing() -> None:
     memory, alone = remembering("contrastive", miner="all", start=2), objectives.create("contrastive", miner="all")
     for number, (batch, labels) in enumerate(batches()[:3]):
-        rows, again = batch.clone().requires_grad_(), batch.clone().requires_grad_()
-        memory(rows, labels).backward()
-        alone(again, labels).backward()
-        same = torch.equal(rows.grad, again.grad)  # type: ignore[arg-type]
+        same = torch.equal(with_slope(memory, batch, labels)[1], with_slope(alone, batch, labels)[1])
         assert same is (number < 2)
     assert int(memory.counts[1]) == 6
 

@@ -35,10 +35,9 @@ def test_a_constant_row_resembles_nobody_and_gets_no_gradient(dtype: torch.dtype
     similarity = positive_correlation(rows)
     assert not similarity[2].any()
     assert not similarity[:, 2].any()
-    similarity.sum().backward()
-    assert rows.grad is not None
-    assert rows.grad.isfinite().all()
-    assert not rows.grad[2].any()
+    (slope,) = torch.autograd.grad(similarity.sum(), rows)
+    assert slope.isfinite().all()
+    assert not slope[2].any()
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, 5])
@@ -61,7 +60,5 @@ def test_wrong_roles_and_settings_are_refused() -> None:
     loss = GroupLoss(num_classes=2, dim=4)
     with pytest.raises(BadInput, match="anchors"):
         loss(torch.eye(4), torch.tensor([0, 0, 1, 1]), roles={"support": [0]})
-    with pytest.raises(BadInput, match="label 2"):
-        loss(torch.eye(4), torch.tensor([0, 0, 1, 2]))
     with pytest.raises(BadSpecification, match="integer"):
         GroupLoss(num_classes=2, dim=4, iterations=0.5)  # type: ignore[arg-type]

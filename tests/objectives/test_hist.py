@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from levelfield import methods, objectives
-from levelfield.errors import BadInput, BadSpecification
+from levelfield.errors import BadSpecification
 from levelfield.objectives import Hist
 from levelfield.objectives.hist import distances
 from levelfield.randomness import stream
@@ -179,11 +179,6 @@ def test_nothing_kept_for_the_gradients_grows_faster_than_the_classes() -> None:
 def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(BadSpecification, match=told):
         Hist(num_classes=3, dim=4, **wrong)
-
-
-def test_a_label_without_a_distribution_is_refused() -> None:
-    with pytest.raises(BadInput, match="label 5"):
-        made()(rows(), LABELS + 1)
 
 
 def test_as_a_competitor_its_groups_have_their_rates() -> None:

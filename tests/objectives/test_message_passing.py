@@ -189,8 +189,6 @@ def test_what_cannot_be_is_refused() -> None:
         made(message_weight=0.0, auxiliary_weight=0.0)
     with pytest.raises(BadSpecification, match="'steps' is 0"):
         made(steps=0)
-    with pytest.raises(BadInput, match="label 4"):
-        made()(rows_of(), torch.tensor([0, 1, 2, 3, 4, 0]))
     with pytest.raises(BadInput, match=r"rows of shape \(n, 6\).*\(6, 5\)"):
         made().refine(rows_of(6, 5))
     with pytest.raises(BadSpecification, match="no messages are passed"):

@@ -13,9 +13,7 @@ from levelfield.testing import CLASSES, DIM, ordinary
 
 ROWS, LABELS = ordinary()
 TRIPLET, PAIR = torch.tensor([[0, 2, 1]]), torch.tensor([[0, 2]])
-WITH_TUPLES = {
-    *("angular", "contrastive", "margin", "multi_similarity", "n_pair", "quadruplet", "snr", "triplet"),
-}
+WITH_TUPLES = {*("angular", "contrastive", "margin", "multi_similarity", "n_pair", "quadruplet", "snr", "triplet")}
 
 
 def create(name: str, **settings: Any) -> objectives.Objective:

@@ -44,11 +44,7 @@ def test_a_loss_takes_our_miners_and_theirs(miner: Any) -> None:
     ours = objectives.create("pml:TripletMarginLoss", margin=0.3, miner=miner)
     mined = miners.resolve(miner)(Geometry(rows, normalize=True), labels, generator=stream(0, "same"))
     expected = losses.TripletMarginLoss(margin=0.3)(rows, labels, tuple(mined.T))  # type: ignore[union-attr]
-    torch.testing.assert_close(ours(rows, labels, generator=_skipped()), expected)
-
-
-def _skipped() -> torch.Generator:
-    return stream(0, "same")
+    torch.testing.assert_close(ours(rows, labels, generator=stream(0, "same")), expected)
 
 
 @pytest.mark.parametrize(

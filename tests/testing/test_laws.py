@@ -70,10 +70,7 @@ VARIANTS = {
     "nt_xent of raw rows": ("nt_xent", {"normalize": False, "temperature": 2.0}),
     "fast_ap, 4 bins": ("fast_ap", {"bins": 4}),
     "histogram, 11 bins": ("histogram", {"bins": 11}),
-    "quadruplet squared, switched": (
-        "quadruplet",
-        {"squared": True, "miner": {"distance_weighted": {"switch": 0.4}}},
-    ),
+    "quadruplet squared, switched": ("quadruplet", {"squared": True, "miner": {"distance_weighted": {"switch": 0.4}}}),
     "quadruplet raw": ("quadruplet", {"normalize": False, "miner": "random"}),
     "ranked_list of fehervari2019": ("ranked_list", {"weight_grad": True, "reduction": "mean_nonzero"}),
     "ranked_list, convex": (
