@@ -127,8 +127,8 @@ class Batching(_Settings, ABC):
 
     def settings(self) -> dict[str, Any]:
         """What determines a plan besides labels, seed and epoch."""
-        own = {key: getattr(self, key) for key in accepted(type(self)) or {} if key not in COMMON}
-        return {"batch_size": self.batch_size, "batches": self.batches, **own}
+        specific = {key: getattr(self, key) for key in accepted(type(self)) or {} if key not in COMMON}
+        return {"batch_size": self.batch_size, "batches": self.batches, **specific}
 
     def plan(self, epoch: int, memory: np.ndarray | None = None) -> np.ndarray:
         """All batches of an epoch; does not change `epoch` and `step`.

@@ -91,8 +91,10 @@ def create(
                 raise BadSpecification(f"'{first}' and '{second}' cannot be combined: {reason}.")
     shared = {key: settings[key] for key in _of_every_method() if key in settings}
     known = shared_settings()
-    own = {**offered, **{key: value for key, value in settings.items() if key not in known}}
-    assembly = Assembly(name, own, ranks, lambda **changed: objectives.create(name, **{**own, **changed}))
+    of_objective = {**offered, **{key: value for key, value in settings.items() if key not in known}}
+    assembly = Assembly(
+        name, of_objective, ranks, lambda **changed: objectives.create(name, **{**of_objective, **changed})
+    )
     for key, value in chosen.items():
         assembly = options.get(key)(assembly, value)
     return assembly.make_method(assembly.make_objective(), **shared)

@@ -228,14 +228,14 @@ class Method(nn.Module):
     @property
     def shards(self) -> dict[str, int]:
         """Own parameters of which this process has only its share of rows: name -> rows of all processes."""
-        own: dict[str, int] = getattr(self.objective, "shards", {})
-        return {f"objective.{name}": rows for name, rows in own.items()}
+        shards: dict[str, int] = getattr(self.objective, "shards", {})
+        return {f"objective.{name}": rows for name, rows in shards.items()}
 
     @property
     def elsewhere(self) -> int:
         """Number of own parameters that other processes have."""
-        own = dict(self.named_parameters())
-        return sum((rows - len(own[name])) * own[name][:1].numel() for name, rows in self.shards.items())
+        local = dict(self.named_parameters())
+        return sum((rows - len(local[name])) * local[name][:1].numel() for name, rows in self.shards.items())
 
     @property
     def separable(self) -> bool:
@@ -250,7 +250,7 @@ class Method(nn.Module):
     @torch.no_grad()
     def start_proxies(self, class_means: Tensor) -> None:
         """Set proxies to the class means of the initial embedding; several centres of a class are offset by a tenth."""
-        put_proxies(self.proxies, class_means[getattr(self.objective, "own", slice(None))])
+        put_proxies(self.proxies, class_means[getattr(self.objective, "local_classes", slice(None))])
 
     @property
     def takes_start(self) -> bool:

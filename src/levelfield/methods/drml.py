@@ -88,7 +88,7 @@ class Drml(Method):
     ) -> None:
         RelationHead.check_sizes(dim, branches)
         generator = generator or stream(0, "drml")
-        common, own = _mapping("settings", settings), _mapping("final_settings", final_settings)
+        of_branches, of_final = _mapping("settings", settings), _mapping("final_settings", final_settings)
 
         def wrapped(size: int, chosen: Mapping[str, Any], *, normal: bool) -> Objective:
             inner = objectives.create(objective, num_classes=num_classes, dim=size, generator=generator, **chosen)
@@ -102,10 +102,9 @@ class Drml(Method):
                 _start(inner, normal=normal, generator=generator)
             return inner
 
-        parts = [wrapped(dim // branches, common, normal=True) for _ in range(branches)]
-        super().__init__(
-            wrapped(dim, {**common, **own}, normal=False), batch=batch, batching=batching, lr=lr, trials=trials
-        )
+        parts = [wrapped(dim // branches, of_branches, normal=True) for _ in range(branches)]
+        final = wrapped(dim, {**of_branches, **of_final}, normal=False)
+        super().__init__(final, batch=batch, batching=batching, lr=lr, trials=trials)
         self.branches: Sequence[Objective] = nn.ModuleList(parts)  # type: ignore[assignment]
         self.weight_branch, self.weight_final = weight_branch, weight_final
         self.weight_reconstruction = weight_reconstruction
@@ -115,8 +114,8 @@ class Drml(Method):
     def wrapped(cls, settings: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
         """The losses of the branches and of the joined rows."""
         name = str(settings.get("objective", "cosface"))
-        common, own = (_mapping(key, settings.get(key)) for key in ("settings", "final_settings"))
-        return {"settings": (name, common), "final_settings": (name, {**common, **own})}
+        of_branches, of_final = (_mapping(key, settings.get(key)) for key in ("settings", "final_settings"))
+        return {"settings": (name, of_branches), "final_settings": (name, {**of_branches, **of_final})}
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = RelationHead(features.width, setting.dim, branches=len(self.branches))

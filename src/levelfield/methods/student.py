@@ -150,12 +150,12 @@ class Student(Method):
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         rows = self.embed(embedder, batch.inputs)
-        (own,) = self.losses(rows, batch, generator).values()
+        (loss,) = self.losses(rows, batch, generator).values()
         if self._outputs is None:
             raise BadInput("The student has no teacher outputs yet: call `taught` first.")
         teacher = to_device(torch.from_numpy(np.ascontiguousarray(self._outputs[batch.indices])), rows.device).to(rows)
         student = class_logits(self.objective, rows) if self.wants == "logits" else rows
-        return {"own": own, self.form: self.weight * self._loss(student, teacher)}
+        return {"own": loss, self.form: self.weight * self._loss(student, teacher)}
 
     def deviations(self, setting: Setting) -> dict[str, Any]:
         return super().deviations(setting) | {"teacher": self.learns_from}

@@ -154,6 +154,7 @@ class MinerFacts:
 
 
 registry = Registry[BaseMiner]("miner", "miners", home="levelfield.miners")
+names = registry.names  # the names of all miners
 _Entry = TypeVar("_Entry", bound=type)
 _M = TypeVar("_M", bound=Miner)
 
@@ -166,11 +167,6 @@ def register(name: str, facts: MinerFacts) -> Callable[[_Entry], _Entry]:
         return entry
 
     return enter
-
-
-def names() -> list[str]:
-    """Names of all miners."""
-    return registry.names()
 
 
 def describe(name: str) -> MinerFacts:

@@ -41,14 +41,13 @@ class Random(BaseMiner):
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
         if not len(labels):
             return no_triplets(labels)
-        return to_device(self._drawn(on_host(labels), len(geometry.rows), generator), labels.device)
-
-    def _drawn(self, labels: Tensor, anchors: int, generator: torch.Generator) -> Tensor:
+        host, anchors = on_host(labels), len(geometry.rows)
         if self.mode == "triplets":
-            return _some_of_all(*class_masks(labels, anchors), generator)
-        table = class_table(labels, anchors)
+            return to_device(_some_of_all(*class_masks(host, anchors), generator), labels.device)
+        table = class_table(host, anchors)
         chosen_p = draw_positive(table, generator)
-        return one_each(table, chosen_p, negative_at(table, uniforms(len(table.others), table.others, generator)))
+        chosen_n = negative_at(table, uniforms(anchors, host, generator))
+        return to_device(one_each(table, chosen_p, chosen_n), labels.device)
 
 
 def _some_of_all(positive: Tensor, negative: Tensor, generator: torch.Generator) -> Tensor:

@@ -68,7 +68,7 @@ class Objective(nn.Module):
     switched: Tensor | None = None  # share of tuples changed by `switch` in the last call
     class_sample: float = 1.0  # share of the classes that a call compares with, besides those of the batch
     compared: float = 1.0  # that share in the last call
-    own: slice = slice(None)  # the classes whose vectors this process has
+    local_classes: slice = slice(None)  # the classes whose vectors this process has
     miner: Any  # a `MinerChoice`; once created a `Miner`, or None: all tuples, not listed
     switch: float = 0.0
 
@@ -245,8 +245,8 @@ class Objective(nn.Module):
 
     def working(self, rows: Tensor) -> Tensor:
         """Rows in the higher precision of themselves and the parameters, at least float32."""
-        own = next((parameter.dtype for parameter in self.parameters()), rows.dtype)
-        return working(rows.to(torch.promote_types(rows.dtype, own)))
+        dtype = next((parameter.dtype for parameter in self.parameters()), rows.dtype)
+        return working(rows.to(torch.promote_types(rows.dtype, dtype)))
 
     @property
     def who(self) -> str:

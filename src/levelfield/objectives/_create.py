@@ -20,12 +20,8 @@ from levelfield.randomness import drawn_from, stream
 from levelfield.registry import is_pml_reference, load_from_pml
 from levelfield.settings import accepted, check_settings
 
+names = registry.names  # the names of all objectives
 _PML_DIM = ("embedding_size", "descriptors_dim")  # pytorch-metric-learning's names of the embedding size
-
-
-def names() -> list[str]:
-    """Names of all objectives."""
-    return registry.names()
 
 
 def describe(name: str) -> Facts:

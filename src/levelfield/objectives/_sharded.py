@@ -70,7 +70,7 @@ class ShardedClasses(Objective):
         if num_classes < ranks.size:
             raise BadSpecification(f"{num_classes} classes cannot be divided among {ranks.size} processes.")
         self._ranks, self.num_classes, self.dim = ranks, num_classes, dim
-        self.own = ranks.share(num_classes)
+        self.local_classes = ranks.share(num_classes)
         self.sample = sample
         self._draws = max(1, round(self.sample * num_classes))
         self.class_sample = self._draws / num_classes
@@ -81,7 +81,7 @@ class ShardedClasses(Objective):
                 raise BadSpecification(
                     f"Classes that are divided among processes do not support '{setting}': set it to 0."
                 )
-        self._objective.proxies = nn.Parameter(self._objective.proxies.detach()[self.own].clone())
+        self._objective.proxies = nn.Parameter(self._objective.proxies.detach()[self.local_classes].clone())
 
     @property
     def proxies(self) -> nn.Parameter:
@@ -112,24 +112,31 @@ class ShardedClasses(Objective):
         vectors, local, count = self._drawn(inputs)
         scores = ClassScores(inputs.embeddings, vectors, local, elsewhere=True)
         if isinstance(self._objective, ProxyAnchor):
-            share = _anchored(self._objective, scores, inputs, vectors, count)
+            slope, present = wants_slope(inputs.embeddings, vectors), max(1, len(on_host(inputs.labels).unique()))
+            terms, back = self._objective.swept(scores, slope=slope, classes=count, present=present)
+            share = differentiable(sum_of(terms), inputs, vectors, back)
             return {"loss": from_each(share, self._ranks).sum()}
         return {"loss": self._entropy(scores, inputs, vectors)}
 
     def _entropy(self, scores: ClassScores, inputs: LossInputs, vectors: Tensor) -> Tensor:
-        """Mean cross-entropy from the score of the own class and the log-sum of all others."""
-        scale, include_true = _scale(self._objective)
+        """Mean cross-entropy from the score of the true class and the log-sum of all others."""
+        objective: Any = self._objective
+        include_true = getattr(objective, "include_true", True)
+        if isinstance(objective, NormalizedSoftmax):
+            scale = 1 / objective.temperature
+        else:  # proxy_nca: -D = 2 cos - 2, and the constant drops out
+            scale = 2 * objective.scale if isinstance(objective, ProxyNCA) else objective.scale
         sums = from_each(_sums(scores, inputs, vectors, scale), self._ranks)  # (ranks, 2, b)
-        own, others = sums[:, 0].sum(0), sums[:, 1].logsumexp(0)
-        objective = self._objective
-        logit = objective.target_logit(own) if isinstance(objective, ArcFace | CosFace) else scale * own
+        target, others = sums[:, 0].sum(0), sums[:, 1].logsumexp(0)
+        logit = objective.target_logit(target) if isinstance(objective, ArcFace | CosFace) else scale * target
         terms = torch.logaddexp(others, logit) - logit if include_true else others - logit
         return terms.sum() / max(1, len(terms))
 
     def _drawn(self, inputs: LossInputs) -> tuple[Tensor, Tensor, int]:
         """The vectors to compare with, the position of each label among them (-1: of another process), and the number
         of classes that all processes compare with."""
-        labels, start, stop, device = on_host(inputs.labels), self.own.start, self.own.stop, inputs.labels.device
+        labels, device = on_host(inputs.labels), inputs.labels.device
+        start, stop = self.local_classes.start, self.local_classes.stop
         local = torch.where((labels >= start) & (labels < stop), labels - start, -1)
         if self.class_sample == 1:
             return self.proxies, on_device(local, device), self.num_classes
@@ -138,44 +145,26 @@ class ShardedClasses(Objective):
         chosen[order[: self._draws].cpu()] = True
         self.compared = int(chosen.sum()) / self.num_classes
         chosen[labels] = True
-        own = chosen[self.own]
-        position = torch.where(local >= 0, (own.cumsum(0) - 1)[local.clamp_min(0)], -1)
-        vectors = self.proxies[to_device(own.nonzero()[:, 0], device)]
+        chosen_here = chosen[self.local_classes]
+        position = torch.where(local >= 0, (chosen_here.cumsum(0) - 1)[local.clamp_min(0)], -1)
+        vectors = self.proxies[to_device(chosen_here.nonzero()[:, 0], device)]
         return vectors, on_device(position, device), int(chosen.sum())
 
 
 def _sums(scores: ClassScores, inputs: LossInputs, vectors: Tensor, scale: float) -> Tensor:
-    """Of each row, the score s_y of its own class (0 without) and log sum_{c != y} e^(scale s_c) over the vectors:
+    """Of each row, the score s_y of its class (0 without) and log sum_{c != y} e^(scale s_c) over the vectors:
     (2, b). The log-sum is finite also if there is no other class."""
-    own, others = log_sum_of_others(scores, scale)
+    target, others = log_sum_of_others(scores, scale)
 
     def back(upstream: Tensor) -> Gradients:
-        of_own, of_others = upstream[0], upstream[1] * scale
+        of_target, of_others = upstream[0], upstream[1] * scale
         gradients, buffer = Gradients(scores, upstream.new_ones(())), scores.buffer()
         for chunk in scores.chunks:
             block = scores.block(chunk)
             slope = torch.add(-others, block, alpha=scale * LOG2_E, out=buffer[: len(block)]).exp2_().mul_(of_others)
-            slope[chunk.own] = of_own[chunk.own[1]]
+            slope[chunk.targets] = of_target[chunk.targets[1]]
             gradients.add(chunk, block, slope)
         return gradients
 
-    value = torch.stack([own, (others / LOG2_E).clamp_min(LOWEST)])
+    value = torch.stack([target, (others / LOG2_E).clamp_min(LOWEST)])
     return differentiable(value, inputs, vectors, back)
-
-
-def _anchored(objective: ProxyAnchor, scores: ClassScores, inputs: LossInputs, vectors: Tensor, classes: int) -> Tensor:
-    """The share of the vectors in the loss of proxy anchor."""
-    present = max(1, len(on_host(inputs.labels).unique()))
-    slope = wants_slope(inputs.embeddings, vectors)
-    terms, back = objective.swept(scores, slope=slope, classes=classes, present=present)
-    return differentiable(sum_of(terms), inputs, vectors, back)
-
-
-def _scale(objective: Any) -> tuple[float, bool]:
-    """Factor of the cosines, and whether the true class is in the denominator."""
-    if isinstance(objective, NormalizedSoftmax):
-        return 1 / objective.temperature, True
-    if isinstance(objective, ProxyNCA):
-        return 2 * objective.scale, objective.include_true  # -D = 2 cos - 2, and the constant drops out
-    assert isinstance(objective, ArcFace | CosFace)
-    return objective.scale, True

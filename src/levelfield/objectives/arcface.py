@@ -74,8 +74,8 @@ class ArcFace(ProxyObjective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         cosine = self.cosine(inputs.embeddings)
-        own = inputs.labels[:, None]
-        logits = (self.scale * cosine).scatter(1, own, self.target_logit(cosine.gather(1, own)))
+        target = inputs.labels[:, None]
+        logits = (self.scale * cosine).scatter(1, target, self.target_logit(cosine.gather(1, target)))
         return {"classification": mean_entropy(logits, inputs.labels, inputs.weights)}
 
     def logits(self, embeddings: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
     >>> cosface_logits(torch.tensor([[1.0, 0.5]]), torch.tensor([0]), scale=4.0, margin=0.25)
     tensor([[3., 2.]])
     """
-    own = cosine.gather(1, labels[:, None]) - margin
-    return scale * cosine.scatter(1, labels[:, None], own)
+    target = cosine.gather(1, labels[:, None]) - margin
+    return scale * cosine.scatter(1, labels[:, None], target)
 
 
 @register(

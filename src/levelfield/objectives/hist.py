@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import torch
@@ -68,33 +69,23 @@ def attention(rows: Tensor, query_weight: Tensor, key_weight: Tensor) -> Tensor:
     return (queries @ keys.T / math.sqrt(len(query_weight))).softmax(1)
 
 
-class Network(NamedTuple):
-    """theta1 (h, d), (h,); batch norm (h,), (h,); theta2 (C, h), (C,)."""
-
-    theta1_weight: Tensor
-    theta1_bias: Tensor
-    bn_weight: Tensor
-    bn_bias: Tensor
-    theta2_weight: Tensor
-    theta2_bias: Tensor
-
-
-def network_logits(
-    rows: Tensor, graph: Tensor, network: Network, *, negative_slope: float = 0.1, bn_eps: float = 1e-5
-) -> Tensor:
+def network_logits(rows: Tensor, graph: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     """G (A theta2' + b2) with A = leaky_relu(batch_norm(G (z theta1' + b1))): class scores (b, C) of rows z (b, d).
 
     The batch norm always uses this batch's statistics: the network is not used at test time. The second layer computes
     G A first, which is equivalent and avoids the product of G with all classes.
+
+    weights: `theta1_weight` (h, d), `theta1_bias`, `bn_weight`, `bn_bias` (h,), `theta2_weight` (C, h), `theta2_bias`.
     """
-    theta1, b1, scale, shift, theta2, b2 = network
-    hidden = graph @ functional.linear(rows, theta1, b1)
+    scale, shift = weights["bn_weight"], weights["bn_bias"]
+    hidden = graph @ functional.linear(rows, weights["theta1_weight"], weights["theta1_bias"])
     if len(rows) < 2:  # torch refuses a single row, which has no variance: it becomes the bias
         hidden = (hidden - hidden) * scale + shift
     else:
-        hidden = functional.batch_norm(hidden, None, None, scale, shift, training=True, eps=bn_eps)
-    hidden = functional.leaky_relu(hidden, negative_slope)
-    return (theta2 @ (graph @ hidden).T).T + graph.sum(1, keepdim=True) * b2  # faster class by class
+        hidden = functional.batch_norm(hidden, None, None, scale, shift, training=True)
+    hidden = graph @ functional.leaky_relu(hidden, 0.1)
+    logits = (weights["theta2_weight"] @ hidden.T).T  # faster class by class
+    return logits + graph.sum(1, keepdim=True) * weights["theta2_bias"]
 
 
 class Steps(NamedTuple):
@@ -195,11 +186,8 @@ class Hist(Objective):
         if not self.lambda_s and not self.distribution_weight:
             raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
         self.log_var_clamp = _bounds(self.log_var_clamp)
-        self._start(self.generator or stream(0, "hist"))
-
-    def _start(self, generator: torch.Generator) -> None:
-        """Initialise distributions He-normal by fan-out, std sqrt(2 / num_classes), and layers as torch does."""
-        classes, dim = self.num_classes, self.dim
+        # distributions start He-normal by fan-out, std sqrt(2 / num_classes), and layers as in torch
+        generator, classes, dim = self.generator or stream(0, "hist"), self.num_classes, self.dim
         used = self.distribution_weight or (
             self.lambda_s and self.relations == "hypergraph" and self.incidence == "semantic"
         )
@@ -274,20 +262,19 @@ class Hist(Objective):
             distance = distances(z, self.means, self.log_vars, log_var_clamp=self.log_var_clamp)
         if not self.lambda_s:
             return Steps(distance)
-        own = {name: parameter.to(z.dtype) for name, parameter in self.named_parameters()}
+        weights = {name: parameter.to(z.dtype) for name, parameter in self.named_parameters()}
         if self.relations == "linear":
-            return Steps(distance, logits=functional.linear(z, own["theta2_weight"], own["theta2_bias"]))
-        network = Network(*(own[name] for name in Network._fields))
+            return Steps(distance, logits=functional.linear(z, weights["theta2_weight"], weights["theta2_bias"]))
         if self.relations == "attention":
-            graph = attention(z, own["query_weight"], own["key_weight"])
-            return Steps(distance, propagation=graph, logits=network_logits(z, graph, network))
+            graph = attention(z, weights["query_weight"], weights["key_weight"])
+            return Steps(distance, propagation=graph, logits=network_logits(z, graph, weights))
         classes = to_device(on_host(labels).unique(), labels.device)
         incidence = (labels[:, None] == classes).to(z.dtype)
         if self.incidence == "semantic" and distance is not None:
             others = (-self.alpha * distance.index_select(1, classes)).exp()
             incidence = torch.where(incidence.bool(), 1.0, others)
         graph = propagation(incidence)
-        return Steps(distance, classes, incidence, graph, network_logits(z, graph, network))
+        return Steps(distance, classes, incidence, graph, network_logits(z, graph, weights))
 
 
 def _bounds(value: object) -> Bounds:

@@ -207,17 +207,17 @@ class MessagePassing(Objective):
 
     def logits(self, embeddings: Tensor) -> Tensor | None:
         """Logits of the auxiliary classifier, which does not need the rest of the batch."""
-        return (
-            None if self.aux_weight is None else self._logits(self.working(embeddings), self.aux_weight, self.aux_bias)
-        )
+        if self.aux_weight is None:
+            return None
+        return self._logits(self.working(embeddings), self.aux_weight, self.aux_bias)
 
     def _states(self, rows: Tensor, drop: Drop, receivers: Tensor | None) -> list[Tensor]:
         """The nodes before and after each step."""
         if self.network is None:
             raise BadSpecification("Messages need a 'message_weight' above 0: with 0 no messages are passed.")
         rows = self.working(rows)
-        own: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
-        states: list[Tensor] = torch.func.functional_call(self.network, own, (rows, drop, receivers))
+        weights: dict[str, Tensor] = {name: weight.to(rows.dtype) for name, weight in self.network.named_parameters()}
+        states: list[Tensor] = torch.func.functional_call(self.network, weights, (rows, drop, receivers))
         return states
 
     def _refined(self, rows: Tensor, drop: Drop, receivers: Tensor | None = None) -> Tensor:

@@ -115,17 +115,13 @@ class MultiSimilarity(Objective):
         if inputs.tuples is not None:
             if isinstance(inputs.tuples, Tensor):
                 raise BadInput("Objective 'multi_similarity' takes two lists of pairs as tuples: positive, negative.")
-            first, second = inputs.tuples
-            return _counts(first, geometry.similarity), _counts(second, geometry.similarity)
+            none = torch.zeros_like(geometry.similarity)
+            first, second = (none.index_put(tuple(p.T), none.new_ones(()), accumulate=True) for p in inputs.tuples)
+            return first, second  # how often each pair is listed
         positive, negative = inputs.class_masks()
         if self.epsilon is None:
             return positive, negative
         return kept_pairs(geometry.similarity.detach(), positive, negative, epsilon=self.epsilon)
-
-
-def _counts(pairs: Tensor, like: Tensor) -> Tensor:
-    """Count of each pair in the list, in the shape of `like`."""
-    return torch.zeros_like(like).index_put(tuple(pairs.T), like.new_ones(()), accumulate=True)
 
 
 def _log_one_plus_sum_exp_(logits: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:

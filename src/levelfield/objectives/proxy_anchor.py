@@ -105,15 +105,15 @@ class ProxyAnchor(ProxyObjective):
         """The terms, proxy by proxy because they are independent; gradients are added to `gradients`."""
         factor = self.alpha * LOG2_E
         labels = scores.here_labels
-        own = (scores.rows[scores.here] * unit(scores.vectors[labels])).sum(1)
-        pull, own_slope = self._pull(own, labels, present)
-        pull_slope = own.new_zeros(len(scores.rows))
-        pull_slope[scores.here] = own_slope
+        target = (scores.rows[scores.here] * unit(scores.vectors[labels])).sum(1)
+        pull, target_slope = self._pull(target, labels, present)
+        pull_slope = target.new_zeros(len(scores.rows))
+        pull_slope[scores.here] = target_slope
         push, buffer = pull.new_zeros(()), scores.buffer()
         for chunk in scores.chunks:
             cosine = scores.block(chunk)
             weights = torch.mul(cosine, factor, out=buffer[: len(cosine)])
-            weights[chunk.own] = -torch.inf
+            weights[chunk.targets] = -torch.inf
             # With the shift the largest exponent is 0; the 1 of log(1 + sum) is e^0 before it.
             top = (weights.amax(1, keepdim=True) + factor * self.delta).clamp_min_(0)
             weights.add_(factor * self.delta - top).exp2_()
@@ -121,16 +121,16 @@ class ProxyAnchor(ProxyObjective):
             push += (top + sums.log2()).sum()
             if gradients is not None:
                 weights.mul_(self.alpha / classes / sums)
-                weights[chunk.own] = pull_slope[chunk.own[1]]
+                weights[chunk.targets] = pull_slope[chunk.targets[1]]
                 gradients.add(chunk, cosine, weights)
         return {"positive": pull, "negative": push / (LOG2_E * classes)}
 
-    def _pull(self, own: Tensor, labels: Tensor, present: int | None) -> tuple[Tensor, Tensor]:
-        """First sum of the loss from the cosines to the own proxies, and its derivative by each of them."""
-        classes, class_of = (to_device(part, own.device) for part in on_host(labels).unique(return_inverse=True))
+    def _pull(self, cosine: Tensor, labels: Tensor, present: int | None) -> tuple[Tensor, Tensor]:
+        """First sum of the loss from the cosines to the proxies of the labels, and its derivative by each of them."""
+        classes, class_of = (to_device(part, cosine.device) for part in on_host(labels).unique(return_inverse=True))
         count = len(classes) if present is None else present
-        exponent = -self.alpha * (own - self.delta)
-        top = own.new_zeros(len(classes)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1
+        exponent = -self.alpha * (cosine - self.delta)
+        top = cosine.new_zeros(len(classes)).scatter_reduce_(0, class_of, exponent, "amax")  # at least 0, for the 1
         each = (exponent - top[class_of]).exp_()
         sums = (-top).exp_().index_add_(0, class_of, each)
         return (top + sums.log()).sum() / count, each.div_(sums[class_of]).mul_(-self.alpha / count)

@@ -19,9 +19,9 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
     >>> proxy_nca_terms(torch.tensor([[1.0, 3.0]]), torch.tensor([0]), scale=2.0)
     tensor([-4.])
     """
-    own = labels[:, None]
-    others = (-scale * squared_distance).scatter(1, own, -torch.inf).logsumexp(1)
-    return scale * squared_distance.gather(1, own)[:, 0] + others
+    target = labels[:, None]
+    others = (-scale * squared_distance).scatter(1, target, -torch.inf).logsumexp(1)
+    return scale * squared_distance.gather(1, target)[:, 0] + others
 
 
 @register(

@@ -21,8 +21,8 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
     >>> proxy_triplet_hinges(torch.tensor([[1.0, 1.5, 3.0]]), torch.tensor([0]), scale=1.0, margin=1.0)
     tensor([[0.0000, 0.5000, 0.0000]])
     """
-    own = labels[:, None]
-    return (scale * (distance.gather(1, own) - distance) + margin).relu().scatter(1, own, 0.0)
+    target = labels[:, None]
+    return (scale * (distance.gather(1, target) - distance) + margin).relu().scatter(1, target, 0.0)
 
 
 @register(

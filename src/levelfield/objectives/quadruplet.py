@@ -94,9 +94,12 @@ class Quadruplet(Objective):
 
     def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
         geometry = Geometry(inputs.embeddings, normalize=self.normalize)
-        quadruplets = self._quadruplets(geometry, inputs)
-        if quadruplets is None:
-            return self._of_all(geometry, inputs)
+        quadruplets = inputs.tuples
+        if not isinstance(quadruplets, Tensor) or quadruplets.dim() != 2 or quadruplets.shape[1] != 4:
+            triplets = self.triplets_of(geometry, inputs)
+            if triplets is None:
+                return self._of_all(geometry, inputs)
+            quadruplets = torch.column_stack((triplets, draw_fourth(inputs.labels, triplets, inputs.generator)))
         anchor, positive, negative, fourth = quadruplets.T
         exists = fourth >= 0
         left = torch.cat((anchor, anchor, torch.where(exists, fourth, negative)))
@@ -120,15 +123,6 @@ class Quadruplet(Objective):
         (triplet, slope), (negatives, other_slope) = first.mean_("mean"), second.mean_("mean")
         terms = {"triplet": triplet, "negatives": negatives}
         return closed(self, inputs, geometry, terms, slope.add_(other_slope), matrix)
-
-    def _quadruplets(self, geometry: Geometry, inputs: LossInputs) -> Tensor | None:
-        tuples = inputs.tuples
-        if isinstance(tuples, Tensor) and tuples.dim() == 2 and tuples.shape[1] == 4:
-            return tuples
-        triplets = self.triplets_of(geometry, inputs)
-        if triplets is None:
-            return None
-        return torch.column_stack((triplets, draw_fourth(inputs.labels, triplets, inputs.generator)))
 
     def _of_all(self, geometry: Geometry, inputs: LossInputs) -> dict[str, Tensor]:
         """The second term uses all negative pairs, except those with a member of the anchor's class."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
@@ -128,17 +126,19 @@ class SoftTriple(Objective):
         k = self.centers_per_class
         scores.filled()
         centers, inverse = (part.view(-1, k, part.shape[1]) for part in (scores.vectors, scores.inverse))
-        spread = None
-        if self.tau and self.centers_per_class > 1:
-            spread = quick_spread(centers, inverse, weight=self.tau, reg_eps=self.reg_eps)
         powers, scratch = scores.buffer(), scores.buffer()
-        own, others = log_sum_of_others(scores, self.la, pool=lambda cosine: self._pooled(cosine, powers, scratch)[0])
-        excess, samples = others / LOG2_E - self.la * (own - self.delta), max(1, len(own))
+        target, others = log_sum_of_others(
+            scores, self.la, pool=lambda cosine: self._pooled(cosine, powers, scratch)[0]
+        )
+        excess, samples = others / LOG2_E - self.la * (target - self.delta), max(1, len(target))
         share = excess.sigmoid()
         pull, shift = -share * self.la / samples, (share * (self.la / samples)).log2_().sub_(others)
         terms = {"classification": torch.logaddexp(excess, torch.zeros_like(excess)).sum() / samples}
-        if spread is not None:
-            terms["regularizer"] = spread.value
+        between = inward = None
+        if self.tau and k > 1:
+            terms["regularizer"], between, inward = quick_spread(
+                centers, inverse, weight=self.tau, reg_eps=self.reg_eps
+            )
 
         def back(gradient: Tensor) -> Gradients:
             gradients = Gradients(scores, gradient)
@@ -146,16 +146,16 @@ class SoftTriple(Objective):
                 cosine = scores.matrix[chunk.vectors]
                 pooled, power, total = self._pooled(cosine, powers, scratch)
                 slope = torch.add(shift, pooled, alpha=self.la * LOG2_E).exp2_()
-                slope[chunk.own] = pull[chunk.own[1]]
+                slope[chunk.targets] = pull[chunk.targets[1]]
                 slope.div_(total)
                 # dS/ds_k = q_k (1 + (s_k - S) / gamma), the shares q being the powers divided by their total
                 lift = torch.mul(cosine, 1 / self.gamma, out=scratch[: len(cosine)]).view_as(power)
                 lift.add_((1 - pooled / self.gamma)[:, None])
                 weights = lift.mul_(power).mul_(slope[:, None]).view_as(cosine)
-                moved = gradients.add(chunk, cosine, weights, None if spread is None else spread.inward[chunk.vectors])
-                if spread is not None:
+                moved = gradients.add(chunk, cosine, weights, None if inward is None else inward[chunk.vectors])
+                if between is not None:
                     classes = slice(chunk.vectors.start // k, chunk.vectors.stop // k)
-                    pairs = spread.slope[classes] * gradient * inverse[classes] * inverse[classes].mT
+                    pairs = between[classes] * gradient * inverse[classes] * inverse[classes].mT
                     moved.view_as(centers[classes]).baddbmm_(pairs, centers[classes])
             return gradients
 
@@ -174,20 +174,10 @@ class SoftTriple(Objective):
         return torch.mul(power, cosine, out=scratch).sum(1).div_(total), power, total
 
 
-class Spread(NamedTuple):
-    """`centre_spread` in closed form.
-
-    slope (C, K, K): derivative by the cosines between the centres of each class, each pair at both positions. inward
-    (C K, 1): component of the gradient along each centre, which normalisation removes.
-    """
-
-    value: Tensor
-    slope: Tensor
-    inward: Tensor
-
-
-def quick_spread(centers: Tensor, inverse: Tensor, *, weight: float, reg_eps: float) -> Spread:
-    """`weight` times the spread of raw centres (C, K, d); inverse: 1 / length (C, K, 1)."""
+def quick_spread(centers: Tensor, inverse: Tensor, *, weight: float, reg_eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """`weight` times the spread of raw centres (C, K, d), its slope (C, K, K) by the cosines between the centres of
+    each class, each pair at both positions, and the component of the gradient along each centre (C K, 1), which
+    normalisation removes. inverse: 1 / length (C, K, 1)."""
     classes, k, _ = centers.shape
     cosine = torch.bmm(centers, centers.mT).mul_(inverse).mul_(inverse.mT)
     root = (2 - 2 * cosine).relu_().add_(reg_eps).sqrt_()
@@ -195,4 +185,4 @@ def quick_spread(centers: Tensor, inverse: Tensor, *, weight: float, reg_eps: fl
     value = weight * (root.sum() / (2 * classes * k * (k - 1)))
     root.diagonal(dim1=1, dim2=2).fill_(torch.inf)
     slope = weight * root.reciprocal_().mul_(-1 / (classes * k * (k - 1)))
-    return Spread(value, slope, (slope * cosine).sum(2).view(-1, 1))
+    return value, slope, (slope * cosine).sum(2).view(-1, 1)

@@ -198,11 +198,11 @@ class _Batch:
 
     def delta(self, joint: np.ndarray, clusters: np.ndarray) -> np.ndarray:
         """1 - NMI; NMI is 1 if both partitions are one cluster, 0 if only one of them is."""
-        entropy, own = self._entropy(clusters), self.class_entropy
-        shared = entropy + own - self._entropy(joint)
-        scale = np.sqrt(entropy * own) if self.nmi == "geometric" else (entropy + own) / 2
-        single = (entropy == 0) | (own == 0)
-        delta = np.where(single, entropy != own, 1 - shared / np.where(single, 1.0, scale))
+        entropy, of_classes = self._entropy(clusters), self.class_entropy
+        shared = entropy + of_classes - self._entropy(joint)
+        scale = np.sqrt(entropy * of_classes) if self.nmi == "geometric" else (entropy + of_classes) / 2
+        single = (entropy == 0) | (of_classes == 0)
+        delta = np.where(single, entropy != of_classes, 1 - shared / np.where(single, 1.0, scale))
         return np.where(delta < ROUNDING, 0.0, delta)
 
 

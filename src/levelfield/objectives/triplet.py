@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -79,7 +79,12 @@ class Triplet(Objective):
         geometry = inputs.geometry(normalize=self.normalize)
         triplets = self.triplets_of(geometry, inputs)
         if triplets is None:
-            return {"triplet": self._of_all(geometry, inputs)}
+            matrix = geometry.squared_distance if self.squared else geometry.distance
+            pairs, (positive, negative) = positive_pairs(inputs.labels, len(matrix)), inputs.class_masks()
+            settings: dict[str, Any] = {"margin": self.margin, "smooth": self.smooth, "swap": self.swap}
+            total, self.active = sum_over_triplets(matrix, pairs, negative, inputs.weights, **settings)
+            count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
+            return {"triplet": total / count.clamp_min(1)}
         anchor, positive, negative = triplets.T
         to_positive = geometry.distance_of(anchor, positive, squared=self.squared)
         to_negative = geometry.distance_of(anchor, negative, squared=self.squared)
@@ -88,20 +93,6 @@ class Triplet(Objective):
         terms = triplet_terms(to_positive, to_negative, margin=self.margin, smooth=self.smooth)
         self.active = (terms.detach() > 0).sum()
         return {"triplet": mean(terms, None, self.reduction, inputs.weights_of(anchor))}
-
-    def _of_all(self, geometry: Geometry, inputs: LossInputs) -> Tensor:
-        positive, negative = inputs.class_masks()
-        total, self.active = sum_over_triplets(
-            geometry.squared_distance if self.squared else geometry.distance,
-            positive_pairs(inputs.labels, len(inputs.embeddings)),
-            negative,
-            inputs.weights,
-            margin=self.margin,
-            smooth=self.smooth,
-            swap=self.swap,
-        )
-        count = (positive.sum(1) * negative.sum(1)).sum() if self.reduction == "mean" else self.active
-        return total / count.clamp_min(1)
 
     def quick(self, inputs: LossInputs) -> Tensor | None:
         miner = self.miner  # one that selects all negatives farther than the positive by at most this margin?

@@ -128,21 +128,22 @@ def reciprocal_groups(
     else:
         lists = nearest_lists(rows, min(k + 1, len(gallery)), gallery)
         back, halves = nearest_lists(gallery, min(k + 1, len(rows)), rows), _with_itself(gallery, round(k / 2))
-    own = torch.from_numpy(lists), _mutual(lists, back)
-    theirs = torch.from_numpy(np.ascontiguousarray(halves)), _mutual(halves, halves)
+    neighbours, stays = torch.from_numpy(lists), _mutual(lists, back)
+    of_neighbours = torch.from_numpy(np.ascontiguousarray(halves)), _mutual(halves, halves)
     alone = gallery is None
     members, expanded_size = np.empty((len(rows), size), np.int64), np.empty(len(rows), np.int64)
     members[:, 0] = np.arange(len(rows))
     for queries, values in similarity_blocks(_searched(rows, gallery), distance="euclidean"):
         asked = torch.from_numpy(queries)
-        union = _expanded(own[0][asked], own[1][asked], *theirs, values.shape[1], alpha=alpha, strict=strict)
+        listed = neighbours[asked], stays[asked], *of_neighbours
+        union = _expanded(*listed, values.shape[1], alpha=alpha, strict=strict)
         expanded_size[queries] = union.sum(1).numpy()
         if alone:  # the row itself comes first, even with duplicates
             values[torch.arange(len(asked)), asked] = torch.inf
         first = 0 if alone else 1
         if size > first:
             members[queries, first:] = _members(values, union, size - first).numpy()
-    return Groups(members, (0,), own[1].sum(1).numpy(), expanded_size)
+    return Groups(members, (0,), stays.sum(1).numpy(), expanded_size)
 
 
 def _with_itself(rows: Array, k: int) -> Array:

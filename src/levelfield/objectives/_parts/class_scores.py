@@ -24,10 +24,10 @@ LOWEST = -1e30  # below every score, but finite: differences of infinities are N
 
 
 class Chunk(NamedTuple):
-    """A chunk of classes: `vectors` are their rows of the matrix, `own` the entries of samples with their own class."""
+    """A chunk of classes: `vectors` are their rows of the matrix, `targets` the entries of samples with their class."""
 
     vectors: slice
-    own: tuple[Tensor, Tensor]  # (class within the chunk, sample)
+    targets: tuple[Tensor, Tensor]  # (class within the chunk, sample)
 
 
 class ClassScores:
@@ -141,24 +141,24 @@ class Gradients:
 def log_sum_of_others(
     scores: ClassScores, scale: float, pool: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """For each sample, the score of its own class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c).
+    """For each sample, the score of its class (0 if it is elsewhere) and log2 sum_{c != y} e^(scale s_c).
 
     pool: computes the scores of a chunk's classes from those of its vectors.
     """
-    own = scores.rows.new_zeros(len(scores.rows))
-    top, sums, scratch = torch.full_like(own, LOWEST), torch.zeros_like(own), scores.buffer()
+    target = scores.rows.new_zeros(len(scores.rows))
+    top, sums, scratch = torch.full_like(target, LOWEST), torch.zeros_like(target), scores.buffer()
     for chunk in scores.chunks:
         block = scores.block(chunk)
         block = block if pool is None else pool(block)
-        held = block[chunk.own]
-        own[chunk.own[1]] = held
-        block[chunk.own] = -torch.inf
+        held = block[chunk.targets]
+        target[chunk.targets[1]] = held
+        block[chunk.targets] = -torch.inf
         higher = torch.maximum(top, block.amax(0) * (scale * LOG2_E))
         sums.mul_((top - higher).exp2_())
         sums += torch.add(-higher, block, alpha=scale * LOG2_E, out=scratch[: len(block)]).exp2_().sum(0)
-        block[chunk.own] = held
+        block[chunk.targets] = held
         top = higher
-    return own, top + sums.log2_()
+    return target, top + sums.log2_()
 
 
 def differentiable(value: Tensor, inputs: LossInputs, vectors: Tensor, back: Callable[[Tensor], Gradients]) -> Tensor:

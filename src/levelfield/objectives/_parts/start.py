@@ -100,8 +100,8 @@ def _left_out_scores(start: StartRows, means: Tensor, points: Tensor, *, bias: b
     if not bias:
         others = functional.normalize(others, dim=1) * torch.linalg.vector_norm(points, dim=1).mean()
     scores = rows @ points.T - _half_squares(points, bias=bias)
-    own = (rows * others).sum(1) - _half_squares(others, bias=bias)
-    return scores.scatter(1, labels[:, None], own[:, None]), labels
+    target = (rows * others).sum(1) - _half_squares(others, bias=bias)
+    return scores.scatter(1, labels[:, None], target[:, None]), labels
 
 
 def _half_squares(points: Tensor, *, bias: bool) -> Tensor:
@@ -114,10 +114,10 @@ def _scale(scored: tuple[Tensor, Tensor]) -> float:
     spread = float(scores.std(1).mean()) if scores.shape[1] > 1 and len(scores) else 0.0
     if not spread > 0:
         return 1.0
-    own = scores.gather(1, labels[:, None])[:, 0].mean()
+    target = scores.gather(1, labels[:, None])[:, 0].mean()
     low, high = (math.log(bound / spread) for bound in SPREADS)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         expected = ((scores * math.exp(middle)).softmax(1) * scores).sum(1).mean()
-        low, high = (low, middle) if expected > own else (middle, high)
+        low, high = (low, middle) if expected > target else (middle, high)
     return math.exp((low + high) / 2)
