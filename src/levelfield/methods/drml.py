@@ -33,6 +33,7 @@ from levelfield.methods._contract import Batch, Method, Setting, TrainingFeature
 from levelfield.methods._parameters import Group, own_groups, put_proxies
 from levelfield.objectives import Objective
 from levelfield.objectives._contract import sum_of
+from levelfield.objectives._parts.proxies import start_proxies
 from levelfield.objectives._parts.start import StartRows
 from levelfield.randomness import stream
 from levelfield.settings import Count, NotNegative
@@ -173,8 +174,7 @@ class Drml(Method):
         return [*super().groups(), *shared]
 
     def active(self) -> Tensor | int | None:
-        counts = [getattr(objective, "active", None) for objective in (*self.branches, self.objective)]
-        return total_of(counts)
+        return total_of(getattr(objective, "active", None) for objective in (*self.branches, self.objective))
 
     @property
     def separable(self) -> bool:
@@ -220,14 +220,10 @@ def subsets(steps: Steps, labels: Tensor) -> tuple[Sequence[Tensor], Sequence[Te
 def _start(objective: Objective, *, normal: bool, generator: torch.Generator) -> None:
     """Class vectors as in zheng2021's code: He with slope sqrt 5, fan in; normal, or uniform for the final loss."""
     vectors = objective.class_vectors
-    if vectors is None:
-        return
-    width = vectors.shape[1]
-    if normal:
-        drawn = torch.randn(vectors.shape, generator=generator) / math.sqrt(3 * width)
-    else:
-        drawn = (2 * torch.rand(vectors.shape, generator=generator) - 1) / math.sqrt(width)
-    vectors.copy_(drawn)
+    if vectors is not None and normal:
+        vectors.copy_(torch.randn(vectors.shape, generator=generator) / math.sqrt(3 * vectors.shape[1]))
+    elif vectors is not None:
+        vectors.copy_(start_proxies(*vectors.shape, init="uniform", generator=generator))
 
 
 def _mapping(name: str, value: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ _BELOW_ONE = 1 - 2**-24  # in float32
 
 def uniforms(count: int, like: Tensor, generator: torch.Generator) -> Tensor:
     """`count` numbers in [0, 1) on the device of `like`, in its widest type."""
-    return sent(drawn_uniforms(count, generator), like.device)
+    return in_widest(drawn_uniforms(count, generator), like.device)
 
 
 def drawn_uniforms(count: int, generator: torch.Generator) -> Tensor:
@@ -21,7 +21,7 @@ def drawn_uniforms(count: int, generator: torch.Generator) -> Tensor:
     return torch.rand(count, generator=generator, dtype=torch.float64, device=generator.device)
 
 
-def sent(uniform: Tensor, device: torch.device) -> Tensor:
+def in_widest(uniform: Tensor, device: torch.device) -> Tensor:
     """Drawn numbers on `device`, in its widest type."""
     if widest(device) != uniform.dtype:
         uniform = uniform.float().clamp_max(_BELOW_ONE)  # rounding may give 1
@@ -106,10 +106,10 @@ def one_each(table: ClassTable, *partners: Tensor) -> Tensor:
     counts = table.on_host.counts
     usable = (counts > 0) & (counts < len(table.order) - 1)
     anchors = torch.arange(len(counts), device=table.counts.device)
-    return those(torch.stack((anchors, *partners), 1), usable)
+    return select_rows(torch.stack((anchors, *partners), 1), usable)
 
 
-def those(rows: Tensor, kept: Tensor) -> Tensor:
+def select_rows(rows: Tensor, kept: Tensor) -> Tensor:
     """The rows that a mask on the host keeps."""
     return rows if kept.all() else rows.index_select(0, to_device(kept.nonzero()[:, 0], rows.device))
 

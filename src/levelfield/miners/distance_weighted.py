@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, row_blocks
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import all_known, draw_positive, negative_at, no_triplets, those, uniforms
+from levelfield.miners._draws import all_known, draw_positive, negative_at, select_rows, uniforms
 from levelfield.settings import Positive, number
 
 _ANTIPODES = 4 - 4e-6  # antipodes have infinite weight; a plain 4 would depend on rounding
@@ -58,8 +58,6 @@ class DistanceWeighted(BaseMiner):
         return self.per_anchor == "one"
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        if not len(labels):
-            return no_triplets(labels)
         table = class_table(labels, len(geometry.rows))
         if self.per_anchor == "positives":
             chosen_p, asked = table.others, table.valid
@@ -72,7 +70,7 @@ class DistanceWeighted(BaseMiner):
         if self.empty == "uniform":  # every anchor with a negative has one: the labels alone decide
             host = table.on_host
             asked = host.valid[:, : asked.shape[1]]
-            return those(triplets, (asked & (host.counts < len(labels) - 1)[:, None]).view(-1))
+            return select_rows(triplets, (asked & (host.counts < len(labels) - 1)[:, None]).view(-1))
         kept = (asked & gives[:, None]).view(-1)
         return triplets if all_known(kept) else triplets[kept]
 

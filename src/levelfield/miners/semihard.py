@@ -11,7 +11,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, row_blocks
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
-from levelfield.miners._draws import draw_negative_between, draw_positive, no_triplets, one_each, those
+from levelfield.miners._draws import draw_negative_between, draw_positive, no_triplets, one_each, select_rows
 
 
 @register(
@@ -45,8 +45,6 @@ class Semihard(BaseMiner):
         return self.mode == "random"
 
     def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        if not len(labels):
-            return no_triplets(labels)
         distance = geometry.distance.detach()
         if self.mode == "all":
             return self._all(distance, labels)
@@ -88,4 +86,4 @@ def _closest(distance: Tensor, table: ClassTable) -> Tensor:
     anchors = torch.arange(len(distance), device=distance.device)[:, None].expand_as(chosen)
     host = table.on_host
     usable = host.valid & (host.counts < len(host.order) - 1)[:, None]
-    return those(torch.stack((anchors, table.others, chosen), 2).view(-1, 3), usable.view(-1))
+    return select_rows(torch.stack((anchors, table.others, chosen), 2).view(-1, 3), usable.view(-1))

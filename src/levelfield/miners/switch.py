@@ -12,7 +12,7 @@ from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, to_device
 from levelfield.miners._contract import BaseMiner, Miner
-from levelfield.miners._draws import draw_uniform, drawn_uniforms, sent
+from levelfield.miners._draws import draw_uniform, drawn_uniforms, in_widest
 from levelfield.settings import Share
 
 
@@ -66,4 +66,4 @@ class Switched(BaseMiner):
         if len(rows):
             positive, _ = class_masks(labels, len(geometry.rows))
             own_class[rows] = draw_uniform(positive.index_select(0, own_class[rows]), generator)
-        return switch_triplets(triplets, own_class, sent(uniform, triplets.device), switch=self.switch)
+        return switch_triplets(triplets, own_class, in_widest(uniform, triplets.device), switch=self.switch)

@@ -10,7 +10,7 @@ from annotated_types import Gt, Le
 from torch import Tensor
 
 from levelfield.geometry import Geometry
-from levelfield.labels import ClassTable, class_masks, class_table, hide_, positive_pairs, to_device
+from levelfield.labels import ClassTable, class_masks, class_table, hide_, on_host, positive_pairs, to_device
 from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.closed import LOG2_E, back_to_rows, closed
 from levelfield.objectives._parts.sums import (
@@ -144,8 +144,11 @@ class Angular(PairForms):
         geometry = Geometry(rows, normalize=True) if self.normalize else raw
         pairs = self.pairs_of(raw, inputs)
         push, pull = strengths(self.alpha)
-        unordered = unordered_pairs(table) if pairs is None else pairs
-        angular, slope, active = quick_angular(geometry.similarity, table, unordered, push=push, pull=pull)
+        listed = pairs
+        if listed is None:  # every unordered pair: both orders have the same term
+            positive, _ = class_masks(on_host(inputs.labels))
+            listed = to_device(positive.triu(1).nonzero(), inputs.labels.device)
+        angular, slope, active = quick_angular(geometry.similarity, table, listed, push=push, pull=pull)
         self.active = active * (2 if pairs is None else 1)
         terms, of_products = {"angular": self.angular_weight * angular}, None
         if self.npair_weight:
@@ -182,14 +185,3 @@ def quick_angular(
         slope.index_add_(0, anchor, exponentials).index_add_(0, other, exponentials)
         slope.index_put_((anchor, other), -pull * share, accumulate=True)
     return value / count, slope, active
-
-
-def unordered_pairs(table: ClassTable) -> Tensor:
-    """Every unordered positive pair, (N, 2).
-
-    >>> unordered_pairs(class_table(torch.tensor([0, 1, 0, 0]))).tolist()
-    [[0, 2], [0, 3], [2, 3]]
-    """
-    others = table.on_host.others
-    first, column = (others > torch.arange(len(others))[:, None]).nonzero().T
-    return to_device(torch.stack((first, others[first, column]), 1), table.others.device)

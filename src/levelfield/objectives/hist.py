@@ -23,6 +23,7 @@ Incidence = Literal["semantic", "positives"]
 Variance = Literal["learned", "fixed"]
 Relations = Literal["hypergraph", "attention", "linear"]
 Bounds = tuple[float, float]
+PER_CLASS = ("means", "log_vars")  # parameters of the distributions; the others are the network's
 
 
 def distances(rows: Tensor, means: Tensor, log_vars: Tensor | None, *, log_var_clamp: Bounds) -> Tensor:
@@ -194,31 +195,25 @@ class Hist(Objective):
         distribution = [start_proxies(classes, dim, init="kaiming_normal", generator=generator) for _ in range(2)]
         self.means = distribution[0] if used else None
         self.log_vars = distribution[1] if used and self.variance == "learned" else None
-        self._layers: list[str] = []
         if not self.lambda_s:
             return
         layers = {"theta2": (classes, dim if self.relations == "linear" else self.hidden)}
         if self.relations != "linear":
             layers = {"theta1": (self.hidden, dim), **layers}
-            self._own("bn_weight", torch.ones(self.hidden))
-            self._own("bn_bias", torch.zeros(self.hidden))
+            self.bn_weight, self.bn_bias = nn.Parameter(torch.ones(self.hidden)), nn.Parameter(torch.zeros(self.hidden))
         for name, (out, into) in layers.items():
-            self._own(f"{name}_weight", start_proxies(out, into, init="uniform", generator=generator))
-            self._own(f"{name}_bias", (2 * torch.rand(out, generator=generator) - 1) / math.sqrt(into))
+            self.register_parameter(f"{name}_weight", start_proxies(out, into, init="uniform", generator=generator))
+            bias = (2 * torch.rand(out, generator=generator) - 1) / math.sqrt(into)
+            self.register_parameter(f"{name}_bias", nn.Parameter(bias))
         for name in ("query_weight", "key_weight") if self.relations == "attention" else ():
-            self._own(name, start_proxies(self.hidden, dim, init="uniform", generator=generator))
-
-    def _own(self, name: str, start: Tensor) -> None:
-        self.register_parameter(name, nn.Parameter(start))
-        self._layers.append(name)
+            self.register_parameter(name, start_proxies(self.hidden, dim, init="uniform", generator=generator))
 
     def lr_multipliers(self) -> dict[str, float]:
-        of_layers = dict.fromkeys(self._layers, self.hgnn_lr_multiplier)
-        held = [name for name in ("means", "log_vars") if getattr(self, name) is not None]
-        return dict.fromkeys(held, self.distribution_lr_multiplier) | of_layers
+        of_class, of_layer = self.distribution_lr_multiplier, self.hgnn_lr_multiplier
+        return {name: of_class if name in PER_CLASS else of_layer for name, _ in self.named_parameters()}
 
     def part_of(self, parameter: str) -> str:
-        return "hgnn" if parameter in self._layers else parameter
+        return parameter if parameter in PER_CLASS else "hgnn"
 
     @property
     def class_vectors(self) -> nn.Parameter | None:

@@ -55,8 +55,7 @@ class LiftedStructure(Objective):
         positive, negative = class_masks(inputs.labels)
         terms = lifted_structure_terms(geometry.distance, negative, margin=self.margin)
         self.active = ((terms.detach() > 0) & positive).sum()
-        weights = None if inputs.weights is None else inputs.weights[:, None]
-        return {"lifted": mean(terms, positive, "mean", weights)}
+        return {"lifted": mean(inputs.weighted(terms), positive, "mean")}
 
     def quick(self, inputs: LossInputs) -> Tensor:
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)

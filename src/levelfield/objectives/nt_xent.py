@@ -40,5 +40,4 @@ class NTXent(Objective):
         positive, negative = inputs.class_masks()
         terms = n_pair_terms(geometry.similarity / self.temperature, negative)
         self.active = ((terms.detach() > 0) & positive).sum()
-        weights = None if inputs.weights is None else inputs.weights[:, None]
-        return {"nt_xent": mean(terms, positive, "mean", weights)}
+        return {"nt_xent": mean(inputs.weighted(terms), positive, "mean")}

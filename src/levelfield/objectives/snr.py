@@ -51,11 +51,6 @@ class Signals:
         """All ratios (n, n)."""
         return self.geometry.squared_distance * self.inverse[:, None]
 
-    def matrix_in_place(self) -> Tensor:
-        """All ratios without gradients, 1 + (|x_j|^2 - 2 x_a.x_j) / |x_a|^2 in one buffer."""
-        product = torch.addmm(self.energy, self.rows, self.rows.T, alpha=-2).add_(self.energy[:, None])
-        return product.clamp_min_(0).mul_(self.inverse[:, None])
-
 
 @register(
     "snr",
@@ -166,8 +161,18 @@ class SNR(Objective):
         geometry = Geometry(inputs.embeddings.detach(), normalize=self.normalize)
         signals = Signals(geometry.rows, centered=self.centered)
         shares = self._shares(inputs, None, geometry.rows.dtype)
-        ratio = signals.matrix_in_place()
-        terms, slope = self._quick_terms(ratio, signals.usable, inputs.labels)
+        # all ratios in one buffer: (|x_a|^2 + |x_j|^2 - 2 x_a.x_j) / |x_a|^2
+        ratio = torch.addmm(signals.energy, signals.rows, signals.rows.T, alpha=-2).add_(signals.energy[:, None])
+        ratio.clamp_min_(0).mul_(signals.inverse[:, None])
+        table, usable = class_table(inputs.labels), signals.usable
+        table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
+        if self.form == "contrastive":
+            margins = {"pos_margin": self.pos_margin, "neg_margin": self.neg_margin}
+            terms, slope, self.active = all_pairs(ratio, table, **margins, reduction=self.reduction, usable=usable)
+        else:
+            hinges = all_hinges(ratio, table, margin=self.margin)
+            value, slope = hinges.mean_(self.reduction)
+            terms, self.active = {"triplet": value}, hinges.active
         slope.mul_(signals.inverse[:, None])
         energy_slope = ratio.mul_(slope).sum(1).neg_()
         sums = geometry.rows.sum(1)
@@ -182,22 +187,3 @@ class SNR(Objective):
             return [gradient if geometry.lengths is None else through_unit(gradient, geometry.rows, geometry.lengths)]
 
         return attached(self.total(terms), [inputs.embeddings], slopes)
-
-    def _quick_terms(self, ratio: Tensor, usable: Tensor, labels: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """Terms and their slope (n, n) by the ratios."""
-        table = class_table(labels)
-        table = table._replace(valid=table.valid & usable[:, None], counts=table.counts * usable)
-        if self.form == "contrastive":
-            terms, slope, self.active = all_pairs(
-                ratio,
-                table,
-                pos_margin=self.pos_margin,
-                neg_margin=self.neg_margin,
-                reduction=self.reduction,
-                usable=usable,
-            )
-            return terms, slope
-        hinges = all_hinges(ratio, table, margin=self.margin)
-        self.active = hinges.active
-        value, slope = hinges.mean_(self.reduction)
-        return {"triplet": value}, slope
