@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from levelfield.errors import BadSpecification
+from levelfield.settings import is_finite
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Range:
             return cls(choices=tuple(written))
         low, high, scale = written
         for bound in (low, high):
-            if not _is_number(bound) or not math.isfinite(bound):
+            if not is_finite(bound):
                 raise BadSpecification(f"{name} has the bound {bound!r}; expected a number.")
         text = f"[{low:g}, {high:g}, {scale}]"
         if low > high:

@@ -36,17 +36,17 @@ def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
     >>> accepted(loss)["margin"]
     0.2
     """
-    parameters = _parameters_of_class(entry) if isinstance(entry, type) else _parameters(entry)
+    parameters = (
+        _parameters_of_class(entry) if isinstance(entry, type) else inspect.signature(entry).parameters.values()
+    )
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
 
 
-def _parameters(entry: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
-    return tuple(inspect.signature(entry).parameters.values())
-
-
-_parameters_of_class = cache(_parameters)
+@cache
+def _parameters_of_class(kind: type) -> Iterable[inspect.Parameter]:
+    return inspect.signature(kind).parameters.values()
 
 
 def check_settings(
@@ -197,8 +197,7 @@ def number(
     ...
     levelfield.errors.BadSpecification: 'area' is 2; it must be at most 1.
     """
-    finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)  # Real: also of numpy
-    if not finite:
+    if not is_finite(value):
         raise BadSpecification(f"'{name}' is {value!r}; expected a finite number.")
     if value <= above:
         raise BadSpecification(f"'{name}' is {value}; it must be above {above:g}.")
@@ -208,6 +207,18 @@ def number(
             bounds = f"at least {least:g}" if most == math.inf else f"at most {most:g}"
         raise BadSpecification(f"'{name}' is {value}; it must be {bounds}.")
     return float(value)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a finite number, of Python or numpy, that a float can hold.
+
+    >>> is_finite(3), is_finite(True), is_finite(10**400)
+    (True, False, False)
+    """
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def whole(name: str, value: Any, *, least: float = 0, most: float = math.inf) -> int:
