@@ -12,29 +12,22 @@ import sys
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pytest
 
-from levelfield.errors import BadInput
+from levelfield.errors import BadInput, Damaged
+from levelfield.files.arrays import read_array
 from levelfield.files.reading import read_json
 from levelfield.files.writing import locked, scratch_folder, temporary_path, write_text
 
 
-def test_a_device_is_refused_and_stays_a_device() -> None:
-    ours, theirs = os.openpty()
-    device = Path(os.ttyname(theirs))
-    with pytest.raises(BadInput, match=f"Cannot write {device}: it is not a regular file"):
-        write_text(device, "told")
-    assert stat.S_ISCHR(device.lstat().st_mode)
-    os.close(ours)
-    os.close(theirs)
-
-
-def test_a_pipe_and_a_link_to_one_are_refused_at_once(tmp_path: Path) -> None:
+def test_a_device_a_pipe_and_a_link_to_one_are_refused_at_once_and_stay(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
-    for name in ("pipe", "link"):
-        with pytest.raises(BadInput, match=f"{name}: it is not a regular file"):
-            write_text(tmp_path / name, "told")
+    for path in (Path("/dev/null"), tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(BadInput, match=f"Cannot write {path}: it is not a regular file"):
+            write_text(path, "text")
+    assert stat.S_ISCHR(Path("/dev/null").lstat().st_mode)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
@@ -99,6 +92,14 @@ write_whole(Path({str(tmp_path)!r}) / "rows.npy", lambda file: os.kill(os.getpid
     left.touch()
     write_text(tmp_path / "b.txt", "new")  # the first write of this process into the folder
     assert {path.name for path in tmp_path.iterdir()} == {*kept, "b.txt"}
+
+
+def test_a_damaged_array_is_not_taken_for_one_of_objects(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content.replace(b"False", b"Folse"))
+    with pytest.raises(Damaged, match=r"is not a valid \.npy file, or it is truncated: "):
+        read_array(tmp_path / "a.npy")
 
 
 def test_whole_characters_are_read_however_they_are_written(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def _valid(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # numpy and zipfile raise almost anything for a damaged file
-        if "object" in str(error).lower():
+        if any(words in str(error) for words in ("Python objects", "Object arrays")):  # as numpy says it
             why = "contains Python objects, which are not loaded because they can run code. Save numbers or text: "
             raise damaged(path, f"{why}np.save('y.npy', labels.astype(str))") from error
         reason = str(error).rstrip(".") or type(error).__name__
