@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from levelfield.batch_layout import Layout, nearest_divisor
 from levelfield.errors import LevelfieldError
+from levelfield.settings import Count, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
     from levelfield.batching import Choice
     from levelfield.methods import Method
 
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Conditions(BaseModel):
@@ -53,7 +53,7 @@ class Conditions(BaseModel):
     )
     layer_norm: Literal["none", "plain", "affine"] = Field("none", description="before the head's linear map")
     output_norm: bool = Field(False, description="a layer norm without parameters after the head's linear map")
-    dropout: Share = Field(0.0, description="before the head's linear map")
+    dropout: BelowOne = Field(0.0, description="before the head's linear map")
     proxies: Literal["random", "class_means"] = Field(
         "random", description="initialisation of the objective's own parameters"
     )
@@ -72,23 +72,21 @@ class Conditions(BaseModel):
     test_view: tuple[dict[str, Any], ...] | None = Field(
         None, description="instead of crop: steps by name, e.g. [{resize: 256}, {centre: 224}]"
     )
-    views: Annotated[int, Field(ge=0)] = Field(1, description="training views stored per image; 0: a new one each time")
+    views: Natural = Field(1, description="training views stored per image; 0: a new one each time")
     cache: bool = Field(True, description="cache the output below the cut, once per view")
     # budget
-    steps: Annotated[int, Field(ge=1)] = Field(500, description="training steps (batches) of every method")
+    steps: Count = Field(500, description="training steps (batches) of every method")
     batch: str = Field("25x4", description="classes x images per class, or a plain number for random batches")
     batching: dict[str, dict[str, Any]] | None = Field(
         None, description="how batches are drawn, e.g. {spc: {replace: true}}; default: follows from `batch`"
     )
-    batches_per_epoch: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="default: training images / batch size"
-    )
-    accumulate: Annotated[int, Field(ge=1)] = Field(
+    batches_per_epoch: Count | None = Field(None, description="default: training images / batch size")
+    accumulate: Count = Field(
         1,
         description="number of pieces in which a batch is embedded, if it does not fit into memory at once; with "
         "`batch_norm: train` (2 or more) the batch stays whole, and the network is computed block by block",
     )
-    tuning_trials: Annotated[int, Field(ge=0)] = Field(0, description="settings tried per method before this study")
+    tuning_trials: Natural = Field(0, description="settings tried per method before this study")
     # optimiser
     optimiser: Literal["adam", "adamw", "rmsprop", "sgd", "radam"] = Field(
         "adamw",
@@ -103,31 +101,29 @@ class Conditions(BaseModel):
         "their published rates",
     )
     trunk_lr: Positive = Field(3e-4, description="learning rate of the trunk above the cut")
-    weight_decay: Annotated[float, Field(ge=0)] = Field(1e-4, description="weight decay of network and head")
+    weight_decay: NotNegative = Field(1e-4, description="weight decay of network and head")
     decay: Literal["weights", "all", "network"] = Field(
         "weights",
         description="what else decays: weights (the objective's own ones, not its boundaries, biases and gains), all "
         "of its own parameters, or network (none of them)",
     )
-    momentum: Share = Field(0.9, description="momentum of sgd and rmsprop")
+    momentum: BelowOne = Field(0.9, description="momentum of sgd and rmsprop")
     eps: Positive = Field(1e-8, description="added to the denominator of adam, adamw, radam and rmsprop")
-    rmsprop_alpha: Share = Field(0.99, description="share of the past in rmsprop's mean of squared gradients")
+    rmsprop_alpha: BelowOne = Field(0.99, description="share of the past in rmsprop's mean of squared gradients")
     rmsprop_alpha_decay: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="factor of rmsprop_alpha after each epoch (fehervari2019, structured clustering: 0.94)"
     )
     schedule: Literal["constant", "step", "cosine", "plateau"] = Field(
         "cosine", description="schedule of all learning rates"
     )
-    warmup: Annotated[int, Field(ge=0)] = Field(10, description="steps over which the learning rates rise from 0")
-    trunk_warmup: Annotated[int, Field(ge=0)] = Field(0, description="initial steps with a frozen trunk")
-    step_every: Annotated[int, Field(ge=1)] = Field(1000, description="steps between drops of schedule 'step'")
-    step_at: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+    warmup: Natural = Field(10, description="steps over which the learning rates rise from 0")
+    trunk_warmup: Natural = Field(0, description="initial steps with a frozen trunk")
+    step_every: Count = Field(1000, description="steps between drops of schedule 'step'")
+    step_at: tuple[Count, ...] | None = Field(
         None, description="instead of step_every: the steps at which the learning rates drop"
     )
     step_factor: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="factor of a drop")
-    plateau_patience: Annotated[int, Field(ge=1)] = Field(
-        3, description="evaluations without improvement before a drop"
-    )
+    plateau_patience: Count = Field(3, description="evaluations without improvement before a drop")
     clip: Positive | None = Field(None, description="maximum gradient norm")
     clip_value: Positive | None = Field(None, description="maximum absolute value of each number in a gradient")
     precision: Literal["float32", "tf32", "bf16", "fp16"] = Field(
@@ -137,19 +133,19 @@ class Conditions(BaseModel):
     )
     # selection
     select: str = Field("budget", description="budget (the last step), or a metric evaluated on the validation classes")
-    validate_every: Annotated[int, Field(ge=1)] = Field(
+    validate_every: Count = Field(
         100, description="steps between evaluations on the validation classes, and between those of `monitor`"
     )
     validate_start: bool = Field(
         False, description="also evaluate before the first step, so that the start can be selected"
     )
-    min_delta: Annotated[float, Field(ge=0)] = Field(
+    min_delta: NotNegative = Field(
         0.0, description="minimum gain over the best value so far for a later step to be selected"
     )
     monitor: Literal["none", "test"] = Field(
         "none", description="test: record the first metric on training and test classes (not used for selection)"
     )
-    patience: Annotated[int, Field(ge=1)] | str | None = Field(
+    patience: Count | str | None = Field(
         None, description="evaluations without improvement before training stops; or steps, e.g. '900 steps'"
     )
     # machine

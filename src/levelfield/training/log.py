@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.files.writing import write_text
@@ -20,21 +19,6 @@ def resume(path: Path, step: int) -> TextIO:
         kept = [line for line in text.splitlines() if _step_of(line) < step]
         write_text(path, "".join(line + "\n" for line in kept))
     return path.open("a", encoding="utf-8", buffering=1)
-
-
-def numbers(entry: Mapping[str, Any]) -> dict[str, float]:
-    """Flatten the numbers of an entry to names with slashes, for TensorBoard.
-
-    >>> numbers({"loss": 3, "terms": {"pull": 1.0, "push": 2.0}})
-    {'loss': 3.0, 'terms/pull': 1.0, 'terms/push': 2.0}
-    """
-    flat: dict[str, float] = {}
-    for name, value in entry.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}/{inner}": number for inner, number in numbers(value).items()}
-        else:
-            flat[name] = float(value)
-    return flat
 
 
 def _step_of(line: str) -> float:

@@ -31,7 +31,7 @@ from levelfield.training.audit import Audit
 from levelfield.training.checkpoint import CHECKPOINT, Checkpointer
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.log import numbers, resume
+from levelfield.training.log import resume
 from levelfield.training.optimisers import factor
 from levelfield.training.peak import Peak
 from levelfield.training.precision import Precision
@@ -261,8 +261,9 @@ class Recorder:
         if self._log is not None:
             self._log.write(json.dumps(entry) + "\n")
         if self._tensorboard is not None:
-            for name, value in numbers(entry).items():
-                self._tensorboard(name, value, number)
+            terms = {f"terms/{name}": value for name, value in entry.pop("terms", {}).items()}
+            for name, value in {**entry, **terms}.items():
+                self._tensorboard(name, float(value), number)
 
 
 def spread_of(rows: Tensor | None) -> float:
