@@ -12,20 +12,15 @@ from torch.nn import functional
 
 from levelfield.distributed.gathering import gather
 
-__all__ = [
-    "Geometry",
-    "gather",
-    "unit",
-]
+__all__ = ["Geometry", "gather", "unit"]
 
 TINY = 1e-12  # a row of at most this length counts as a zero row
-_HALVES = (torch.float16, torch.bfloat16)
 WITHOUT_FLOAT64 = {"mps"}  # types of devices
 
 
 def working(rows: Tensor) -> Tensor:
     """Convert half precision to float32, because exponentials and squares overflow in half precision."""
-    return rows.float() if rows.dtype in _HALVES else rows
+    return rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
 
 
 def widest(device: torch.device) -> torch.dtype:
@@ -44,8 +39,8 @@ def full_precision(device: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def tf32(allowed: bool) -> Iterator[None]:
-    """Context in which CUDA may, or must not, round the factors of float32 products and convolutions to TF32, which
-    PyTorch does in convolutions unless it is told not to. Everything stored or compared is computed without it."""
+    """Context that allows or forbids TF32 for float32 products and convolutions on CUDA. PyTorch's default allows it
+    for convolutions; everything that is stored or compared is computed without it."""
     products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32
     products.allow_tf32 = convolutions.allow_tf32 = allowed
@@ -192,10 +187,8 @@ class Geometry:
         squared = rows @ rows.T
         lengths = squared.diagonal().clone()
         noise = 4 * torch.finfo(squared.dtype).eps
-        for part, own in zip(
-            squared.split(128), lengths.split(128), strict=True
-        ):  # a few rows at a time, to stay in cache
-            total = own[:, None] + lengths
+        for part, of_rows in zip(squared.split(128), lengths.split(128), strict=True):  # blocks that fit in the cache
+            total = of_rows[:, None] + lengths
             torch.add(total, part, alpha=-2, out=part)
             part.mul_(torch.gt(part, total.mul_(noise), out=total))
         return squared

@@ -24,7 +24,8 @@ def registered(kind: str) -> Mapping[str, str]:
     'levelfield.objectives.margin'
     """
     modules: dict[str, list[str]] = _content()["registered"].get(kind, {})
-    if set(modules) != {module for home in {one.rpartition(".")[0] for one in modules} for module in modules_of(home)}:
+    homes = {module.rpartition(".")[0] for module in modules}
+    if set(modules) != {module for home in homes for module in modules_of(home)}:
         return {}
     return {name: module for module, names in modules.items() for name in names}
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
@@ -106,17 +106,12 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         """Whether `name` is registered; plugins are loaded only if levelfield itself does not have it."""
-        searches: tuple[Callable[[], None], ...] = (partial(self._import_indexed, name), self.import_home, load_plugins)
-        for search in searches:
-            if name in self._entries:
-                return True
-            search()
-        return name in self._entries
-
-    def _import_indexed(self, name: object) -> None:
-        """Import the file that registers `name` according to the index."""
-        if (module := registered(self.kind).get(str(name))) is not None:
+        if name not in self._entries and (module := registered(self.kind).get(str(name))) is not None:
             importlib.import_module(module)
+        for search in (self.import_home, load_plugins):
+            if name not in self._entries:
+                search()
+        return name in self._entries
 
     def import_home(self) -> None:
         """Import the files of the home package, which register their parts."""

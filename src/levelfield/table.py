@@ -69,7 +69,7 @@ class Table:
 
     @property
     def layout(self) -> list[Column]:
-        return [Column(one) if isinstance(one, str) else one for one in self.columns]
+        return [Column(column) if isinstance(column, str) else column for column in self.columns]
 
     def texts(self) -> list[list[str]]:
         """The cells for people: `-` where a value is unknown."""

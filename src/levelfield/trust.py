@@ -27,7 +27,7 @@ def trusting(*named: str | Path) -> Iterator[None]:
     ...     [reference.rpartition("/")[2] for reference in trusted()]
     ['my_losses.py:MyLoss']
     """
-    token = _allowed.set((_allowed.get() or frozenset()) | {_absolute(one) for one in named})
+    token = _allowed.set((_allowed.get() or frozenset()) | {_absolute(name) for name in named})
     try:
         yield
     finally:
@@ -37,7 +37,7 @@ def trusting(*named: str | Path) -> Iterator[None]:
 def trust(*named: str | Path) -> None:
     """Trust more files until the enclosing `trusting` ends; without one, nothing is restricted."""
     if (already := _allowed.get()) is not None:
-        _allowed.set(already | {_absolute(one) for one in named})
+        _allowed.set(already | {_absolute(name) for name in named})
 
 
 def trusted() -> tuple[str, ...] | None:
@@ -64,14 +64,13 @@ def permitted(reference: str) -> tuple[Path, bool]:
         return path, False
     if str(path) in allowed:
         return path, True
-    moved = [Path(one) for one in allowed if Path(one).name == path.name]
+    moved = [Path(file) for file in allowed if Path(file).name == path.name]
     if len(moved) == 1:
         return moved[0], True
     where = "Read the file" if path.is_file() else f"The file {path} does not exist: find it, read it"
     raise NotTrusted(
         f"'{reference}' is code named by a folder; levelfield does not run it without permission. {where} and, if "
-        "you trust it, "
-        f"add --trust {path_text} (in Python: `with levelfield.trusting(FILE):`)."
+        f"you trust it, add --trust {path_text} (in Python: `with levelfield.trusting(FILE):`)."
     )
 
 

@@ -19,13 +19,13 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def plural(number: int, one: str, many: str) -> str:
+def plural(number: int, singular: str, many: str) -> str:
     """Format a number with the matching form of a noun (and verb).
 
     >>> plural(1, "class has", "classes have"), plural(1200, "image", "images")
     ('1 class has', '1,200 images')
     """
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{number:,} {singular if number == 1 else many}"
 
 
 def duration(seconds: float) -> str:

@@ -26,7 +26,7 @@ class LocalRay:
         self.cpus, self.is_used = cpus, False
         self.error: Exception | None = None
         self._imports: list[Any] = []
-        self._ready, self._over = threading.Event(), threading.Event()
+        self._ready, self.over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._live, args=(ray, list(modules)), name="local Ray", daemon=True)
         self._thread.start()
         # not in the midst of its start: a thread that ends inside of Ray may take the program with it
@@ -34,7 +34,7 @@ class LocalRay:
 
     def end(self, patience: float | None = None) -> None:
         """End it, and wait for its end."""
-        self._over.set()
+        self.over.set()
         self._thread.join(patience)
 
     @contextmanager
@@ -49,12 +49,7 @@ class LocalRay:
         except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
             self.end()
             raise
-        self._over.set()
-
-    def wait_for_end(self) -> None:
-        """Wait until it has ended, if it is ending."""
-        if self._over.is_set():
-            self._thread.join()
+        self.over.set()
 
     def _live(self, ray: Any, modules: list[str]) -> None:
         quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": False}
@@ -71,7 +66,7 @@ class LocalRay:
             return
         finally:
             self._ready.set()
-        self._over.wait()
+        self.over.wait()
         ray.shutdown()
 
 
@@ -127,8 +122,8 @@ def end_early() -> None:
 
 def wait_for_end() -> None:
     """Wait for a Ray that is ending."""
-    if _latest is not None:
-        _latest.wait_for_end()
+    if _latest is not None and _latest.over.is_set():
+        _latest.end()
 
 
 @contextmanager

@@ -88,10 +88,9 @@ def damaged(path: Path, why: str) -> Damaged:
 
 def reason(error: Exception) -> str:
     """Reason why a file could not be opened or read, to complete a sentence that starts with the path."""
-    if isinstance(error, FileNotFoundError):
-        return "does not exist"
-    if isinstance(error, IsADirectoryError):
-        return "is a folder"
-    if isinstance(error, NotADirectoryError):
-        return "has a file, not a folder, as its parent"
-    return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
+    known: dict[type, str] = {
+        FileNotFoundError: "does not exist",
+        IsADirectoryError: "is a folder",
+        NotADirectoryError: "has a file, not a folder, as its parent",
+    }
+    return known.get(type(error)) or f"cannot be read: {getattr(error, 'strerror', None) or error}"

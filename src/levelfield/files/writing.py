@@ -118,10 +118,8 @@ def is_alive(process: int) -> bool:
 
 def cannot_write(path: Path, error: Exception) -> BadInput:
     """The error for a file that could not be written."""
-    return BadInput(
-        f"Cannot write {path}: {_reason(error)}. Nothing was lost; choose another folder "
-        "or free some space, then run the command again."
-    )
+    ways = "Nothing was lost; choose another folder or free some space, then run the command again."
+    return BadInput(f"Cannot write {path}: {_reason(error)}. {ways}")
 
 
 def _reason(error: Exception) -> str:
@@ -208,9 +206,7 @@ def link_whole(source: Path, target: Path) -> None:
     'first'
     """
     if source.is_symlink():
-        raise BadInput(
-            f"{source} is a link to {source.resolve()}. All files to combine must be inside their own folder."
-        )
+        raise BadInput(f"{source} is a link to {source.resolve()}. All files to combine must be in their own folder.")
     real = source.resolve()
     if target.exists() and target.samefile(real):
         return
@@ -228,11 +224,9 @@ def default_cache_folder() -> Path:
     >>> default_cache_folder().is_absolute()
     True
     """
-    chosen = os.environ.get("LEVELFIELD_CACHE")
-    if chosen:
+    if chosen := os.environ.get("LEVELFIELD_CACHE"):
         return expanded(chosen).absolute()
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (expanded(home).absolute() if home else Path.home() / ".cache") / "levelfield"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache").absolute() / "levelfield"
 
 
 @contextmanager

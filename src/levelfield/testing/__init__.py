@@ -149,7 +149,7 @@ def check_objective(factory: Factory) -> None:
         listed = "\n".join(
             f"- {', '.join(laws)}: {seen}" + (f" ({where})" if where else "") for laws, seen, where in broken
         )
-        raise LawBroken(f"{sum(len(one.laws) for one in broken)} of {len(LAWS)} laws are broken:\n{listed}")
+        raise LawBroken(f"{sum(len(finding.laws) for finding in broken)} of {len(LAWS)} laws are broken:\n{listed}")
 
 
 _OTHERS = tuple(

@@ -84,17 +84,17 @@ def closed_form_is_the_definition(factory: Factory) -> None:
                 continue
             objective, again = make(factory, dtype), rows.to(dtype, copy=True).requires_grad_()
             value, gradient = measure(objective, rows.to(dtype), labels)
-            own = [parameter.grad for parameter in objective.parameters()]
+            of_parameters = [parameter.grad for parameter in objective.parameters()]
             objective.zero_grad()
             plain = torch.stack(list(objective.terms(again, labels, generator=stream(0, "law")).values())).sum()
             plain.backward()
-            defined_own = [parameter.grad for parameter in objective.parameters()]
-            pairs = [(value, plain.detach()), (gradient, again.grad), *zip(own, defined_own, strict=True)]
-            for quick, defined in pairs:
-                if defined is not None:
+            defined = [parameter.grad for parameter in objective.parameters()]
+            pairs = [(value, plain.detach()), (gradient, again.grad), *zip(of_parameters, defined, strict=True)]
+            for quick, expected in pairs:
+                if expected is not None:
                     assert quick is not None, f"batch '{name}': the closed form has no gradient for a parameter"
-                    atol = rtol * max(1.0, float(defined.abs().max())) * 0.1
-                    close(quick, defined, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
+                    atol = rtol * max(1.0, float(expected.abs().max())) * 0.1
+                    close(quick, expected, f"batch '{name}' ({dtype}): the closed form differs", rtol=rtol, atol=atol)
 
 
 @law()
