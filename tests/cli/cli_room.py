@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
-import numpy as np
-from PIL import Image
+import drawn_photos
+
+make_photos = partial(drawn_photos.make_photos, classes=8, each=4, side=32, name="class {:02d}")
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Ended:
         """The one message of a command that was refused."""
         assert self.code == 1, (self.code, self.out, self.err)
         assert "Traceback" not in self.err
-        [told] = re.findall(r"^Error: .*", self.err, re.MULTILINE | re.DOTALL)
-        return str(told).strip()
+        [text] = re.findall(r"^Error: .*", self.err, re.MULTILINE | re.DOTALL)
+        return str(text).strip()
 
     @property
     def printed(self) -> str:
@@ -64,16 +65,3 @@ def placed(words: Sequence[str], places: Mapping[str, str]) -> list[str]:
     """The words of a command with the places of STUDY, RUN and OTHER."""
     parts = [word.partition("/") for word in words]
     return [places.get(first, first) + slash + rest for first, slash, rest in parts]
-
-
-def make_photos(folder: Path, *, classes: int = 8, each: int | Sequence[int] = 4, side: int = 32) -> Path:
-    """One sub-folder per class; the images of a class share a pattern of 4 x 4 fields."""
-    random = np.random.default_rng(0)
-    counts = [each] * classes if isinstance(each, int) else list(each)
-    for label, count in enumerate(counts):
-        (folder / f"class {label:02d}").mkdir(parents=True)
-        pattern = random.integers(0, 256, size=(4, 4, 3))
-        for number in range(count):
-            pixels = np.clip(pattern + random.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).resize((side, side)).save(folder / f"class {label:02d}" / f"{number}.png")
-    return folder

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import training_world
 
+from drawn_photos import make_photos
 from one_process import make_networks_once
 
 
@@ -29,7 +29,7 @@ def _networks_are_made_once():
 @pytest.fixture(scope="session")
 def training_photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """6 classes of 5 images of 40 pixels."""
-    return training_world.make_photos(tmp_path_factory.mktemp("training_photos") / "photos")
+    return make_photos(tmp_path_factory.mktemp("training_photos") / "photos")
 
 
 @pytest.fixture(scope="session")

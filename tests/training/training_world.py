@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -114,6 +113,7 @@ class Run:
         tensorboard: Callable[[str, float, int], None] | None = None,
         **more: Any,
     ) -> TrainingState:
+        folder.mkdir(parents=True, exist_ok=True)
         progress = CallbackProgress(lambda _, done, steps: after_step(done, steps) if done else None)
         return train(
             self.embedder,
@@ -194,18 +194,6 @@ class Told(Method):
     @property
     def separable(self) -> bool:
         return self._separable
-
-
-def make_photos(folder: Path, *, classes: int = 6, each: int = 5, side: int = 40) -> Path:
-    """One sub-folder per class; the images of a class share a pattern of 4 x 4 fields."""
-    drawn = np.random.default_rng(0)
-    for label in range(classes):
-        (folder / f"class{label}").mkdir(parents=True)
-        pattern = drawn.integers(0, 256, size=(4, 4, 3))
-        for number in range(each):
-            pixels = np.clip(pattern + drawn.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).resize((side, side)).save(folder / f"class{label}" / f"{number}.png")
-    return folder
 
 
 def execute_run(
