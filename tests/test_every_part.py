@@ -61,9 +61,9 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), EVERY)
 def test_a_part_says_what_it_is(kind: str, name: str) -> None:
-    found = KINDS[kind].describe(name)
-    said = found if isinstance(found, str) else [value for value in vars(found).values() if value]
-    assert said
+    result = KINDS[kind].describe(name)
+    facts = result if isinstance(result, str) else [value for value in vars(result).values() if value]
+    assert facts
 
 
 @pytest.mark.parametrize("kind", registries())
@@ -120,10 +120,10 @@ def test_a_protocol_divides_a_catalog_that_suits_it_the_same_way_each_time(name:
                 continue
             divided += 1
             assert protocols.fold_count(name) == len(first)
-            for one, other in zip(first, second, strict=True):
-                assert one.name == other.name
-                assert all(np.array_equal(getattr(one, p), getattr(other, p)) for p in ("train", "validation", "test"))
-                assert len(one.train)
+            for fold, other in zip(first, second, strict=True):
+                assert fold.name == other.name
+                assert all(np.array_equal(getattr(fold, p), getattr(other, p)) for p in ("train", "validation", "test"))
+                assert len(fold.train)
     assert divided
 
 

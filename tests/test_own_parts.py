@@ -77,9 +77,9 @@ def test_a_metric_of_a_file_may_have_a_k_and_is_trusted_by_its_name(mine: Path) 
     asked = "mine.py:hits@2"
     assert list(references_in({"metrics": [asked]})) == ["mine.py:hits"]
     with trusting(*references_in(asked)):
-        found = evaluate(np.eye(4), [0, 0, 1, 1], metrics=[asked, "recall@1"])
-    assert found.per_query[asked].shape == (4,)
-    assert str(found.signature(asked)).startswith(f"{asked}|")
+        result = evaluate(np.eye(4), [0, 0, 1, 1], metrics=[asked, "recall@1"])
+    assert result.per_query[asked].shape == (4,)
+    assert str(result.signature(asked)).startswith(f"{asked}|")
 
 
 def test_an_edited_file_is_another_part(mine: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_edited_file_is_another_part(mine: Path) -> None:
     before = keys()
     assert before == keys()
     (mine / "mine.py").write_text(CODE + "# edited\n")
-    assert all(one != other for one, other in zip(before, keys(), strict=True))
+    assert all(entry != other for entry, other in zip(before, keys(), strict=True))
 
 
 def test_a_backbone_of_a_file_needs_weights_that_somebody_named(mine: Path) -> None:

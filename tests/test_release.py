@@ -47,9 +47,9 @@ def test_the_citation_has_its_required_keys_and_the_five_papers() -> None:
     assert cited["license"] == PROJECT["license"]
     references = cited["references"]
     assert isinstance(references, list)
-    told = {f"{one['authors'][0]['family-names']} et al. {one['year']}, {one['title']}" for one in references}
-    assert told == set(published.papers().values())
-    assert all({"url", "doi"} & set(one) for one in references)
+    titles = {f"{entry['authors'][0]['family-names']} et al. {entry['year']}, {entry['title']}" for entry in references}
+    assert titles == set(published.papers().values())
+    assert all({"url", "doi"} & set(entry) for entry in references)
 
 
 def test_on_windows_the_import_says_what_to_do() -> None:

@@ -31,9 +31,9 @@ class Installed:
         self.packages.mkdir()
         self.home = place / "home"
         self.home.mkdir()
-        for one in HERE.iterdir():
-            if not one.name.startswith((*OURS, *DEMO)) and one.suffix != ".pth":
-                (self.packages / one.name).symlink_to(one)
+        for entry in HERE.iterdir():
+            if not entry.name.startswith((*OURS, *DEMO)) and entry.suffix != ".pth":
+                (self.packages / entry.name).symlink_to(entry)
         venv.create(place / "venv", with_pip=False)
         self.bin = place / "venv" / "bin"
         [own] = (place / "venv" / "lib").glob("python*/site-packages")
@@ -43,8 +43,8 @@ class Installed:
 
     def install_demo(self) -> None:
         """The weights as they are, and of the package of drawings a few: all of them take a minute."""
-        for one in HERE.glob(f"{DEMO[1]}*"):
-            (self.packages / one.name).symlink_to(one)
+        for entry in HERE.glob(f"{DEMO[1]}*"):
+            (self.packages / entry.name).symlink_to(entry)
         package = self.packages / DEMO[0]
         package.mkdir()
         (package / "__init__.py").touch()

@@ -97,13 +97,13 @@ def test_a_benchmark_runs_and_every_figure_has_its_peer_and_target(
         if figure.get("target") is not None:
             difference = figure["value"] - figure["target"]
             assert figure["reached"] == (difference <= 0 if figure["at_most"] else difference >= 0)
-    found: dict[tuple[str, str], list[float | None]] = {}
+    result: dict[tuple[str, str], list[float | None]] = {}
     for figure in figures:
         for key in {figure["what"], figure["part"]}:
-            found.setdefault((key, figure["peer"]), []).append(figure["target"])
+            result.setdefault((key, figure["peer"]), []).append(figure["target"])
     for key, target in targets.items():
-        assert key in found
-        assert target is None or target in found[key], key
+        assert key in result
+        assert target is None or target in result[key], key
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -36,9 +36,9 @@ BOARDS = 150
     ids=lambda one: f"{one.methods}-{one.fixed}-{one.classes}-{one.seeds}-{one.fewer}-{one.noise}-{one.shape}",
 )
 def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> None:
-    found = measure(scenario, BOARDS if scenario.methods > 3 else 4 * BOARDS, peers=0)
-    assert found["false_verdicts"] <= limit(found["boards"])
-    assert found["covered"] >= 0.93
+    result = measure(scenario, BOARDS if scenario.methods > 3 else 4 * BOARDS, peers=0)
+    assert result["false_verdicts"] <= limit(result["boards"])
+    assert result["covered"] >= 0.93
 
 
 @pytest.mark.parametrize(
@@ -53,26 +53,26 @@ def test_false_verdicts_and_coverage_are_within_bounds(scenario: Scenario) -> No
     ids=lambda one: f"{one.kind}-{one.classes}-{one.rate}-{one.shape}-{one.sizes}",
 )
 def test_intervals_of_pair_rates_hold_the_truth_where_percentiles_do_not(scenario: RateScenario) -> None:
-    found = measure_rate(scenario, sets=300, before=100)
-    assert found["covered"] >= 0.93 - 2 * math.sqrt(0.05 * 0.95 / 300)
-    assert found["covered_before"] < 0.9
+    result = measure_rate(scenario, sets=300, before=100)
+    assert result["covered"] >= 0.93 - 2 * math.sqrt(0.05 * 0.95 / 300)
+    assert result["covered_before"] < 0.9
 
 
 def test_a_true_difference_is_found() -> None:
     random = np.random.default_rng(2)
-    found = 0.0
+    power = 0.0
     for _ in range(40):
         _, values, queries = one_board(Scenario(100, 3), random)
         values[0] += 0.15
-        found += np.mean([p < ALPHA for p in holm(chances(table_of(values, queries).differences()))[:9]])
-    assert found / 40 > 0.8
+        power += np.mean([p < ALPHA for p in holm(chances(table_of(values, queries).differences()))[:9]])
+    assert power / 40 > 0.8
 
 
 @pytest.mark.parametrize("case", [0, 1])
 def test_the_number_that_would_resolve_a_tie_gives_about_80_per_cent_power(case: int) -> None:
-    found = check_needed(case, 60)
-    assert 0.65 < found["power"] < 0.95  # 60 leaderboards of 9 pairs that rise and fall together
-    assert found["interval_holds"] > 0.9
+    result = check_needed(case, 60)
+    assert 0.65 < result["power"] < 0.95  # 60 leaderboards of 9 pairs that rise and fall together
+    assert result["interval_holds"] > 0.9
 
 
 def test_the_published_calibration_is_within_its_bounds() -> None:

@@ -31,15 +31,15 @@ def test_the_measured_times_of_one_to_three_nodes_are_reproduced(cluster: Any) -
 @pytest.mark.parametrize("nodes", [1, 10, 100, 1000])
 def test_no_cluster_is_faster_than_its_work_allows(cluster: Any, pieces: Any, nodes: int) -> None:
     runs = [100.0 + k for k in range(300)]
-    found = cluster.simulate(runs, nodes, pieces)
-    assert found.seconds >= max(max(runs), sum(runs) / nodes, len(runs) * pieces.task)
-    assert found.seconds <= sum(runs) / nodes + 2 * max(runs) + len(runs) * pieces.task
+    result = cluster.simulate(runs, nodes, pieces)
+    assert result.seconds >= max(max(runs), sum(runs) / nodes, len(runs) * pieces.task)
+    assert result.seconds <= sum(runs) / nodes + 2 * max(runs) + len(runs) * pieces.task
 
 
 def test_failures_cost_at_most_a_checkpoint_each_and_every_run_ends(cluster: Any, pieces: Any) -> None:
     runs, quiet = [600.0] * 200, cluster.simulate([600.0] * 200, 50, pieces)
-    found = cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2)
-    assert found.failures > 10
-    assert found.repeated <= found.failures * pieces.checkpoint
-    assert found.seconds > quiet.seconds
-    assert cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2) == found
+    result = cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2)
+    assert result.failures > 10
+    assert result.repeated <= result.failures * pieces.checkpoint
+    assert result.seconds > quiet.seconds
+    assert cluster.simulate(runs, 50, pieces, mtbf=3600.0, seed=2) == result

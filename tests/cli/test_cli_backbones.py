@@ -32,7 +32,7 @@ def test_two_networks_end_with_the_question_whether_fine_tuning_pays(levelfield:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--backbones", "resnet18"), "--backbones needs photos: --data FOLDER"),
         (("demo", "--backbones", "resnet18"), "without a study"),
@@ -48,9 +48,9 @@ def test_two_networks_end_with_the_question_whether_fine_tuning_pays(levelfield:
     ],
 )
 def test_what_cannot_be_compared_is_one_message(
-    words: tuple[str, ...], said: str, levelfield: Levelfield, photos: Path
+    words: tuple[str, ...], message: str, levelfield: Levelfield, photos: Path
 ) -> None:
-    assert said in " ".join(levelfield("compare", *words).error.split())
+    assert message in " ".join(levelfield("compare", *words).error.split())
     assert not Path("runs").exists()
 
 
@@ -65,6 +65,6 @@ def test_weights_that_cannot_be_loaded_name_the_network_and_the_ways_out(
         return create(name, **options)
 
     monkeypatch.setattr(networks.timm, "create_model", unreachable)
-    told = levelfield("compare", "--data", "photos", "--backbones", "tf_efficientnet_lite0,test_vit").error
-    assert "pretrained weights of 'test_vit'" in " ".join(told.split())
-    assert "weights: FILE.safetensors" in " ".join(told.split())
+    message = levelfield("compare", "--data", "photos", "--backbones", "tf_efficientnet_lite0,test_vit").error
+    assert "pretrained weights of 'test_vit'" in " ".join(message.split())
+    assert "weights: FILE.safetensors" in " ".join(message.split())

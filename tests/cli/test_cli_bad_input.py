@@ -50,14 +50,14 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
 def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(
     levelfield: Levelfield, room: Path, words: list[str], right: str
 ) -> None:
-    said = levelfield("compare", "small.yaml", *words).error
-    assert right in said
-    assert "\n" not in said
+    message = levelfield("compare", "small.yaml", *words).error
+    assert right in message
+    assert "\n" not in message
     assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("class Own(:\n", "SyntaxError"),
         ("import nothing_like_this\n", "nothing_like_this"),
@@ -68,12 +68,12 @@ def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(
     ],
 )
 def test_an_own_loss_that_cannot_be_made_is_told_before_anything_runs(
-    levelfield: Levelfield, room: Path, text: str, said: str
+    levelfield: Levelfield, room: Path, text: str, reason: str
 ) -> None:
     Path("own.py").write_text(text)
-    told = levelfield("compare", "small.yaml", "methods=[own.py:Own]").error
-    assert said in told
-    assert "\n" not in told
+    message = levelfield("compare", "small.yaml", "methods=[own.py:Own]").error
+    assert reason in message
+    assert "\n" not in message
     assert not Path("runs").exists()
 
 
@@ -103,9 +103,9 @@ def test_folders_without_classes_are_refused(levelfield: Levelfield, room: Path)
 
 def test_a_class_with_one_image_is_noted_and_the_study_runs(levelfield: Levelfield, room: Path) -> None:
     make_photos(room / "uneven", classes=8, each=[3, 1, 3, 3, 3, 1, 3, 3])
-    said = " ".join(levelfield("compare", "--data", "uneven", *TINY).printed.split())
-    assert "2 classes have only one image and cannot be a query: class 01, class 05." in said
-    assert "9 queries (1 more is left out: no other image of its class) against 10 images" in said
+    printed = " ".join(levelfield("compare", "--data", "uneven", *TINY).printed.split())
+    assert "2 classes have only one image and cannot be a query: class 01, class 05." in printed
+    assert "9 queries (1 more is left out: no other image of its class) against 10 images" in printed
 
 
 def test_damaged_images_are_named_and_counted_or_skipped(levelfield: Levelfield, room: Path) -> None:
@@ -113,15 +113,15 @@ def test_damaged_images_are_named_and_counted_or_skipped(levelfield: Levelfield,
         path = Path("photos") / name
         path.write_bytes(path.read_bytes()[:70])
     for words in (["small.yaml"], ["--data", "photos", *TINY]):
-        said = levelfield("compare", *words).error
-        assert "2 of 32 images of 'photos' cannot be read" in said
-        assert "class 00/1.png" in said
-        assert "class 06/2.png" in said
-        assert "--skip-unreadable" in said
+        text = levelfield("compare", *words).error
+        assert "2 of 32 images of 'photos' cannot be read" in text
+        assert "class 00/1.png" in text
+        assert "class 06/2.png" in text
+        assert "--skip-unreadable" in text
     assert not Path("runs").exists()
-    said = " ".join(levelfield("compare", "--data", "photos", *TINY, "--skip-unreadable").printed.split())
-    assert "Skipped 2 images that cannot be read: photos/class 00/1.png, photos/class 06/2.png." in said
-    assert "15 queries" in said
+    text = " ".join(levelfield("compare", "--data", "photos", *TINY, "--skip-unreadable").printed.split())
+    assert "Skipped 2 images that cannot be read: photos/class 00/1.png, photos/class 06/2.png." in text
+    assert "15 queries" in text
     assert levelfield("compare", "small.yaml", "seeds=1", "methods=[lda]", "--skip-unreadable").code == 0
     assert "lda" in levelfield("report", "runs/small").printed
 
@@ -134,9 +134,9 @@ def test_a_place_below_a_file_is_refused(levelfield: Levelfield, room: Path) -> 
         ["train", "small.yaml", "--method", "lda", "--out", "file"],
         ["init", "photos", "--out", "file/study.yaml"],
     ):
-        said = levelfield(*words).error
-        assert "Cannot write file/" in said
-        assert "a parent of this path is a file, not a folder" in said
+        message = levelfield(*words).error
+        assert "Cannot write file/" in message
+        assert "a parent of this path is a file, not a folder" in message
     assert Path("file").read_text() == "mine"
 
 
@@ -183,9 +183,9 @@ def test_a_full_disk_is_one_message_and_leaves_no_half_file(
     words = ["-q", "compare", "small.yaml", "methods=[contrastive]", "seeds=1", "--cache", str(room / "cache")]
     with monkeypatch.context() as patch:
         full_disk(patch, lambda path: part in path.removeprefix(str(room)))
-        said = levelfield(*words).error
-    assert "No space left on device" in said
-    assert "\n" not in said
+        message = levelfield(*words).error
+    assert "No space left on device" in message
+    assert "\n" not in message
     assert not list(room.rglob("*.tmp"))
     for path in room.rglob(f"{part}*"):
         assert path.is_dir() or part == "cache"
@@ -200,5 +200,5 @@ def test_verbose_shows_where_an_error_came_from(levelfield: Levelfield, room: Pa
 
 
 def test_a_weights_file_of_another_network_is_refused(levelfield: Levelfield, room: Path) -> None:
-    said = levelfield("compare", "small.yaml", "conditions.backbone=test_efficientnet").error
-    assert "does not fit 'test_efficientnet'" in said
+    message = levelfield("compare", "small.yaml", "conditions.backbone=test_efficientnet").error
+    assert "does not fit 'test_efficientnet'" in message

@@ -55,9 +55,9 @@ def losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize("words", [["Good"], ["Proxies"], ["Proxies", "scale=0.5", "--num-classes", "9", "--dim", "3"]])
 def test_a_good_loss_obeys_all_laws(levelfield: Levelfield, losses: str, words: list[str]) -> None:
-    said = levelfield("check", f"{losses}:{words[0]}", *words[1:]).printed
-    assert "laws hold" in said
-    assert "BROKEN" not in said
+    printed = levelfield("check", f"{losses}:{words[0]}", *words[1:]).printed
+    assert "laws hold" in printed
+    assert "BROKEN" not in printed
 
 
 def test_ours_and_others_are_checked_by_name(levelfield: Levelfield) -> None:
@@ -83,16 +83,16 @@ def test_a_broken_law_is_named_with_what_was_seen_and_the_code_is_1(levelfield: 
 
 
 def test_a_law_with_nothing_to_look_at_is_not_said_to_hold(levelfield: Levelfield, losses: str) -> None:
-    said = " ".join(levelfield("check", f"{losses}:Good").printed.split())
-    assert "learning rates name own parameters does not apply it has no parameters" in said
-    assert "16 laws hold, 5 do not apply." in said
+    printed = " ".join(levelfield("check", f"{losses}:Good").printed.split())
+    assert "learning rates name own parameters does not apply it has no parameters" in printed
+    assert "16 laws hold, 5 do not apply." in printed
     laws = {law["law"]: law for law in json.loads(levelfield("check", f"{losses}:Good", "--json").printed)["laws"]}
     assert laws["loss_is_linear_in_the_weights"]["holds"] is None
     assert laws["loss_is_linear_in_the_weights"]["seen"] == "it takes no weights"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["tripelt"], "'triplet'"),
         (["mine.py:Godo"], "'Good'"),
@@ -101,19 +101,19 @@ def test_a_law_with_nothing_to_look_at_is_not_said_to_hold(levelfield: Levelfiel
         (["triplet", "margn=1"], "'margin'"),
     ],
 )
-def test_mistakes_are_told_in_one_message(levelfield: Levelfield, losses: str, words: list[str], told: str) -> None:
-    assert told in levelfield("check", *words).error
+def test_mistakes_are_told_in_one_message(levelfield: Levelfield, losses: str, words: list[str], message: str) -> None:
+    assert message in levelfield("check", *words).error
 
 
 def test_one_error_is_told_once_with_its_line_and_the_number_of_laws(levelfield: Levelfield, losses: str) -> None:
     ended = levelfield("check", f"{losses}:Wide")
-    said = " ".join(ended.out.replace("│", " ").split())
+    text = " ".join(ended.out.replace("│", " ").split())
     assert ended.code == 1
-    assert said.count("RuntimeError") == 1
+    assert text.count("RuntimeError") == 1
     line = 1 + LOSSES.splitlines().index("        return (embeddings @ self.axis.to(embeddings.dtype)).tanh().sum()")
-    assert f"mine.py, line {line}, in forward" in said
-    assert "and 15 other laws" in said
-    assert "16 of 21 laws are broken by 1 error." in said
+    assert f"mine.py, line {line}, in forward" in text
+    assert "and 15 other laws" in text
+    assert "16 of 21 laws are broken by 1 error." in text
     assert levelfield("check", f"{losses}:Wide", "--dim", "5").printed
     laws = json.loads(levelfield("check", f"{losses}:Wide", "--json").out)["laws"]
     assert [law["where"] for law in laws if law["holds"] is False] == [f"mine.py, line {line}, in forward"] * 16

@@ -34,10 +34,10 @@ def test_every_form_is_a_row_with_its_bytes(levelfield: Levelfield, arrays: Path
     shown = [" ".join(line.split()) for line in lines]
     for form in forms:
         assert sum(line.startswith(form + " ") for line in shown) == 1, form
-    said = " ".join(shown)
-    assert "50 queries of 10 classes." in said
-    assert "Difference: from float32, paired by class. Fitted on 50 training images." in said
-    assert "Left out" not in said
+    text = " ".join(shown)
+    assert "50 queries of 10 classes." in text
+    assert "Difference: from float32, paired by class. Fitted on 50 training images." in text
+    assert "Left out" not in text
 
 
 def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> None:
@@ -48,25 +48,25 @@ def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> N
     assert content["left_out"] == []
     rows, train, labels = np.load("e.npy"), np.load("t.npy"), np.load("y.npy")
     forms = compact(train, rows, dims=[4, 8])
-    assert [one["stored_as"] for one in content["compact"]] == list(forms)
-    found = {
+    assert [entry["stored_as"] for entry in content["compact"]] == list(forms)
+    result = {
         name: evaluate(form.rows, labels, metrics=["recall@1", "map@r"], distance=form.distance, ci=0.9)
         for name, form in forms.items()
     }
     plain = evaluate(rows, labels, metrics=["recall@1", "map@r"])
-    assert dict(found["float32"]) == dict(plain), "the scores of `levelfield evaluate`"
-    for one in content["compact"]:
-        form, right = forms[one["stored_as"]], found[one["stored_as"]]
-        assert (one["bytes"], one["dim"], one["distance"]) == (form.bytes, form.dim, form.distance)
-        assert list(one["metrics"]) == ["recall@1", "map@r"]
-        for name, metric in one["metrics"].items():
+    assert dict(result["float32"]) == dict(plain), "the scores of `levelfield evaluate`"
+    for entry in content["compact"]:
+        form, right = forms[entry["stored_as"]], result[entry["stored_as"]]
+        assert (entry["bytes"], entry["dim"], entry["distance"]) == (form.bytes, form.dim, form.distance)
+        assert list(entry["metrics"]) == ["recall@1", "map@r"]
+        for name, metric in entry["metrics"].items():
             assert metric["value"] == right[name]
             assert metric["interval"]["classes"] == [right.intervals[name].low, right.intervals[name].high]
             assert f"|dim:{form.dim}|bits:{form.bits}|" in metric["signature"]
             if form.name == "float32":
                 assert "difference" not in metric
                 continue
-            apart = paired_differences(right, found["float32"], level=0.9)[name]
+            apart = paired_differences(right, result["float32"], level=0.9)[name]
             assert metric["difference"]["value"] == apart.mean
             ends = [None if np.isnan(end) else end for end in (apart.low, apart.high)]
             assert metric["difference"]["interval"] == {"level": 0.9, "classes": ends}
@@ -74,7 +74,7 @@ def test_json_holds_what_python_gives(levelfield: Levelfield, arrays: Path) -> N
 
 def test_without_training_embeddings_it_says_what_is_left_out(levelfield: Levelfield, arrays: Path) -> None:
     content = json.loads(levelfield("compact", *ARRAYS, "--json").printed)
-    assert [one["stored_as"] for one in content["compact"]] == ["float32", "float16", "first 16"]
+    assert [entry["stored_as"] for entry in content["compact"]] == ["float32", "float16", "first 16"]
     [note] = content["left_out"]
     assert note.startswith("Left out: int8, bits and whitened")
     assert note in " ".join(levelfield("compact", *ARRAYS).printed.split())
@@ -92,16 +92,16 @@ def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield:
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     stored = json.loads((trained / "metrics.json").read_text())["values"]
     content = json.loads(levelfield("compact", trained, "--json").printed)
-    names = [one["stored_as"] for one in content["compact"]]
+    names = [entry["stored_as"] for entry in content["compact"]]
     assert names[:4] == ["float32", "float16", "int8", "bits"]
-    found = {name: one["value"] for name, one in content["compact"][0]["metrics"].items()}
-    assert found == pytest.approx({name: stored[name] for name in found})
+    result = {name: entry["value"] for name, entry in content["compact"][0]["metrics"].items()}
+    assert result == pytest.approx({name: stored[name] for name in result})
     assert "Fitted on 16 training images." in levelfield("compact", trained).printed
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--dim", "16,64"], "dim=64, but embeddings has 32 columns; dim must be 1 to 32."),
         (["--distance", "hamming"], "a distance other than hamming"),
@@ -112,11 +112,11 @@ def test_a_run_is_fitted_on_its_training_classes_and_stays_as_it_was(levelfield:
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
-def test_what_does_not_fit_is_refused(levelfield: Levelfield, arrays: Path, words: list[str], said: str) -> None:
+def test_what_does_not_fit_is_refused(levelfield: Levelfield, arrays: Path, words: list[str], message: str) -> None:
     np.save("short.npy", np.eye(3))
-    told = levelfield("compact", *ARRAYS, *words)
-    assert said in " ".join(told.error.split())
-    assert not told.out
+    ended = levelfield("compact", *ARRAYS, *words)
+    assert message in " ".join(ended.error.split())
+    assert not ended.out
 
 
 def test_a_run_needs_no_training_embeddings_and_binary_codes_cannot_be_smaller(
@@ -126,8 +126,8 @@ def test_a_run_needs_no_training_embeddings_and_binary_codes_cannot_be_smaller(
     assert levelfield("-q", "compare", "small.yaml", *words).code == 0
     run = next(Path("runs/small/contrastive").glob("seed0-*"))
     assert "a run embeds its own training classes" in levelfield("compact", run, *TRAIN).error
-    told = levelfield("compact", run).error
-    assert "are binary codes, one bit per number" in " ".join(told.split())
+    message = levelfield("compact", run).error
+    assert "are binary codes, one bit per number" in " ".join(message.split())
 
 
 def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
@@ -135,9 +135,9 @@ def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
 ) -> None:
     pages_as_for_users(monkeypatch)
     before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
-    told = levelfield("report", "runs/small", "--compact").printed
-    assert "Compact embeddings: recall@1, by form and bytes per image" in told
-    assert "compact.csv" in told.partition("Written:")[2]
+    printed = levelfield("report", "runs/small", "--compact").printed
+    assert "Compact embeddings: recall@1, by form and bytes per image" in printed
+    assert "compact.csv" in printed.partition("Written:")[2]
     content = json.loads(Path("runs/small/compact.json").read_text())
     board = json.loads(Path("runs/small/leaderboard.json").read_text())
     assert {row["label"] for row in content["rows"]} == {"lda", "contrastive", "normalized_softmax"}
@@ -153,7 +153,7 @@ def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
     assert len(alone) == 2
     for first, second in zip(*alone, strict=True):
         cell = row["cells"][first["stored_as"]]
-        values = [one["metrics"]["recall@1"]["value"] for one in (first, second)]
+        values = [entry["metrics"]["recall@1"]["value"] for entry in (first, second)]
         assert (cell["bytes"], cell["mean"]) == (first["bytes"], pytest.approx(np.mean(values)))
     assert before == {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
 
@@ -168,10 +168,12 @@ def test_report_has_one_row_per_method_and_the_page_keeps_its_table(
 def test_what_compact_cannot_do_loses_no_leaderboard(
     levelfield: Levelfield, compared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = levelfield("report", "runs/small", "--compact", "--metrics", "nmi").error
-    assert "--compact compares a retrieval metric, such as recall@1, but the metrics are nmi" in " ".join(told.split())
-    told = levelfield("compare", "small.yaml", "metrics=[nmi]", "--compact").error
-    assert "--compact compares a retrieval metric" in " ".join(told.split())
+    message = levelfield("report", "runs/small", "--compact", "--metrics", "nmi").error
+    assert "--compact compares a retrieval metric, such as recall@1, but the metrics are nmi" in " ".join(
+        message.split()
+    )
+    message = levelfield("compare", "small.yaml", "metrics=[nmi]", "--compact").error
+    assert "--compact compares a retrieval metric" in " ".join(message.split())
     assert "--compact needs --compare" in levelfield("tune", "small.yaml", "--compact").error
 
     def fail(*args: object, **kwargs: object) -> None:
@@ -186,6 +188,6 @@ def test_what_compact_cannot_do_loses_no_leaderboard(
 
 
 def test_compare_ends_with_the_table(levelfield: Levelfield, compared: Path) -> None:
-    told = levelfield("compare", "small.yaml", "--compact", "--no-page").printed
-    assert "Compact embeddings: recall@1" in told
+    printed = levelfield("compare", "small.yaml", "--compact", "--no-page").printed
+    assert "Compact embeddings: recall@1" in printed
     assert (compared / "runs" / "small" / "compact.md").is_file()

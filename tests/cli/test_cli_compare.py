@@ -33,17 +33,17 @@ def next_commands(said: str) -> list[list[str]]:
 def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Levelfield, room: Path) -> None:
     """The whole way with all methods, validation classes that choose the steps, and spaces in every path."""
     photos = make_photos(room / "my photos", classes=20, each=8)
-    said = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK, *NETWORK).printed
-    assert "The batch is 6x4 instead of 25x4: there are 6 training classes." in said
-    assert "Trains on 6 classes (48 images), validates on 4 classes (32 images), tests on" in " ".join(said.split())
-    assert said.index("Estimated time") < said.index("best first by recall@1")
+    printed = levelfield("compare", "--data", photos, "--out", "all my runs", *QUICK, *NETWORK).printed
+    assert "The batch is 6x4 instead of 25x4: there are 6 training classes." in printed
+    assert "Trains on 6 classes (48 images), validates on 4 classes (32 images), tests on" in " ".join(printed.split())
+    assert printed.index("Estimated time") < printed.index("best first by recall@1")
     study = yaml.safe_load((room / "all my runs/my photos/study.yaml").read_text())
     assert study["conditions"]["batch"] == "6x4"
     assert study["conditions"]["dim"] == 96, "as many as the network's features, if there are fewer than 512"
-    assert all(method["label"] in said for method in study["methods"])
+    assert all(method["label"] in printed for method in study["methods"])
     assert len(study["methods"]) == 8
     assert (room / "all my runs/my photos/curves.png").exists()
-    commands = next_commands(said)
+    commands = next_commands(printed)
     assert [words[0] for words in commands] == ["search", "embed", "compare"], "two steps make no row the best"
     assert "Nearest to" in levelfield(*commands[0]).printed
     assert "160 embeddings of" in levelfield(*commands[1]).printed
@@ -59,19 +59,19 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
 def test_a_csv_is_data_too_and_its_next_commands_run(levelfield: Levelfield, room: Path) -> None:
     lines = [f"photos/class 0{c}/{n}.png,thing {c}" for c in range(8) for n in range(4)]
     Path("my list.csv").write_text("path,label\n" + "\n".join(lines) + "\n")
-    said = levelfield("compare", "--data", "my list.csv", *TINY).printed
-    for words in next_commands(said):
+    printed = levelfield("compare", "--data", "my list.csv", *TINY).printed
+    for words in next_commands(printed):
         assert levelfield(*words).code == 0
     assert Path("runs/my list/leaderboard.csv").exists()
 
 
 def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, room: Path) -> None:
     before = files(room)
-    said = levelfield("compare", "small.yaml", "methods.contrastive.lr=0.5", "--dry-run", "--cache", "mine").printed
-    assert "small: 5 runs" in said
-    assert "lr 0.5 (0.003)" in said
-    assert re.search(r"Estimated time: about \d+ s", said)
-    assert "Disk:" in said
+    printed = levelfield("compare", "small.yaml", "methods.contrastive.lr=0.5", "--dry-run", "--cache", "mine").printed
+    assert "small: 5 runs" in printed
+    assert "lr 0.5 (0.003)" in printed
+    assert re.search(r"Estimated time: about \d+ s", printed)
+    assert "Disk:" in printed
     assert levelfield("compare", "--data", "photos", *TINY, "--dry-run", "--out", "elsewhere").code == 0
     assert files(room) == before
     assert not (room / "runs").exists()
@@ -80,8 +80,8 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(levelfield: Levelfield, roo
 
 def test_the_layout_is_fitted_to_what_is_left_after_validation(levelfield: Levelfield, room: Path) -> None:
     validating = ["protocol.validation=0.5", "conditions.select=recall@1", "conditions.validate_every=1"]
-    said = levelfield("compare", "--data", "photos", *TINY, *validating).printed
-    assert "2 training classes" in said
+    printed = levelfield("compare", "--data", "photos", *TINY, *validating).printed
+    assert "2 training classes" in printed
 
 
 def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfield, room: Path) -> None:
@@ -118,9 +118,9 @@ def test_quiet_prints_results_and_no_progress(levelfield: Levelfield, room: Path
 
 def test_a_sweep_has_a_row_for_each_value(levelfield: Levelfield, room: Path) -> None:
     words = ["vary={conditions.dim: [4, 6]}", "methods=[contrastive]", "seeds=1"]
-    said = levelfield("compare", "small.yaml", *words).printed
-    assert "contrastive [dim=4]" in said
-    assert "contrastive [dim=6]" in said
+    printed = levelfield("compare", "small.yaml", *words).printed
+    assert "contrastive [dim=4]" in printed
+    assert "contrastive [dim=6]" in printed
     best = levelfield("train", "small.yaml", *words, "--all-classes").printed
     dim = re.search(r"Best trained method by recall@1: contrastive \[dim=(\d)\]", best)
     assert dim
@@ -152,8 +152,8 @@ class MyLoss(nn.Module):
 
 def test_an_ensemble_of_seeds_is_trained_with_all_its_seeds(levelfield: Levelfield, room: Path) -> None:
     words = ["methods=[contrastive, lda, {label: both, ensemble: {of: contrastive, seeds: all}}]", "seeds=2"]
-    said = levelfield("train", "small.yaml", *words, "--method", "both", "--all-classes").printed
-    assert "Trained 'both' on every class" in said
+    printed = levelfield("train", "small.yaml", *words, "--method", "both", "--all-classes").printed
+    assert "Trained 'both' on every class" in printed
     runs = sorted(path.parent.name[:5] for path in Path("runs/small-all-classes/contrastive").glob("*/run.yaml"))
     assert runs == ["seed0", "seed1"]
     [described] = Path("runs/small-all-classes/both").glob("*/ensemble.yaml")
@@ -168,16 +168,16 @@ def test_an_ensemble_of_seeds_is_trained_with_all_its_seeds(levelfield: Levelfie
 
 def test_what_refines_is_trained_on_every_class_without(levelfield: Levelfield, room: Path) -> None:
     words = ["methods=[{message_passing: {refine: reciprocal}}]", "--method", "message_passing", "--all-classes"]
-    said = levelfield("train", "small.yaml", *words)
-    assert "Trained 'message_passing' on every class" in said.printed, said.error
+    ended = levelfield("train", "small.yaml", *words)
+    assert "Trained 'message_passing' on every class" in ended.printed, ended.error
 
 
 def test_train_takes_the_winner_or_the_method_that_is_named(levelfield: Levelfield, compared: Path) -> None:
     board = json.loads(Path("runs/small/leaderboard.json").read_text())
     winner = next(row["label"] for row in board["rows"] if row["trained"])
     described = Path("runs/small/study.yaml").read_text()
-    said = levelfield("train", "small.yaml").printed
-    assert f"Best trained method by recall@1: {winner}" in said
+    printed = levelfield("train", "small.yaml").printed
+    assert f"Best trained method by recall@1: {winner}" in printed
     named = levelfield("train", "small.yaml", "--method", "lda", "--seed", "0", "--all-classes").printed
     assert "Trained 'lda' on every class" in named
     [run] = Path("runs/small-all-classes/lda").iterdir()
@@ -203,8 +203,8 @@ def test_one_failing_run_stops_no_other_and_the_command_fails(levelfield: Levelf
     assert "best first by recall@1" in ended.out
     assert "Missing: Bad, seed 0: " in ended.out
     assert Path("runs/small/leaderboard.csv").exists()
-    [told] = Path("runs").rglob("error.txt")
-    assert "Traceback" in told.read_text()
+    [file] = Path("runs").rglob("error.txt")
+    assert "Traceback" in file.read_text()
     assert "All runs failed" in levelfield("compare", "small.yaml", "methods=[bad.py:Bad]", "seeds=1").error
 
 
@@ -289,17 +289,19 @@ def test_the_steps_that_validation_chose_train_on_every_class(
     asked = ("train", "small.yaml", *words, "--method", "contrastive", "--all-classes")
     assert "run `levelfield compare` first" in levelfield(*asked).error
     assert levelfield("-q", "compare", "small.yaml", *words).code == 0
-    said = levelfield("train", "runs/small/study.yaml", "--all-classes").printed
+    printed = levelfield("train", "runs/small/study.yaml", "--all-classes").printed
     [described] = Path("runs/small-all-classes").rglob("run.yaml")
     trained = yaml.safe_load(described.read_text())
     assert trained["method"]["name"] == ("start" if starting else "contrastive")
     assert (trained["conditions"]["steps"], trained["conditions"]["select"]) == (1, "budget")
-    assert ("No step of 'contrastive' was better" if starting else "Steps: 1, the median of the steps chosen") in said
+    assert (
+        "No step of 'contrastive' was better" if starting else "Steps: 1, the median of the steps chosen"
+    ) in printed
 
 
 def test_what_has_no_steps_is_fitted_to_all_classes_of_a_validated_study(levelfield: Levelfield, room: Path) -> None:
     words = ["conditions.select=recall@1", "protocol.validation=0.5", "conditions.validate_every=1"]
-    said = levelfield("train", "small.yaml", *words, "--method", "lda", "--all-classes").printed
-    assert "Trained 'lda' on every class" in said
+    printed = levelfield("train", "small.yaml", *words, "--method", "lda", "--all-classes").printed
+    assert "Trained 'lda' on every class" in printed
     [described] = Path("runs/small-all-classes").rglob("run.yaml")
     assert yaml.safe_load(described.read_text())["conditions"]["select"] == "budget"

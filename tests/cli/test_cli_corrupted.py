@@ -26,25 +26,27 @@ def test_a_run_is_measured_under_each_corruption(levelfield: Levelfield, trained
 
 
 def test_json_holds_values_drops_and_signatures(levelfield: Levelfield, trained: Path) -> None:
-    found = json.loads(levelfield("corrupt", trained, "--metrics", "recall@1", "--json").printed)
-    assert len(found["corrupted"]) == 9
-    drops = [entry["recall@1"]["drop"] for entry in found["corrupted"].values()]
-    assert found["mean_drop"]["recall@1"] == pytest.approx(np.mean(drops))
-    entry = found["corrupted"]["jpeg"]["recall@1"]
-    assert entry["drop"] == pytest.approx(found["clean"]["recall@1"] - entry["value"])
-    assert "recall@1" in found["signatures"]["recall@1"]
+    content = json.loads(levelfield("corrupt", trained, "--metrics", "recall@1", "--json").printed)
+    assert len(content["corrupted"]) == 9
+    drops = [entry["recall@1"]["drop"] for entry in content["corrupted"].values()]
+    assert content["mean_drop"]["recall@1"] == pytest.approx(np.mean(drops))
+    entry = content["corrupted"]["jpeg"]["recall@1"]
+    assert entry["drop"] == pytest.approx(content["clean"]["recall@1"] - entry["value"])
+    assert "recall@1" in content["signatures"]["recall@1"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--only", "rotatio"], "Did you mean 'rotation'"),
         (["--only", "jpeg,jpeg"], "duplicate name"),
         (["--distance", "cosine,euclidean"], "Unknown distance 'cosine,euclidean'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, levelfield: Levelfield, trained: Path) -> None:
-    assert told in levelfield("corrupt", trained, *arguments).error
+def test_what_makes_no_sense_is_refused(
+    arguments: list[str], message: str, levelfield: Levelfield, trained: Path
+) -> None:
+    assert message in levelfield("corrupt", trained, *arguments).error
 
 
 def spoil(model: Path) -> None:

@@ -162,17 +162,17 @@ def damaged(trained: Path) -> Path:
 
 
 def test_a_report_keeps_the_other_runs_and_names_the_damaged_file(levelfield: Levelfield, damaged: Path) -> None:
-    said = levelfield("report", "runs/small").printed.replace("\n", " ")
-    assert f"Missing: contrastive, seed 0: runs/small/contrastive/{damaged.name}/per_query.npz is" in said
-    assert "normalized_softmax" in said
+    printed = levelfield("report", "runs/small").printed.replace("\n", " ")
+    assert f"Missing: contrastive, seed 0: runs/small/contrastive/{damaged.name}/per_query.npz is" in printed
+    assert "normalized_softmax" in printed
 
 
 @pytest.mark.parametrize("command", [["ensemble"], ["ensemble", "--metrics", "mrr"]])
 def test_a_damaged_run_is_not_joined(levelfield: Levelfield, damaged: Path, command: list[str]) -> None:
     [other] = Path("runs/small/lda").glob("seed0-*")
-    said = levelfield(*command, damaged, other, "--out", "both").error
-    assert "per_query.npz" in said
-    assert "to make it again" in said
+    message = levelfield(*command, damaged, other, "--out", "both").error
+    assert "per_query.npz" in message
+    assert "to make it again" in message
 
 
 def test_rows_of_a_damaged_run_are_not_measured(levelfield: Levelfield, trained: Path) -> None:
@@ -193,5 +193,5 @@ def test_compare_plans_and_makes_the_damaged_run_again(levelfield: Levelfield, d
 @pytest.mark.parametrize("command", ["report", "ranks"])
 def test_a_damaged_plan_is_named(levelfield: Levelfield, compared: Path, content: str, command: str) -> None:
     Path("runs/small/runs.json").write_bytes(content.encode("utf-8", "surrogateescape"))
-    said = levelfield(command, "runs/small").error
-    assert "runs/small/runs.json" in said
+    message = levelfield(command, "runs/small").error
+    assert "runs/small/runs.json" in message

@@ -39,17 +39,17 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_toy_prints_every_loss_and_draws_them(levelfield: Levelfield, tmp_path: Path) -> None:
-    said = levelfield("toy", "--seeds", "2", "--out", str(tmp_path / "toy.png"), "--switch", "0.6").printed
-    assert [said.count(words) for words in ("contrastive", "switch 0.001", "switch 0.6", "no pull")] == [2] * 4
-    assert all(name in said for name in ("rho", "arc", "r1@0.02", "train r1", "diagonal", "vertical"))
-    assert "…" not in said
+    printed = levelfield("toy", "--seeds", "2", "--out", str(tmp_path / "toy.png"), "--switch", "0.6").printed
+    assert [printed.count(words) for words in ("contrastive", "switch 0.001", "switch 0.6", "no pull")] == [2] * 4
+    assert all(name in printed for name in ("rho", "arc", "r1@0.02", "train r1", "diagonal", "vertical"))
+    assert "…" not in printed
     with Image.open(tmp_path / "toy.png") as picture:
         assert picture.width > 1000
 
 
 def test_one_form_of_toy_can_be_chosen(levelfield: Levelfield, tmp_path: Path) -> None:
-    said = levelfield("toy", "--form", "vertical", "--seeds", "1", "--out", str(tmp_path / "v.svg")).printed
-    assert "diagonal:" not in said
+    printed = levelfield("toy", "--form", "vertical", "--seeds", "1", "--out", str(tmp_path / "v.svg")).printed
+    assert "diagonal:" not in printed
     assert (tmp_path / "v.svg").read_text().count("<svg") == 1
 
 
@@ -62,18 +62,18 @@ def test_mean_ranks_of_two_studies_are_printed_and_written(levelfield: Levelfiel
     make_photos(compared / "other", classes=9, each=5)
     methods = "methods=[lda, normalized_softmax, contrastive, triplet]"
     assert levelfield("-q", "compare", "small.yaml", "data=other", "name=other", methods, "seeds=1").code == 0
-    said = levelfield("ranks", "runs/small", "runs/other", "--out", "ranks").printed
-    assert "Note: triplet is excluded: it has no finished run on photos." in said
-    assert "Mean ranks by recall@1, best first" in said
-    assert "With 2 datasets the test is approximate" in said
-    found = json.loads((compared / "ranks" / "ranks.json").read_text())
-    assert sorted(found["mean_ranks"]) == ["contrastive", "lda", "normalized_softmax"]
-    assert sum(found["mean_ranks"].values()) == pytest.approx(1 + 2 + 3)
-    assert found["datasets"] == list(found["table"]) == ["photos", "other"]
+    printed = levelfield("ranks", "runs/small", "runs/other", "--out", "ranks").printed
+    assert "Note: triplet is excluded: it has no finished run on photos." in printed
+    assert "Mean ranks by recall@1, best first" in printed
+    assert "With 2 datasets the test is approximate" in printed
+    content = json.loads((compared / "ranks" / "ranks.json").read_text())
+    assert sorted(content["mean_ranks"]) == ["contrastive", "lda", "normalized_softmax"]
+    assert sum(content["mean_ranks"].values()) == pytest.approx(1 + 2 + 3)
+    assert content["datasets"] == list(content["table"]) == ["photos", "other"]
     with Image.open(compared / "ranks" / "critical-difference.png") as picture:
         assert picture.width > picture.height > 150
     again = json.loads(levelfield("ranks", "runs/small", "runs/other", "--json").printed)
-    assert again == found
+    assert again == content
     other = json.loads(levelfield("ranks", "runs/small", "runs/other", "--json", "--metric", "map@r").printed)
     assert other["metric"] == "map@r"
 
@@ -98,12 +98,12 @@ def test_who_is_told_apart_is_said_only_if_the_methods_differ() -> None:
 
 
 def test_all_tables_are_listed_with_their_papers(levelfield: Levelfield) -> None:
-    said = levelfield("published").printed
-    assert "roth2020: Roth et al. 2020" in said
-    assert said.count("table") >= len(published.tables())
+    printed = levelfield("published").printed
+    assert "roth2020: Roth et al. 2020" in printed
+    assert printed.count("table") >= len(published.tables())
     assert "MPN" not in levelfield("published", "roth2020").printed
-    said = levelfield("published", "zheng2021/table3").printed
-    assert said == levelfield("published", "zheng2021", "table3").printed
+    printed = levelfield("published", "zheng2021/table3").printed
+    assert printed == levelfield("published", "zheng2021", "table3").printed
     assert "81.3 % on sop" in " ".join(levelfield("published", "roth2020", "6").printed.split())
 
 
@@ -112,21 +112,21 @@ def test_every_table_fits_80_columns_and_loses_no_number(
     levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch, one: published.Table
 ) -> None:
     monkeypatch.setattr(cli_console.console, "_width", 80)
-    said = levelfield("published", one.paper, one.name).printed
-    assert max(map(len, said.splitlines())) <= 80
-    assert "…" not in said
-    shown = said.split()
+    printed = levelfield("published", one.paper, one.name).printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "…" not in printed
+    shown = printed.split()
     for line in one.lines:
         if line.value is not None:
             assert any(word.rstrip("?").startswith(f"{line.value:g}") for word in shown), line
 
 
 def test_a_method_is_shown_over_all_papers(levelfield: Levelfield) -> None:
-    said = levelfield("published", "margin").printed
-    assert said == levelfield("published", "--method", "margin").printed
-    assert "on cub" in said
-    assert "fehervari2019 table2" in said
-    assert "64.93 ±0.42" in said
+    printed = levelfield("published", "margin").printed
+    assert printed == levelfield("published", "--method", "margin").printed
+    assert "on cub" in printed
+    assert "fehervari2019 table2" in printed
+    assert "64.93 ±0.42" in printed
     assert "26.4" in levelfield("published", "arcface", "--metric", "map@r").printed
 
 

@@ -24,13 +24,13 @@ def labels_of(run: Path) -> np.ndarray:
 
 
 def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: Levelfield, runs: list[Path]) -> None:
-    said = levelfield("ensemble", runs[0], runs[3], "--out", "new/both").printed
-    rows = [line.split() for line in said.splitlines()]
+    printed = levelfield("ensemble", runs[0], runs[3], "--out", "new/both").printed
+    rows = [line.split() for line in printed.splitlines()]
     assert ["run", "dim", "recall@1", "map@r"] in rows
     assert any(row[:4] == ["contrastive,", "seed", "0", "8"] for row in rows)
     assert any(row[:2] == ["concatenated", "16"] for row in rows)
-    assert "16 test images" in said
-    assert "new/both" in said
+    assert "16 test images" in printed
+    assert "new/both" in printed
     stored = json.loads(Path("new/both/summary.json").read_text())
     values = [json.loads((run / "metrics.json").read_text())["values"]["map@r"] for run in (runs[0], runs[3])]
     assert [each["metrics"]["map@r"]["value"] for each in stored["members"]] == values
@@ -38,17 +38,17 @@ def test_members_their_mean_and_all_together_are_printed_and_saved(levelfield: L
     together = stored["concatenated"]["metrics"]["map@r"]
     assert together["value"] == json.loads(Path("new/both/metrics.json").read_text())["values"]["map@r"]
     assert together["low"] is together["high"] is None
-    assert "No intervals: they need at least 5 test classes" in said  # there are 4
+    assert "No intervals: they need at least 5 test classes" in printed  # there are 4
 
 
 def test_a_metric_that_no_run_has_is_measured_for_all(levelfield: Levelfield, runs: list[Path]) -> None:
     wanted = "recall,mrr,nmi"
     printed = levelfield("ensemble", *runs[:2], "--out", "b", "--metrics", wanted, "--json").printed
     assert printed == Path("b/summary.json").read_text()
-    found = json.loads(printed)
+    content = json.loads(printed)
     names = ["recall@1", "recall@2", "recall@4", "recall@8", "mrr", "nmi"]
-    assert list(found["concatenated"]["metrics"]) == names
-    for run, each in zip(runs, found["members"], strict=False):
+    assert list(content["concatenated"]["metrics"]) == names
+    for run, each in zip(runs, content["members"], strict=False):
         alone = evaluate(np.load(run / "embeddings.npy"), labels_of(run), metrics=names)
         assert {name: each["metrics"][name]["value"] for name in names} == pytest.approx(dict(alone))
         assert each["metrics"]["nmi"]["low"] is None  # a clustering has no value per query
@@ -63,8 +63,8 @@ def test_an_ensemble_is_used_as_any_run(levelfield: Levelfield, runs: list[Path]
     asked = ["--metrics", "recall@1", "--signatures"]
     assert "dim:16|bits:32|norm:unit|ensemble:2" in levelfield("evaluate", "both", *asked).printed
     assert levelfield("threshold", "both", "--choose-on", "training").code == 0
-    found = json.loads(levelfield("ensemble", "both", runs[2], "--out", "outer", "--json").printed)
-    assert [each["run"] for each in found["members"]] == ["both", "lda, seed 0"]
+    content = json.loads(levelfield("ensemble", "both", runs[2], "--out", "outer", "--json").printed)
+    assert [each["run"] for each in content["members"]] == ["both", "lda, seed 0"]
 
 
 def test_an_ensemble_is_replaced_only_by_force_and_nothing_else_ever(levelfield: Levelfield, runs: list[Path]) -> None:
@@ -94,7 +94,7 @@ def test_figures_are_saved_before_they_are_printed_and_a_cut_off_command_goes_on
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["RUN"], "needs two runs or more"),
         (["RUN", "RUN"], "are the same run"),
@@ -103,10 +103,10 @@ def test_figures_are_saved_before_they_are_printed_and_a_cut_off_command_goes_on
     ],
 )
 def test_what_cannot_be_joined_is_refused_and_leaves_nothing(
-    levelfield: Levelfield, runs: list[Path], words: list[str], said: str
+    levelfield: Levelfield, runs: list[Path], words: list[str], message: str
 ) -> None:
     named = [{"RUN": runs[0], "OTHER": runs[1]}.get(word, word) for word in words]
-    assert said in levelfield("ensemble", *named, "--out", "x").error
+    assert message in levelfield("ensemble", *named, "--out", "x").error
     assert not Path("x").exists()
 
 
@@ -120,8 +120,8 @@ def test_runs_on_other_images_say_what_differs(levelfield: Levelfield, runs: lis
 def test_refined_members_are_named(levelfield: Levelfield, compared: Path) -> None:
     words = ["seeds=1", "methods=[lda, {message_passing: {refine: {by: reciprocal, k: 3, size: 3}}}]"]
     assert levelfield("-q", "compare", "small.yaml", *words, "--out", "new").code == 0
-    found = [next(Path("new/small", name).glob("seed0-*")) for name in ("lda", "message_passing")]
-    said = levelfield("ensemble", *found, "--out", "both").printed
-    assert "DEVIATION, refined: message_passing, seed 0 (reciprocal k=3 size=3)." in said
+    result = [next(Path("new/small", name).glob("seed0-*")) for name in ("lda", "message_passing")]
+    printed = levelfield("ensemble", *result, "--out", "both").printed
+    assert "DEVIATION, refined: message_passing, seed 0 (reciprocal k=3 size=3)." in printed
     stored = json.loads(Path("both/summary.json").read_text())["members"]
     assert [each["refined"] for each in stored] == ["none", "reciprocal k=3 size=3"]

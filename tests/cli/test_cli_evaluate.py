@@ -26,7 +26,7 @@ def test_a_run_repeats_its_figures_and_trains_nothing(levelfield: Levelfield, tr
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     stored = json.loads((trained / "metrics.json").read_text())["values"]
     content = json.loads(levelfield("evaluate", trained, "--metrics", "recall@1,map@r", "--json").printed)
-    assert {name: one["value"] for name, one in content["metrics"].items()} == stored
+    assert {name: entry["value"] for name, entry in content["metrics"].items()} == stored
     assert content["metrics"]["map@r"]["signature"].startswith("map@r|self:id|")
     assert f"{stored['map@r']:.4f}" in levelfield("evaluate", trained).printed
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
@@ -39,19 +39,19 @@ def test_arrays_give_what_python_gives(levelfield: Levelfield, arrays: Path) -> 
         np.load("e.npy"), np.load("y.npy"), k=(1, 3), average="class", ties="pessimistic", lone="miss", ci=0.8, seed=3
     )
     assert list(content["metrics"]) == list(result)
-    for name, found in content["metrics"].items():
-        assert found["value"] == result[name]
-        assert found["signature"] == str(result.signature(name))
-        assert found["interval"]["classes"] == [result.intervals[name].low, result.intervals[name].high]
-        assert found["interval"]["level"] == 0.8
+    for name, entry in content["metrics"].items():
+        assert entry["value"] == result[name]
+        assert entry["signature"] == str(result.signature(name))
+        assert entry["interval"]["classes"] == [result.intervals[name].low, result.intervals[name].high]
+        assert entry["interval"]["level"] == 0.8
 
 
 def test_the_screen_says_what_was_measured(levelfield: Levelfield, arrays: Path) -> None:
-    said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1,nmi").printed
-    assert "95 % over classes" in said
-    assert "50 queries of 10 classes, cosine, 8 dimensions." in said
-    assert re.search(r"nmi +0\.\d{4} ± 0\.\d{4}", said)
-    assert "recall@1|self" not in said
+    printed = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1,nmi").printed
+    assert "95 % over classes" in printed
+    assert "50 queries of 10 classes, cosine, 8 dimensions." in printed
+    assert re.search(r"nmi +0\.\d{4} ± 0\.\d{4}", printed)
+    assert "recall@1|self" not in printed
     assert "recall@1|self:id" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--signatures").printed
     assert "over classes" not in levelfield("evaluate", *ARRAYS, "--ci", "0").printed
 
@@ -59,9 +59,9 @@ def test_the_screen_says_what_was_measured(levelfield: Levelfield, arrays: Path)
 def test_text_labels_and_lone_queries(levelfield: Levelfield, arrays: Path) -> None:
     np.save("e.npy", np.eye(3)[[0, 0, 1, 1, 2]])
     np.save("y.npy", np.array(["a", "a", "b", "b", "c"]))
-    said = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
-    assert "1.0000" in said
-    assert "1 of them has no positive and does not count" in said
+    printed = levelfield("evaluate", *ARRAYS, "--metrics", "recall@1").printed
+    assert "1.0000" in printed
+    assert "1 of them has no positive and does not count" in printed
     assert "counts as 0" in levelfield("evaluate", *ARRAYS, "--metrics", "recall@1", "--lone", "miss").printed
 
 
@@ -91,9 +91,9 @@ def test_dimensions_and_bits_are_rows_of_one_table(levelfield: Levelfield, array
     assert shown == [["cosine", "2", "8"], ["cosine", "8", "32"], ["hamming", "2", "1"], ["hamming", "8", "1"]]
     content = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
     rows, labels = np.load("e.npy"), np.load("y.npy")
-    for one in content:
-        right = evaluate(rows, labels, metrics=["recall@1"], dim=one["dim"], distance=one["distance"])
-        assert one["metrics"]["recall@1"]["value"] == right["recall@1"]
+    for entry in content:
+        right = evaluate(rows, labels, metrics=["recall@1"], dim=entry["dim"], distance=entry["distance"])
+        assert entry["metrics"]["recall@1"]["value"] == right["recall@1"]
     alone = json.loads(levelfield("evaluate", *ARRAYS, "--binary", "--metrics", "recall@1", "--json").printed)
     assert alone["distance"] == "hamming"
 
@@ -104,10 +104,10 @@ def test_binary_codes_of_a_run_have_one_bit_whatever_the_distance(levelfield: Le
     run = next(Path("runs/small/contrastive").glob("seed0-*"))
     stored = json.loads((run / "metrics.json").read_text())["signatures"]["recall@1"]["representation"]
     asked = ["evaluate", run, "--metrics", "recall@1", "--json"]
-    for found in json.loads(levelfield(*asked, "--distance", "cosine,hamming").printed):
-        assert f"|bits:{stored['bits']}|" in found["metrics"]["recall@1"]["signature"]
-        assert "|bits:1|" in found["metrics"]["recall@1"]["signature"]
-        assert found["bytes"] == 1  # 8 numbers
+    for result in json.loads(levelfield(*asked, "--distance", "cosine,hamming").printed):
+        assert f"|bits:{stored['bits']}|" in result["metrics"]["recall@1"]["signature"]
+        assert "|bits:1|" in result["metrics"]["recall@1"]["signature"]
+        assert result["bytes"] == 1  # 8 numbers
     corrupted = levelfield("corrupt", run, "--only", "jpeg", "--metrics", "recall@1", "--json").printed
     assert "|bits:1|" in json.loads(corrupted)["signatures"]["recall@1"]
     np.save("y.npy", np.arange(len(np.load(run / "embeddings.npy"))) // 4)
@@ -121,8 +121,8 @@ def test_a_gallery_is_searched(levelfield: Levelfield, arrays: Path) -> None:
     itself = json.loads(levelfield("evaluate", *ARRAYS, "--metrics", "map@r", "--json").printed)
     same = json.loads(levelfield("evaluate", *ARRAYS, *words, "--query-ids", "ids.npy").printed)
     assert same["metrics"] == itself["metrics"]
-    found = json.loads(levelfield("evaluate", *ARRAYS, *words).printed)
-    assert found["metrics"]["map@r"]["value"] > itself["metrics"]["map@r"]["value"]
+    content = json.loads(levelfield("evaluate", *ARRAYS, *words).printed)
+    assert content["metrics"]["map@r"]["value"] > itself["metrics"]["map@r"]["value"]
 
 
 def test_values_per_class_and_per_query_are_written(levelfield: Levelfield, arrays: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Pat
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["photos"], "not a finished run"),
         ([], "Give a run folder"),
@@ -201,7 +201,7 @@ def test_a_run_names_its_images_and_classes(levelfield: Levelfield, trained: Pat
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
 def test_what_cannot_be_measured_is_refused_in_one_message(
-    levelfield: Levelfield, trained: Path, words: list[str], said: str
+    levelfield: Levelfield, trained: Path, words: list[str], message: str
 ) -> None:
     rows = np.random.default_rng(0).normal(size=(12, 4))
     Path("blank.npy").touch()
@@ -217,9 +217,9 @@ def test_what_cannot_be_measured_is_refused_in_one_message(
     np.savez("both.npz", a=rows, b=rows)
     rows[5, 1] = np.nan
     np.save("nan.npy", rows)
-    told = levelfield("evaluate", *[trained if word == "RUN" else word for word in words])
-    assert said in told.error
-    assert not told.out
+    ended = levelfield("evaluate", *[trained if word == "RUN" else word for word in words])
+    assert message in ended.error
+    assert not ended.out
 
 
 def test_a_wrong_request_is_refused_before_anything_is_measured(
@@ -274,6 +274,6 @@ def test_queries_that_find_themselves_are_warned_of_once_with_what_to_do(levelfi
     ended = levelfield("evaluate", *ARRAYS, "--gallery", "e.npy", "--gallery-labels", "y.npy", "--dim", "4,8", "--json")
     assert ended.printed
     assert json.loads(ended.out)[1]["metrics"]["recall@1"]["value"] == 1
-    [told] = [line for line in ended.err.splitlines() if line.startswith("Warning:")]
-    assert "All 50 queries are also rows of the gallery" in told
-    assert "leave out the gallery" in told
+    [text] = [line for line in ended.err.splitlines() if line.startswith("Warning:")]
+    assert "All 50 queries are also rows of the gallery" in text
+    assert "leave out the gallery" in text

@@ -133,9 +133,9 @@ def test_without_test_images_it_is_refused_unless_measuring_is_given_up(levelfie
     shutil.copytree("photos", "elsewhere")
     Path("photos/class 07/3.png").unlink()
     vars(shared_inputs()).update(vars(SharedInputs()))  # what this process knows of the photos of other tests
-    said = levelfield("export", trained, "--out", "out").error
-    assert "cannot be measured on the run's test images. The images of 'photos' are not those" in said
-    assert said.endswith("To export without measuring: --no-measure")
+    message = levelfield("export", trained, "--out", "out").error
+    assert "cannot be measured on the run's test images. The images of 'photos' are not those" in message
+    assert message.endswith("To export without measuring: --no-measure")
     assert left_behind() == []
     assert "Not measured" in levelfield("export", trained, "--out", "out", "--no-measure").printed
     assert "was not measured (--no-measure)" in Path("out/MODEL_CARD.md").read_text()

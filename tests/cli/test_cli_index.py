@@ -49,12 +49,12 @@ def test_an_index_holds_the_rows_that_embed_gives(levelfield: Levelfield, traine
     ended = levelfield("index", trained, "photos", "--out", "new/index")
     assert "new/index: 32 images of 8 classes, 8 dimensions." in ended.printed
     assert "has no validation classes" in ended.err
-    found = Index.open("new/index")
+    result = Index.open("new/index")
     levelfield("-q", "embed", trained, "photos", "--out", "e.npy")
-    np.testing.assert_array_equal(found.rows, np.load("e.npy"))
-    assert [str(path) for path in found.paths] == Path("e.paths.txt").read_text().splitlines()
-    assert found.classes == [path.parent.name for path in found.paths]
-    assert (len(found), found.threshold) == (32, None)
+    np.testing.assert_array_equal(result.rows, np.load("e.npy"))
+    assert [str(path) for path in result.paths] == Path("e.paths.txt").read_text().splitlines()
+    assert result.classes == [path.parent.name for path in result.paths]
+    assert (len(result), result.threshold) == (32, None)
     assert left_behind() == []
 
 
@@ -64,11 +64,11 @@ def test_search_finds_what_search_in_the_folder_finds(levelfield: Levelfield, tr
     theirs = json.loads(levelfield("search", trained, "--gallery", "photos", *words).printed)
     for query in theirs:
         assert len(ours[query]) == 31  # an image is not its own neighbour
-        assert [one["path"] for one in ours[query]] == [one["path"] for one in theirs[query]]
-        near = [one["similarity"] for one in ours[query]], [one["similarity"] for one in theirs[query]]
+        assert [entry["path"] for entry in ours[query]] == [entry["path"] for entry in theirs[query]]
+        near = [entry["similarity"] for entry in ours[query]], [entry["similarity"] for entry in theirs[query]]
         np.testing.assert_allclose(*near, atol=1.1e-4)
-        assert all(one["class"] == Path(one["path"]).parent.name for one in ours[query])
-        assert {one["same"] for one in ours[query]} == {None}
+        assert all(entry["class"] == Path(entry["path"]).parent.name for entry in ours[query])
+        assert {entry["same"] for entry in ours[query]} == {None}
     assert len(levelfield("search", index, QUERY).printed.splitlines()) == 6
 
 
@@ -78,14 +78,16 @@ def test_a_threshold_says_what_is_the_same_and_how_many_unknowns_are_matched(
     printed = levelfield("index", trained, "photos", "--out", "index", "--choose-on", "training").printed
     assert "chosen on training classes" in printed
     assert "of 16 test images of 4 classes, each searched among the 16 images, its own class left out" in printed
-    told = json.loads((Path("index") / INDEX).read_text())
-    assert told["unknowns"]["images"] == 16
-    value = told["threshold"]["value"]
-    found = json.loads(levelfield("search", "index", "--json", "-k", "31", QUERY).printed)[QUERY]
-    assert {one["same"] for one in found} == {True, False}
-    assert all(one["same"] == (one["similarity"] >= value) for one in found if abs(one["similarity"] - value) > 1e-4)
+    content = json.loads((Path("index") / INDEX).read_text())
+    assert content["unknowns"]["images"] == 16
+    value = content["threshold"]["value"]
+    results = json.loads(levelfield("search", "index", "--json", "-k", "31", QUERY).printed)[QUERY]
+    assert {entry["same"] for entry in results} == {True, False}
+    assert all(
+        entry["same"] == (entry["similarity"] >= value) for entry in results if abs(entry["similarity"] - value) > 1e-4
+    )
     lines = levelfield("search", "index", "-k", "31", QUERY).printed.splitlines()
-    assert sum("  same  " in line for line in lines) == sum(one["same"] for one in found)
+    assert sum("  same  " in line for line in lines) == sum(entry["same"] for entry in results)
     assert "No image of its class" not in lines[-1]
 
 
@@ -94,7 +96,7 @@ def test_an_image_below_the_threshold_has_no_match(levelfield: Levelfield, train
     Image.fromarray(np.arange(3072, dtype=np.uint8).reshape(32, 32, 3)).save("odd.png")
     printed = levelfield("search", "index", "odd.png").printed
     near = json.loads(levelfield("search", "index", "odd.png", "--json").printed)["odd.png"]
-    assert ("No image of its class: the nearest is below" in printed) == (not any(one["same"] for one in near))
+    assert ("No image of its class: the nearest is below" in printed) == (not any(entry["same"] for entry in near))
 
 
 def test_added_photos_give_the_files_of_an_index_made_at_once(
@@ -135,10 +137,10 @@ def test_linked_photos_and_folders_keep_their_own_names(levelfield: Levelfield, 
     Path("photos/class 00/same.png").symlink_to("1.png")
     Path("link").symlink_to("photos")
     assert "33 images of 8 classes" in levelfield("index", trained, "link", "--out", "index").printed
-    found = Index.open("index")
-    assert found.classes.count("linked class") == 4
+    result = Index.open("index")
+    assert result.classes.count("linked class") == 4
     names = ("linked class/0.png", "class 07/linked.png", "class 00/1.png", "class 00/same.png")
-    assert {Path("photos") / name for name in names} <= set(found.paths)
+    assert {Path("photos") / name for name in names} <= set(result.paths)
     assert "0 new images, 33 already there" in levelfield("index", "index", "--add", "photos").printed
 
 
@@ -167,8 +169,8 @@ def test_an_approximate_index_says_what_it_loses(
     monkeypatch.setenv("LEVELFIELD_CACHE", str(Path("cache").absolute()))
     printed = levelfield("index", trained, "photos", "--out", "index", "--approximate", library).printed
     assert f"Approximate search ({library}) against exact: recall@1 1.0000, recall@10 1.0000" in printed
-    told = json.loads((Path("index") / INDEX).read_text())["approximate"]
-    assert told == {"library": library, "queries": 32, "recall@1": 1.0, "recall@10": 1.0}
+    content = json.loads((Path("index") / INDEX).read_text())["approximate"]
+    assert content == {"library": library, "queries": 32, "recall@1": 1.0, "recall@10": 1.0}
     levelfield("-q", "index", trained, "photos", "--out", "exact")
     words = ("-k", "8", QUERY)
     assert levelfield("search", "index", *words).printed == levelfield("search", "exact", *words).printed
@@ -181,9 +183,9 @@ def test_an_approximate_index_says_what_it_loses(
 
 def test_an_unreadable_image_is_named_and_skipped_only_if_asked(levelfield: Levelfield, trained: Path) -> None:
     Path("photos/class 01/1.png").write_bytes(b"no image")
-    said = levelfield("index", trained, "photos", "--out", "index").error
-    assert "class 01/1.png" in said
-    assert "--skip-unreadable" in said
+    message = levelfield("index", trained, "photos", "--out", "index").error
+    assert "class 01/1.png" in message
+    assert "--skip-unreadable" in message
     assert not Path("index").exists()
     ended = levelfield("index", trained, "photos", "--out", "index", "--skip-unreadable")
     assert "Skipped 1 unreadable image: photos/class 01/1.png." in ended.err
@@ -245,8 +247,8 @@ def test_what_a_killed_command_left_is_removed(levelfield: Levelfield, trained: 
 def test_an_index_of_another_run_is_refused(levelfield: Levelfield, compared: Path, index: Path) -> None:
     other = next((compared / "runs/small/normalized_softmax").glob("seed0-*"))
     for words in (["search", index, "--model", other, QUERY], ["index", other, "--add", "photos", "--out", index]):
-        said = levelfield(*words).error
-        assert "The index index was made with another model (contrastive photos) than" in said
+        message = levelfield(*words).error
+        assert "The index index was made with another model (contrastive photos) than" in message
 
 
 def test_a_moved_model_is_asked_for(levelfield: Levelfield, trained: Path, index: Path) -> None:
@@ -295,7 +297,7 @@ def test_a_graph_is_never_taken_from_the_folder_of_an_index(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["index", "RUN", "empty", "--out", "new"], "No images found under empty"),
         (["index", "RUN", "gone", "--out", "new"], "File or folder not found: gone"),
@@ -314,10 +316,10 @@ def test_a_graph_is_never_taken_from_the_folder_of_an_index(
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_message(
-    levelfield: Levelfield, trained: Path, words: list[str], said: str
+    levelfield: Levelfield, trained: Path, words: list[str], message: str
 ) -> None:
     Path("empty").mkdir()
-    assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
+    assert message in levelfield(*[trained if word == "RUN" else word for word in words]).error
     assert not Path("new").exists()
     assert left_behind() == []
 
@@ -326,7 +328,7 @@ def test_photos_that_were_deleted_are_named(levelfield: Levelfield, index: Path)
     shutil.copy(QUERY, "query.png")
     Path(QUERY).unlink()
     ended = levelfield("search", index, "--json", "-k", "2", "query.png")
-    assert [one["exists"] for one in json.loads(ended.printed)["query.png"]] == [False, True]
+    assert [entry["exists"] for entry in json.loads(ended.printed)["query.png"]] == [False, True]
     assert "1 of these photos no longer exists. Make the index again with --force." in ended.err
     assert "no longer" not in levelfield("-q", "index", index, "--add", "photos").err
     assert "1 of the photos of the index no longer exists." in levelfield("index", index, "--add", "photos").err

@@ -30,15 +30,15 @@ def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_sample_says_that_it_is_one(levelfield: Levelfield, arrays: Path) -> None:
-    said = " ".join(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3").printed.split())
-    assert "SAMPLE: a random 50 of 600 queries (seed 3), each searched in all 600 rows." in said
-    assert "95 % over classes 95 %, all queries" in said
+    printed = " ".join(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3").printed.split())
+    assert "SAMPLE: a random 50 of 600 queries (seed 3), each searched in all 600 rows." in printed
+    assert "95 % over classes 95 %, all queries" in printed
     content = json.loads(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3", "--json").printed)
     right = evaluate(np.load("e.npy"), np.load("y.npy"), sample=50, seed=3, ci=0.95).sample
     assert right is not None
     assert content["sample"] == {"queries": 50, "of": 600, "seed": 3}
-    found = content["metrics"]["map@r"]["interval"]
-    assert found["all_queries"] == [right.intervals["map@r"].low, right.intervals["map@r"].high]
+    result = content["metrics"]["map@r"]["interval"]
+    assert result["all_queries"] == [right.intervals["map@r"].low, right.intervals["map@r"].high]
     assert "|sample:50of600-seed3|" in content["metrics"]["map@r"]["signature"]
     assert (
         "all queries" not in levelfield("evaluate", *ARRAYS, "--sample", "50", "--ci", "0").printed.split("SAMPLE")[0]
@@ -54,8 +54,8 @@ def test_a_file_that_does_not_fit_is_read_in_parts_and_the_limit_is_printed(
     parts = json.loads(levelfield("evaluate", *words, "--json").printed)
     assert parts.pop("divided")["memory"] == 60_000_000
     assert parts == whole
-    said = " ".join(levelfield("evaluate", *words).printed.split())
-    assert "Memory limit 60 MB (beyond the program itself): at most" in said
+    printed = " ".join(levelfield("evaluate", *words).printed.split())
+    assert "Memory limit 60 MB (beyond the program itself): at most" in printed
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_shared_queries_give_the_same_figures(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(evaluation, "on_ray", on_ray)
     monkeypatch.setattr(evaluation, "in_processes", lambda jobs: heard.append(jobs) or HERE)
-    found = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
-    assert found.pop("divided")["workers"] == 2
-    assert found == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
+    content = json.loads(levelfield("evaluate", *ARRAYS, *words, "--json").printed)
+    assert content.pop("divided")["workers"] == 2
+    assert content == json.loads(levelfield("evaluate", *ARRAYS, "--json").printed)
     assert heard == [asked]
 
 

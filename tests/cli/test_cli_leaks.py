@@ -16,9 +16,9 @@ CLEAN = "No class and no file is on both sides of the split."
 
 
 def facts(folder: str | Path = "runs/small") -> dict[str, Any]:
-    [found] = json.loads((Path(folder) / "leaderboard.json").read_text())["facts"]["leaks"]
-    assert isinstance(found, dict)
-    return found
+    [content] = json.loads((Path(folder) / "leaderboard.json").read_text())["facts"]["leaks"]
+    assert isinstance(content, dict)
+    return content
 
 
 @pytest.fixture
@@ -57,26 +57,26 @@ def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
 
 def test_compare_tells_of_a_file_on_both_sides(levelfield: Levelfield, leaky: Path) -> None:
     ended = levelfield("compare", "small.yaml")
-    said = ended.printed
+    printed = ended.printed
     assert "checking 34 images (first time only)" in ended.err
-    assert "LEAK: 1 of 18 test images (byte for byte) is on both sides of the split." in said
-    [found] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
-    [pair] = found["identical"]
+    assert "LEAK: 1 of 18 test images (byte for byte) is on both sides of the split." in printed
+    [content] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
+    [pair] = content["identical"]
     assert (pair["train"], pair["test"]) == ("photos/class 00/0.png", "photos/class 07/8.png")
-    assert found["near"] is None
+    assert content["near"] is None
     assert not Path("runs/small/leaks.png").exists()
 
 
 def test_report_leaks_draws_images_that_look_alike_and_remembers_them(levelfield: Levelfield, leaky: Path) -> None:
     levelfield("compare", "small.yaml")
-    said = " ".join(levelfield("report", "runs/small", "--leaks").printed.split())
-    assert "1 test image looks like a training image. See leaks.png." in said
-    assert "runs/small/leaks.png, runs/small/leaks.json" in said
+    printed = " ".join(levelfield("report", "runs/small", "--leaks").printed.split())
+    assert "1 test image looks like a training image. See leaks.png." in printed
+    assert "runs/small/leaks.png, runs/small/leaks.json" in printed
     with Image.open("runs/small/leaks.png") as sheet:
         assert sheet.format == "PNG"
         assert sheet.width > 2 * sheet.height  # two pairs side by side
-    [found] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
-    assert [pair["test"] for pair in found["near"]] == ["photos/class 06/9.bmp"]
+    [content] = json.loads(Path("runs/small/leaks.json").read_text())["test_sets"]
+    assert [pair["test"] for pair in content["near"]] == ["photos/class 06/9.bmp"]
     assert (facts()["identical"], facts()["near"], facts()["picture"]) == (1, 1, "leaks.png")
     [link] = [line for line in Path("runs/small/leaderboard.md").read_text().splitlines() if "](leaks.png)" in line]
     assert "training image left" in link

@@ -35,29 +35,29 @@ def test_every_kind_is_listed_and_each_name_described(levelfield: Levelfield, ki
 
 
 def test_an_objective_is_shown_with_formula_sources_ranges_and_presets(levelfield: Levelfield) -> None:
-    said = " ".join(levelfield("list", "objectives", "triplet").printed.split())
-    assert "mean [d_ap - d_an + margin]+" in said
-    assert "roth2020 eq. 2" in said
-    assert "2 per class" in said
-    assert "semihard, distance_weighted" in said
-    assert "0.02 to 1 (log)" in said
-    assert "roth2020 A.1" in said
-    assert "roth2020/cars" in said
+    printed = " ".join(levelfield("list", "objectives", "triplet").printed.split())
+    assert "mean [d_ap - d_an + margin]+" in printed
+    assert "roth2020 eq. 2" in printed
+    assert "2 per class" in printed
+    assert "semihard, distance_weighted" in printed
+    assert "0.02 to 1 (log)" in printed
+    assert "roth2020 A.1" in printed
+    assert "roth2020/cars" in printed
     assert "_empty" not in levelfield("list", "objectives", "proxy_anchor").printed
 
 
 def test_the_cache_is_shown_and_cleared_and_results_stay(levelfield: Levelfield, room: Path) -> None:
     for words in ([], ["--clear"]):
-        said = levelfield("cache", "--cache", "mine", *words).printed
-        assert said == "The cache is empty: there is no folder mine.\n"
+        printed = levelfield("cache", "--cache", "mine", *words).printed
+        assert printed == "The cache is empty: there is no folder mine.\n"
     levelfield("-q", "compare", "small.yaml", "methods=[lda]", "--cache", "mine")
     assert "test_resnet" in levelfield("cache", "--cache", "mine").printed
     assert list((room / "mine").rglob("*.safetensors"))
     assert "Cleared" in levelfield("cache", "--cache", "mine", "--clear").printed
     assert not list((room / "mine").rglob("*.safetensors"))
-    said = levelfield("cache", "--cache", "mine").printed
-    assert "0.0 MB" in said
-    assert "test_resnet" not in said
+    printed = levelfield("cache", "--cache", "mine").printed
+    assert "0.0 MB" in printed
+    assert "test_resnet" not in printed
     assert "lda" in levelfield("report", "runs/small").printed
 
 
@@ -70,13 +70,13 @@ def test_the_cache_has_unpacked_archives_and_images_that_were_seen(
     shutil.make_archive("packed", "zip", room, "photos")
     levelfield("-q", "datasets", "leaks", "packed.zip")
     levelfield("-q", "datasets", "leaks", "photos")
-    said = " ".join(levelfield("cache").printed.split())
-    assert "unpacked archive packed-" in said
-    assert "records of checked images, for 1 folder " in said
+    printed = " ".join(levelfield("cache").printed.split())
+    assert "unpacked archive packed-" in printed
+    assert "records of checked images, for 1 folder " in printed
     assert "Cleared" in levelfield("cache", "--clear").printed
-    said = levelfield("cache").printed
-    assert "unpacked archive" not in said
-    assert "checked images" not in said
+    printed = levelfield("cache").printed
+    assert "unpacked archive" not in printed
+    assert "checked images" not in printed
     assert {path.suffix for path in (room / "mine").rglob("*") if path.is_file()} <= {".lock", ""}
     levelfield("-q", "datasets", "leaks", "packed.zip")
 
@@ -90,8 +90,8 @@ def test_report_trains_nothing_and_orders_columns_as_asked(
     monkeypatch.setattr("levelfield.studies.runs.training.train", refuse)
     monkeypatch.setattr("levelfield.studies.execution.executor.execute", refuse)
     before = {path: path.stat().st_mtime_ns for path in (compared / "runs" / "small").rglob("seed*/*")}
-    said = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed
-    assert "best first by map@r" in said
+    printed = levelfield("report", "runs/small", "--metrics", "map@r, recall@1", "--out", "tables of mine").printed
+    assert "best first by map@r" in printed
     header = next(csv.reader((compared / "tables of mine" / "leaderboard.csv").open()))
     assert [name for name in header if name.endswith("mean")] == ["map@r mean", "recall@1 mean"]
     assert (compared / "tables of mine" / "leaderboard.md").exists()
@@ -108,9 +108,9 @@ def test_report_names_what_is_missing(levelfield: Levelfield, compared: Path) ->
 
 def test_init_writes_a_study_that_runs_and_does_not_overwrite(levelfield: Levelfield, room: Path) -> None:
     make_photos(room / "my photos.v2", classes=6)
-    said = " ".join(levelfield("init", "my photos.v2").printed.split())
+    printed = " ".join(levelfield("init", "my photos.v2").printed.split())
     target = room / "my photos.v2.yaml"
-    assert shlex.split(said.rpartition("then run: ")[2]) == ["levelfield", "compare", target.name]
+    assert shlex.split(printed.rpartition("then run: ")[2]) == ["levelfield", "compare", target.name]
     text = target.read_text()
     assert text.startswith("# my photos.v2: 24 images of 6 classes")
     content = yaml.safe_load(text)
@@ -137,9 +137,9 @@ def test_init_refuses_what_compare_would_refuse(levelfield: Levelfield, room: Pa
 
 def test_report_draws_the_figures_that_are_asked_for(levelfield: Levelfield, compared: Path, tmp_path: Path) -> None:
     place = tmp_path / "figures"
-    said = levelfield(
+    printed = levelfield(
         "report", "runs/small", "--figure", "leaderboard", "--figure", "spectra", "--out", str(place)
     ).printed
     assert {path.name for path in place.glob("*.png")} == {"leaderboard.png", "spectra.png"}
-    assert "spectra.png" in said
+    assert "spectra.png" in printed
     assert "Did you mean 'spectra'" in levelfield("report", "runs/small", "--figure", "spectrum").error

@@ -36,16 +36,16 @@ def test_each_way_is_a_row_beside_the_plain_one(levelfield: Levelfield, passing:
     ways = "reciprocal:k=5:size=4,kmeans:clusters=4:size=2:chunks=2"
     content = json.loads(levelfield("evaluate", passing, *METRICS, "--refine", ways, "--json").printed)
     stored = json.loads((passing / "metrics.json").read_text())["values"]
-    plain, first, second = ({n: m["value"] for n, m in one["metrics"].items()} for one in content)
+    plain, first, second = ({n: m["value"] for n, m in entry["metrics"].items()} for entry in content)
     assert plain == stored
     rows, objective = np.load(passing / "embeddings.npy"), load_method(passing).objective
     with (passing / "items.csv").open() as file:
         labels = [item["class"] for item in csv.DictReader(file)]
     clusters = {"by": "kmeans", "clusters": 4, "size": 2, "chunks": 2}
-    for found, settings in ((first, {"k": 5, "size": 4}), (second, clusters)):
+    for result, settings in ((first, {"k": 5, "size": 4}), (second, clusters)):
         expected = evaluate(refine(objective, rows, **settings), np.array(labels), metrics=("recall@1", "map@r"))
-        assert found == {name: expected[name] for name in expected}
-    assert [one["refined"] for one in content] == [
+        assert result == {name: expected[name] for name in expected}
+    assert [entry["refined"] for entry in content] == [
         "none",
         "reciprocal k=5 size=4",
         "kmeans clusters=4 size=2 chunks=2",
@@ -55,9 +55,9 @@ def test_each_way_is_a_row_beside_the_plain_one(levelfield: Levelfield, passing:
 
 
 def test_the_screen_marks_what_was_refined(levelfield: Levelfield, passing: Path) -> None:
-    said = levelfield("evaluate", passing, "--metrics", "recall@1", "--refine", "nearest:size=3").printed
-    assert "DEVIATION, refined: nearest size=3." in said
-    assert [line.split()[0] for line in said.splitlines() if "cosine" in line] == ["no", "nearest"]
+    printed = levelfield("evaluate", passing, "--metrics", "recall@1", "--refine", "nearest:size=3").printed
+    assert "DEVIATION, refined: nearest size=3." in printed
+    assert [line.split()[0] for line in printed.splitlines() if "cosine" in line] == ["no", "nearest"]
     every = levelfield("evaluate", passing, "--refine", "nearest:size=3", "--per-query", "q.csv").printed
     assert "refined:" in every  # many metrics stand in columns
     with Path("q.csv").open() as file:
@@ -79,8 +79,8 @@ def test_what_makes_no_sense_is_refused(levelfield: Levelfield, passing: Path, w
 
 
 def test_a_run_that_cannot_refine_says_so(levelfield: Levelfield, trained: Path) -> None:
-    told = " ".join(levelfield("evaluate", trained, "--refine", "reciprocal").error.split())
-    assert "('contrastive') cannot be refined. 'refine' needs the objective 'message_passing'" in told
+    message = " ".join(levelfield("evaluate", trained, "--refine", "reciprocal").error.split())
+    assert "('contrastive') cannot be refined. 'refine' needs the objective 'message_passing'" in message
     np.save("y.npy", np.zeros(len(np.load(trained / "embeddings.npy")), int))
     arrays = levelfield("evaluate", "--embeddings", trained / "embeddings.npy", "--labels", "y.npy", "--refine", "ward")
     assert "--refine needs a run folder" in arrays.error

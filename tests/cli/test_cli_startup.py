@@ -56,15 +56,15 @@ def ran(
     """For each command: its words, its exit code, the heavy packages that it was the first to import, its output."""
     script = [sys.executable, "-c", SCRIPT, json.dumps(commands), json.dumps(looked_for)]
     done = subprocess.run(script, capture_output=True, text=True, check=True, cwd=folder)
-    return [tuple(one) for one in json.loads(done.stdout)]
+    return [tuple(entry) for entry in json.loads(done.stdout)]
 
 
 def every_help() -> list[list[str]]:
     commands: Any = typer.main.get_command(app)
-    found = [["--help"], ["--version"]]
+    result = [["--help"], ["--version"]]
     for name, command in commands.commands.items():
-        found += [[name, "--help"], *([name, inner, "--help"] for inner in getattr(command, "commands", {}))]
-    return found
+        result += [[name, "--help"], *([name, inner, "--help"] for inner in getattr(command, "commands", {}))]
+    return result
 
 
 WRONG = {

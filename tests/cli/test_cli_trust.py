@@ -104,8 +104,8 @@ def test_what_needs_code_names_the_file_and_takes_trust(
 ) -> None:
     places = stranger(compared, REFERENCES[kind])
     words = placed(COMMANDS[command], places)
-    told = levelfield(*words).error
-    assert "--trust evil.py" in told
+    message = levelfield(*words).error
+    assert "--trust evil.py" in message
     levelfield(*words, "--trust", "evil.py")
     assert (compared / "canary").exists()
 
@@ -144,8 +144,8 @@ def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
 
     places = stranger(compared, shell)
     (compared / "evil.py").write_text("from subprocess import run\n")
-    told = levelfield("threshold", places["RUN"], "--choose-on", "training", "--trust", "evil.py").error
-    assert "not defined there" in told
+    message = levelfield("threshold", places["RUN"], "--choose-on", "training", "--trust", "evil.py").error
+    assert "not defined there" in message
     assert not (compared / "pwned").exists()
 
 

@@ -14,10 +14,10 @@ from levelfield.embedder import Model
 
 
 def test_embed_writes_rows_and_their_paths(levelfield: Levelfield, trained: Path) -> None:
-    said = levelfield("embed", trained, "photos", "--out", "new place/e").printed
+    printed = levelfield("embed", trained, "photos", "--out", "new place/e").printed
     rows = np.load("new place/e.npy")
     paths = Path("new place/e.paths.txt").read_text().splitlines()
-    assert "32 embeddings of 8 dimensions" in said
+    assert "32 embeddings of 8 dimensions" in printed
     assert rows.shape == (32, 8)
     assert len(paths) == 32
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
@@ -40,11 +40,11 @@ def test_embed_reads_a_csv(levelfield: Levelfield, trained: Path) -> None:
 
 def test_an_image_is_not_its_own_neighbour(levelfield: Levelfield, trained: Path) -> None:
     query = "photos/class 03/2.png"
-    found = json.loads(levelfield("search", trained, "--gallery", "photos", "--json", "-k", "40", query).printed)
-    neighbours = found[query]
+    content = json.loads(levelfield("search", trained, "--gallery", "photos", "--json", "-k", "40", query).printed)
+    neighbours = content[query]
     assert len(neighbours) == 31
-    assert query not in [one["path"] for one in neighbours]
-    similarity = [one["similarity"] for one in neighbours]
+    assert query not in [entry["path"] for entry in neighbours]
+    similarity = [entry["similarity"] for entry in neighbours]
     assert similarity == sorted(similarity, reverse=True)
     by_link = levelfield("search", trained, "--gallery", "photos", "./photos/../photos/class 03/2.png").printed
     assert len(by_link.splitlines()) == 6
@@ -71,7 +71,7 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["search", "RUN", "--gallery", "photos", "gone.png"], "not found: gone.png"),
         (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "No images found under empty"),
@@ -81,10 +81,10 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_message(
-    levelfield: Levelfield, trained: Path, words: list[str], said: str
+    levelfield: Levelfield, trained: Path, words: list[str], message: str
 ) -> None:
     Path("empty").mkdir()
-    assert said in levelfield(*[trained if word == "RUN" else word for word in words]).error
+    assert message in levelfield(*[trained if word == "RUN" else word for word in words]).error
     assert not list(Path().glob("*.npy"))
 
 

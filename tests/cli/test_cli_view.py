@@ -72,24 +72,24 @@ def test_a_photo_is_searched_and_ctrl_c_ends_the_server_at_once(compared: Path) 
             row = data["rows"][method["row"]]
             assert row["embedded"] == number
             rows, items = stored_test(compared / STUDY / row["run"])
-            found = json.loads(ask(address, f"search/0/{number}", Path(items.paths[5]).read_bytes())[1])
-            assert found["neighbours"][0] == 5
+            content = json.loads(ask(address, f"search/0/{number}", Path(items.paths[5]).read_bytes())[1])
+            assert content["neighbours"][0] == 5
             # one image is not filled up to a block, so that the last bits of its row may differ from the stored ones
             query = load(compared / STUDY / row["run"]).embed(items.paths[5], normalize=False, exact=False)[0]
-            assert found["similarity"][0] == pytest.approx(cosine(query, rows[5]), abs=1e-12)
-            assert found["same"] == [value >= found["threshold"] for value in found["similarity"]]
-            assert len(found["neighbours"]) == 16
+            assert content["similarity"][0] == pytest.approx(cosine(query, rows[5]), abs=1e-12)
+            assert content["same"] == [value >= content["threshold"] for value in content["similarity"]]
+            assert len(content["neighbours"]) == 16
             stored = json.loads(ask(address, f"neighbours/0/{number}/5?k=3")[1])
-            assert stored["neighbours"] == found["neighbours"][1:4]
+            assert stored["neighbours"] == content["neighbours"][1:4]
         place = urlsplit(address)
         head = f"POST {place.path}search/0/0 HTTP/1.1\r\nHost: {place.netloc}\r\nOrigin: http://{place.netloc}\r\n"
         with socket.create_connection((str(place.hostname), int(place.port or 0))) as unfinished:
             unfinished.sendall(f"{head}Content-Length: 99\r\n\r\n".encode())
             assert ask(address, "image/0/3")[0] == 200
             process.send_signal(signal.SIGINT)
-            _, told = process.communicate(timeout=20)
+            _, text = process.communicate(timeout=20)
         assert process.returncode == 0
-        assert told == "Device: cpu\nOpen this address in a browser on this machine. Ctrl-C ends the server.\n"
+        assert text == "Device: cpu\nOpen this address in a browser on this machine. Ctrl-C ends the server.\n"
 
 
 @pytest.fixture
@@ -189,7 +189,7 @@ def test_open_gives_the_browser_a_private_file_that_leads_to_the_address_and_is_
 
     def open_it(address: str) -> bool:
         path = Path(url2pathname(urlsplit(address).path))
-        modes = [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)]
+        modes = [stat.S_IMODE(entry.stat().st_mode) for entry in (path, path.parent)]
         given.append((address, path.read_text(), *modes))
         called.set()
         return True
@@ -223,8 +223,8 @@ def test_what_cannot_be_viewed_gets_one_message(levelfield: Levelfield, compared
     assert "nowhere is not a study folder" in levelfield("view", "nowhere").error
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        told = levelfield("view", STUDY, "--port", port).error
-    assert told.startswith(f"Error: Cannot use port {port}: address already in use. Choose another with --port")
+        message = levelfield("view", STUDY, "--port", port).error
+    assert message.startswith(f"Error: Cannot use port {port}: address already in use. Choose another with --port")
     assert levelfield("view", STUDY, "--port", "70000").code == 2
     for rows in (compared / STUDY).glob("*/*/embeddings.npy"):
         rows.unlink()

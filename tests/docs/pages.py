@@ -44,7 +44,7 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    return [Block(page, text.count("\n", 0, found.start(2)) + 1, found[1], found[2]) for found in _BLOCK.finditer(text)]
+    return [Block(page, text.count("\n", 0, match.start(2)) + 1, match[1], match[2]) for match in _BLOCK.finditer(text)]
 
 
 def script(name: str) -> ModuleType:

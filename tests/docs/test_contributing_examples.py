@@ -53,11 +53,11 @@ sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-k", CHOSEN, *FILES
 
 def examples() -> dict[str, str]:
     """The files on the page: path -> content."""
-    found = {}
+    result = {}
     for block in pages.blocks(pages.ROOT / "CONTRIBUTING.md"):
         if block.file and block.file.startswith(("src/", "tests/")):
-            found[block.file] = block.text.partition("\n")[2]
-    return found
+            result[block.file] = block.text.partition("\n")[2]
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,9 @@ def test_tables_are_those_the_code_gives() -> None:
 def test_every_objective_has_a_small_picture_that_shows_what_it_does() -> None:
     draw = pages.script("draw")
     assert not [name for name in objectives.names() if not draw.fits(name)], "run `make docs`"
-    found = {path.stem: path.stat().st_size for path in draw.PICTURES.iterdir()}
-    assert set(found) == set(objectives.names())
-    assert max(found.values()) < 40_000
+    result = {path.stem: path.stat().st_size for path in draw.PICTURES.iterdir()}
+    assert set(result) == set(objectives.names())
+    assert max(result.values()) < 40_000
 
 
 @pytest.mark.parametrize("name", objectives.names())
@@ -55,5 +55,5 @@ def test_every_page_is_linked_from_the_readme() -> None:
 
 
 def test_make_help_is_the_default_and_lists_the_verbs() -> None:
-    said = subprocess.run(["make"], cwd=pages.ROOT, capture_output=True, text=True, check=True).stdout
-    assert " ".join(re.findall(r"^make (\w+) ", said, re.MULTILINE)) == VERBS
+    text = subprocess.run(["make"], cwd=pages.ROOT, capture_output=True, text=True, check=True).stdout
+    assert " ".join(re.findall(r"^make (\w+) ", text, re.MULTILINE)) == VERBS

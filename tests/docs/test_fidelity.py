@@ -38,7 +38,7 @@ def test_a_cell_has_a_source_or_says_that_there_is_none(paper: str, row: str, ce
 
 @pytest.mark.parametrize(("paper", "row", "cells"), CELLS, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_verifies_a_row_exists(paper: str, row: str, cells: dict[str, str]) -> None:
-    for kind, *names in (one.split() for one in cells["verified"].split(";")):
+    for kind, *names in (entry.split() for entry in cells["verified"].split(";")):
         if kind == "trajectory":
             assert set(names) <= TRAJECTORIES
             assert names

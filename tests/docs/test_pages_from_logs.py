@@ -56,12 +56,12 @@ def test_the_page_of_papers_is_made_from_the_logs() -> None:
 def test_every_claim_of_a_study_with_a_log_is_judged_and_its_rows_are_there(form: str) -> None:
     for study, log in pages.script("verdicts").read(form).items():
         claims = read_study(study, **{form: True}).claims
-        judged = [(one["claim"], one["metric"], one["source"]) for one in log["claims"]]
-        assert judged == [(one.claim, one.metric, one.source) for one in claims], (
+        judged = [(entry["claim"], entry["metric"], entry["source"]) for entry in log["claims"]]
+        assert judged == [(entry.claim, entry.metric, entry.source) for entry in claims], (
             f"run {study} with --{form}, then `python tools/verdicts.py RUNS`"
         )
-        assert {one["verdict"] for one in log["claims"]} <= set(VERDICTS)
-        assert {row["label"] for row in log["rows"]} >= {part for one in claims for part in one.parts[::2]}
+        assert {entry["verdict"] for entry in log["claims"]} <= set(VERDICTS)
+        assert {row["label"] for row in log["rows"]} >= {part for entry in claims for part in entry.parts[::2]}
 
 
 def test_the_table_of_starts_on_the_page_of_drml_says_what_the_log_says() -> None:
@@ -83,8 +83,8 @@ def test_every_difference_of_metrics_is_on_the_page_as_measured() -> None:
     assert [FIGURE.sub("#", line) for line in shown] == [FIGURE.sub("#", line) for line in measured], (
         "run `python tools/differences.py`"
     )
-    for one, other in zip(shown, measured, strict=True):
-        figures = [[float(number) for number in FIGURE.findall(line)] for line in (one, other)]
+    for entry, other in zip(shown, measured, strict=True):
+        figures = [[float(number) for number in FIGURE.findall(line)] for line in (entry, other)]
         assert figures[0] == pytest.approx(figures[1], abs=SLACK), "run `python tools/differences.py`"
     assert not [line for line in script.differences() if line.theirs.split()[0] == line.ours.split()[0]]
 

@@ -48,12 +48,12 @@ def texts() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("word", FORBIDDEN)
 def test_no_synonym_is_used(word: str) -> None:
     pattern, instead = FORBIDDEN[word]
-    found = [
+    result = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for name, text in texts()
         for match in re.finditer(pattern, text)
     ]
-    assert not found, f"say '{instead}': " + "; ".join(found[:10])
+    assert not result, f"say '{instead}': " + "; ".join(result[:10])
 
 
 def names_in(code: str) -> set[str]:

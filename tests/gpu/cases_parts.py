@@ -68,7 +68,7 @@ def steps(objective: nn.Module, device: str, labels: Tensor) -> tuple[list[Tenso
             loss = objective(rows, labels, generator=torch.Generator().manual_seed(1))
             loss.backward()
     slopes = [parameter.grad for parameter in objective.parameters() if parameter.grad is not None]
-    return [found.detach().cpu() for found in (loss, rows.grad, *slopes)], waited
+    return [result.detach().cpu() for result in (loss, rows.grad, *slopes)], waited
 
 
 def check_waits(waited: list[str], budget: int) -> None:
@@ -78,8 +78,8 @@ def check_waits(waited: list[str], budget: int) -> None:
 @pytest.mark.parametrize(("name", "settings"), FORMS, ids=str)
 def test_an_objective_has_the_values_of_the_cpu_and_waits_within_its_budget(name: str, settings: dict) -> None:
     expected, _ = steps(created(name, settings), "cpu", LABELS)
-    found, waited = steps(created(name, settings), "cuda", on_device(LABELS, "cuda"))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    result, waited = steps(created(name, settings), "cuda", on_device(LABELS, "cuda"))
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-6)
     budget = WAITS_OF_OBJECTIVES.get(name, WAITS_OF_MINERS.get(str(settings.get("miner")), 0))
     check_waits(waited, budget)
     rows, labels, objective = ROWS.to("cuda"), LABELS.to("cuda"), created(name, settings).to("cuda")
@@ -94,9 +94,11 @@ def test_a_miner_alone_chooses_the_tuples_of_the_cpu_and_waits_within_its_budget
     miner = miners.create(name.split(",")[0], **MINERS[name])
     expected = miner(ROWS, LABELS, generator=torch.Generator().manual_seed(1))
     with waits() as waited:
-        found = miner(ROWS.to("cuda"), on_device(LABELS, "cuda"), generator=torch.Generator().manual_seed(1))
+        result = miner(ROWS.to("cuda"), on_device(LABELS, "cuda"), generator=torch.Generator().manual_seed(1))
     check_waits([wait for wait in waited if not wait.startswith("outside")], WAITS_OF_MINERS.get(name, 0))
-    pairs = zip([found], [expected], strict=True) if isinstance(expected, Tensor) else zip(found, expected, strict=True)
+    pairs = (
+        zip([result], [expected], strict=True) if isinstance(expected, Tensor) else zip(result, expected, strict=True)
+    )
     for mine, theirs in pairs:
         assert isinstance(mine, OnDevice)
         assert torch.equal(mine.cpu(), theirs)

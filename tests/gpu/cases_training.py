@@ -41,13 +41,13 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def methods_of_papers() -> list[dict[str, Any]]:
     """The methods of the papers' main tables, each once: without batches and learning rates."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for table in TABLES:
         for method in read_study(table, mini=True).model_dump(mode="json")["methods"]:
             settings = {k: v for k, v in method["settings"].items() if k != "batch" and "lr" not in k}
             label = f"{table.split('/')[0]} {method['label']}"
-            found.setdefault(repr((method["name"], settings)), method | {"label": label, "settings": settings})
-    return list(found.values())
+            result.setdefault(repr((method["name"], settings)), method | {"label": label, "settings": settings})
+    return list(result.values())
 
 
 def options(folder: Path, **pace: Any) -> Options:
@@ -90,9 +90,9 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_bits(
         assert outcome.failed
         resumed = run_one(study, tmp_path / "resumed", options(tmp_path))
     assert next(steps) == 5 + 3 + 1, "it goes on after the third step"
-    expected, found = (load_file(folder / "model.safetensors") for folder in (whole, resumed))
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    expected, result = (load_file(folder / "model.safetensors") for folder in (whole, resumed))
+    assert expected.keys() == result.keys()
+    assert all(torch.equal(expected[name], result[name]) for name in expected)
 
 
 STEPS = 3  # the first and the last log

@@ -28,12 +28,12 @@ WAITING |= {"_linalg_eigh", "_linalg_svd"}
 
 def written(func, args, kwargs) -> dict[str, Any]:
     """The arguments that the operation changes, by the names of their aliases."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for number, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[number] if number < len(args) else kwargs.get(argument.name)
-            found.update(dict.fromkeys(argument.alias_info.before_set, value))
-    return found
+            result.update(dict.fromkeys(argument.alias_info.before_set, value))
+    return result
 
 
 def refuse(func, name, args, kwargs, here, on_cpu) -> None:

@@ -35,7 +35,9 @@ def together(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
             theirs.close()
         try:
             answers = [ours.recv_bytes() if ours.poll(LONGEST) else None for ours, _ in pipes]
-            return ["no answer" if one is None else torch.load(io.BytesIO(one), weights_only=False) for one in answers]
+            return [
+                "no answer" if entry is None else torch.load(io.BytesIO(entry), weights_only=False) for entry in answers
+            ]
         except EOFError as error:
             raise AssertionError("a process ended without an answer") from error
         finally:
@@ -53,11 +55,11 @@ def _live(
     ranks = current()
     assert ranks == Ranks(rank, size)
     try:
-        found = work(ranks, *arguments)
+        result = work(ranks, *arguments)
     except Exception:
-        found = traceback.format_exc()
+        result = traceback.format_exc()
     content = io.BytesIO()
-    torch.save(found, content)  # by value: a plain pipe would pass on handles of this process's memory
+    torch.save(result, content)  # by value: a plain pipe would pass on handles of this process's memory
     pipe.send_bytes(content.getvalue())
     pipe.close()
     distributed.barrier()

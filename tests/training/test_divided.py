@@ -27,9 +27,9 @@ class HeadOnly(nn.Module):
 
 
 def gradients(network: nn.Module) -> dict[str, torch.Tensor]:
-    found = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+    result = {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
     network.zero_grad()
-    return found
+    return result
 
 
 def test_the_second_pass_repeats_the_random_numbers_of_the_first() -> None:
@@ -40,7 +40,7 @@ def test_the_second_pass_repeats_the_random_numbers_of_the_first() -> None:
     with isolated(0, "step"):
         rows = divided(images)
         divided.backward(loss(rows, labels))
-    found = gradients(network)
+    result = gradients(network)
     with isolated(0, "step"):  # the same masks, in one graph
         number = int(torch.randint(2**62, ()))
         whole = []
@@ -50,12 +50,12 @@ def test_the_second_pass_repeats_the_random_numbers_of_the_first() -> None:
     torch.testing.assert_close(torch.cat(whole), rows)
     loss(torch.cat(whole), labels).backward()
     for name, expected in gradients(network).items():
-        torch.testing.assert_close(found[name], expected)
+        torch.testing.assert_close(result[name], expected)
 
 
 def test_what_the_head_keeps_besides_the_rows_is_divided_too() -> None:
     """The losses of DRML use the nodes and decoders of its head."""
-    found = []
+    result = []
     images = torch.randn(9, 10, dtype=torch.float64, generator=stream(0))
     for pieces in (1, 3):
         method = methods.create("drml", num_classes=3, dim=8, settings={}, generator=stream(0, "proxies")).double()
@@ -65,9 +65,9 @@ def test_what_the_head_keeps_besides_the_rows_is_divided_too() -> None:
         method.embed = lambda embedder, inputs: embedder(inputs)  # in float64
         loss = sum(method.step(embedder, batch, stream(0, "step")).values())
         loss.backward() if pieces == 1 else embedder.backward(loss)
-        found.append({"loss": loss.detach(), **gradients(head)})
-    for name, expected in found[0].items():
-        torch.testing.assert_close(found[1][name], expected, rtol=1e-9, atol=1e-12)
+        result.append({"loss": loss.detach(), **gradients(head)})
+    for name, expected in result[0].items():
+        torch.testing.assert_close(result[1][name], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_network_whose_rows_depend_on_each_other_is_refused() -> None:
@@ -97,7 +97,6 @@ def test_a_step_may_embed_twice_and_write_into_its_rows(tmp_path) -> None:
             return step(embedder, batch, generator)
 
         run.method.step = remembered
-        (tmp_path / str(accumulate)).mkdir()
         state = run.train(tmp_path / str(accumulate))
         assert state.rows_through_trunk == 2 * state.images
     losses = [[line["loss"] for line in log_of(tmp_path / str(count))] for count in (1, 3)]

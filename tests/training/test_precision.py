@@ -42,7 +42,7 @@ def test_gradients_are_clipped_as_if_they_had_not_been_scaled() -> None:
 
 def test_a_step_whose_gradients_overflow_changes_no_weight_and_halves_the_factor() -> None:
     weight, quiet = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))  # `quiet` has no gradient
-    optimisers = [torch.optim.AdamW([one], lr=1.0, fused=True) for one in (weight, quiet)]
+    optimisers = [torch.optim.AdamW([parameter], lr=1.0, fused=True) for parameter in (weight, quiet)]
     precision = Precision("fp16")
     for factor, gradient in ((0.5, 1e38), (0.5, 1.0)):  # relative to the first factor
         weight.grad = None

@@ -37,42 +37,46 @@ Gradients = dict[str, dict[str, Tensor]]
 
 
 def network() -> nn.Module:
-    found = nn.Linear(DIM, DIM).double()
+    result = nn.Linear(DIM, DIM).double()
     with torch.no_grad():
-        found.weight.copy_(torch.eye(DIM) + 0.1 * torch.randn(DIM, DIM, generator=stream(0, "network")))
-        found.bias.zero_()
-    return found
+        result.weight.copy_(torch.eye(DIM) + 0.1 * torch.randn(DIM, DIM, generator=stream(0, "network")))
+        result.bias.zero_()
+    return result
 
 
 def gradients_of_all(ranks: Ranks) -> Gradients:
     """Gradients of every objective and of the network before it; 11 rows, so that shares are unequal."""
     images, labels = (part[:11] for part in ordinary(dtype=torch.float64))
-    own, found = ranks.share(len(images)), {}
+    share, result = ranks.share(len(images)), {}
     for variant, settings in VARIANTS.items():
         objective = objectives.create(variant.partition(",")[0], num_classes=CLASSES, dim=DIM, **settings).double()
         embedder = network()
         trained = [*embedder.parameters(), *objective.parameters()]
         divided = Divided(embedder, ranks=ranks, trained=trained, pieces=2 if variant in ("hist", "margin") else 1)
         for step in range(2):  # a memory is empty in the first
-            loss = objective(divided(images[own]), labels, generator=stream(0, "step", step))
+            loss = objective(divided(images[share]), labels, generator=stream(0, "step", step))
             divided.backward(loss)
         divided.sum_gradients()
         named = [*embedder.named_parameters("network"), *objective.named_parameters("objective")]
-        found[variant] = {name: p.grad for name, p in named if p.grad is not None} | {"loss": loss.detach()}
-    return found
+        result[variant] = {name: p.grad for name, p in named if p.grad is not None} | {"loss": loss.detach()}
+    return result
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_gradients_of_every_objective_equal_those_of_one_process(size: int) -> None:
     expected = gradients_of_all(ALONE)
-    for found in together(size, gradients_of_all):
-        assert isinstance(found, dict), found
-        assert found.keys() == expected.keys()
+    for result in together(size, gradients_of_all):
+        assert isinstance(result, dict), result
+        assert result.keys() == expected.keys()
         for variant, entries in expected.items():
-            assert found[variant].keys() == entries.keys(), variant
+            assert result[variant].keys() == entries.keys(), variant
             for name, value in entries.items():
                 torch.testing.assert_close(
-                    found[variant][name], value, rtol=1e-10, atol=1e-12, msg=partial("{}, {}: {}".format, variant, name)
+                    result[variant][name],
+                    value,
+                    rtol=1e-10,
+                    atol=1e-12,
+                    msg=partial("{}, {}: {}".format, variant, name),
                 )
     assert any("objective.proxies" in entries for entries in expected.values())  # the factor between both kinds
 
@@ -109,13 +113,10 @@ IN_THREE = (
 
 
 def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
-    found = {}
+    result = {}
     for label in IN_THREE if ranks.size == 3 else RUNS:
         changes = RUNS[label]
-        place = folder / f"{label} {ranks.size}"
-        if ranks.first:
-            place.mkdir()
-        ranks.wait()
+        run_folder = folder / f"{label} {ranks.size}"
         shared = {"steps": STEPS, "optimiser": "sgd", "lr": 0.02, "trunk_lr": 0.004, "processes": ranks.size}
         run = make(label.split()[0], ranks=ranks, **{**shared, **changes})
         start = run.embedder.head.linear.weight.detach().clone()
@@ -123,14 +124,14 @@ def some_steps(ranks: Ranks, folder: Path) -> dict[str, dict[str, Any]]:
             run.method.taught(np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32))
         scores = iter([0.25, 0.5] if ranks.first else [])  # only the first process validates
         validate = (lambda scores=scores: next(scores)) if label == "hist" else None
-        state = run.train(place, validate=validate, pace=Pace(log_every=10))
+        state = run.train(run_folder, validate=validate, pace=Pace(log_every=10))
         moved = run.embedder.head.linear.weight - start
         assert moved.abs().max() > 3e-4, f"{label}: far more than the tolerance must have happened"
-        found[label] = {
+        result[label] = {
             "weights": run.weights() | {f"own {key}": value for key, value in run.method.named_parameters()},
             "counts": (state.rows_through_trunk, state.memory_rows, state.rows_changed, state.images, state.history),
         }
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -141,21 +142,21 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 @pytest.mark.parametrize("size", SIZES)
 def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     results = together(size, some_steps, tmp_path)
-    assert all(isinstance(found, dict) for found in results), results
+    assert all(isinstance(result, dict) for result in results), results
     labels = results[0].keys()
     for label in labels:
         expected = alone[label]
-        for found in results:
-            assert found[label]["counts"] == expected["counts"], label
+        for result in results:
+            assert result[label]["counts"] == expected["counts"], label
             for name, value in expected["weights"].items():
                 torch.testing.assert_close(
-                    found[label]["weights"][name],
+                    result[label]["weights"][name],
                     value,
                     rtol=1e-5,
                     atol=1e-5,
                     msg=partial("{}, {}: {}".format, label, name),
                 )
-                same = found[label]["weights"][name], results[0][label]["weights"][name]
+                same = result[label]["weights"][name], results[0][label]["weights"][name]
                 assert torch.equal(*same), f"{label}, {name}: the processes have different weights"
     files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
     assert files == sorted(f"{label} {size}/{name}" for label in labels for name in ("checkpoint", "log.jsonl"))
@@ -185,26 +186,24 @@ def interrupted(ranks: Ranks, folder: Path, stop: int | None, log: bool = False)
 
 def test_the_same_number_of_processes_gives_the_same_bits_also_after_an_interruption(tmp_path: Path) -> None:
     whole, again = tmp_path / "whole", tmp_path / "again"
-    whole.mkdir()
-    again.mkdir()
     expected = together(2, interrupted, whole, None)
     assert together(2, interrupted, again, 3) == [None, None]
     assert "written by 2 processes, but this run has 1" in interrupted(ALONE, again, None)
-    assert all("Continue with processes: 2" in told for told in together(3, interrupted, again, None))
-    for found in together(2, interrupted, again, None):
+    assert all("Continue with processes: 2" in text for text in together(3, interrupted, again, None))
+    for result in together(2, interrupted, again, None):
         for name, value in expected[0].items():
-            assert torch.equal(found[name], value), name
+            assert torch.equal(result[name], value), name
     assert [line["loss"] for line in log_of(again)] == [line["loss"] for line in log_of(whole)]
 
 
 def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     drop = nn.Dropout(0.5)
     with isolated(0, "masks"):
-        found["masks"] = Divided(drop, ranks=ranks)(torch.ones(4, 50))
-        found["after"] = torch.rand(1)
+        result["masks"] = Divided(drop, ranks=ranks)(torch.ones(4, 50))
+        result["after"] = torch.rand(1)
     half = torch.randn(5, 3, generator=stream(0, "half")).bfloat16()
-    found["bf16"] = torch.equal(ranks.gathered(half[ranks.share(5)], ranks.sizes(5)), half)
+    result["bf16"] = torch.equal(ranks.gathered(half[ranks.share(5)], ranks.sizes(5)), half)
     method = methods.create("drml", num_classes=3, dim=8, settings={}, generator=stream(0, "proxies")).double()
     head = RelationHead(10, 8).double().train()
     images, labels = torch.randn(9, 10, dtype=torch.float64, generator=stream(0)), torch.arange(9) // 3
@@ -213,7 +212,7 @@ def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
     batch = Batch(images[ranks.share(9)], labels, np.arange(9), None, 0, 0)
     divided.backward(sum(method.step(divided, batch, stream(0, "step")).values()))
     divided.sum_gradients()
-    found["drml"] = {name: parameter.grad for name, parameter in head.named_parameters()}
+    result["drml"] = {name: parameter.grad for name, parameter in head.named_parameters()}
     weight = nn.Linear(3, 3).double()  # a loss that also depends on a weight directly
     nn.init.ones_(weight.weight)
     nn.init.zeros_(weight.bias)
@@ -221,7 +220,7 @@ def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
     rows = divided(images[ranks.share(9), :3])
     divided.backward(rows.square().mean() + weight.weight.square().sum())
     divided.sum_gradients()
-    found["direct"] = weight.weight.grad
+    result["direct"] = weight.weight.grad
     network = normalising_network()
     divided = Divided(network, ranks=ranks, trained=list(network.parameters()))
     maps = 30 + torch.randn(9, 3, 6, 6, dtype=torch.float64, generator=stream(0, "maps"))
@@ -229,13 +228,13 @@ def odds_and_ends(ranks: Ranks) -> dict[str, Any]:
         divided.backward((divided(factor * maps[ranks.share(9)]) * images[:, :4]).sum())
     divided.sum_gradients()
     gradients = {name: parameter.grad for name, parameter in network.named_parameters()}
-    found["batch_norm"] = gradients | dict(network.named_buffers())
+    result["batch_norm"] = gradients | dict(network.named_buffers())
     try:
         ranks.check_equal("the weather", float(ranks.rank))
-        found["disagree"] = ""
+        result["disagree"] = ""
     except RunFailed as error:
-        found["disagree"] = str(error)
-    return found
+        result["disagree"] = str(error)
+    return result
 
 
 def normalising_network() -> nn.Module:
@@ -280,9 +279,11 @@ def gathered_by_hand(ranks: Ranks, averaged: bool) -> list[Tensor]:
     objective = objectives.create("proxy_anchor", num_classes=2, dim=DIM).double()
     plain = network()
     embedder = nn.parallel.DistributedDataParallel(plain) if averaged else plain
-    own = slice(0, 2) if ranks.rank == 0 else slice(2, 5)
-    own = own if ranks.size > 1 else slice(0, 5)
-    rows, all_labels, indices = gather(embedder(images[own]), labels[own], torch.arange(5)[own], averaged=averaged)
+    share = slice(0, 2) if ranks.rank == 0 else slice(2, 5)
+    share = share if ranks.size > 1 else slice(0, 5)
+    rows, all_labels, indices = gather(
+        embedder(images[share]), labels[share], torch.arange(5)[share], averaged=averaged
+    )
     assert indices.tolist() == list(range(5))
     objective(rows, all_labels).backward()
     if not averaged:
@@ -293,10 +294,10 @@ def gathered_by_hand(ranks: Ranks, averaged: bool) -> list[Tensor]:
 @pytest.mark.parametrize("averaged", [False, True])
 def test_gather_gives_both_kinds_of_parameters_their_gradient(averaged: bool) -> None:
     expected = gathered_by_hand(ALONE, False)
-    for found in together(2, gathered_by_hand, averaged):
-        assert isinstance(found, list), found
-        for one, value in zip(found, expected, strict=True):
-            torch.testing.assert_close(one, value, rtol=1e-10, atol=1e-12)
+    for result in together(2, gathered_by_hand, averaged):
+        assert isinstance(result, list), result
+        for entry, value in zip(result, expected, strict=True):
+            torch.testing.assert_close(entry, value, rtol=1e-10, atol=1e-12)
 
 
 def test_nccl_needs_a_gpu_for_each_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,30 +33,27 @@ SAMPLED = {"cosface": {"settings": {"sharded": {"sample": 0.3}}}}
 
 def some_steps(ranks: Ranks, folder: Path, settings: dict[str, Any], runs: dict[str, Any]) -> dict[str, Any]:
     """Weights of the network, and the proxies of all classes on the first process."""
-    found = {}
+    result = {}
     for label, changes in runs.items():
-        place = folder / f"{label} {ranks.size}"
-        if ranks.first:
-            place.mkdir(parents=True)
-        ranks.wait()
+        run_folder = folder / f"{label} {ranks.size}"
         shared = {"steps": 10, "optimiser": "sgd", "lr": 0.002, "processes": ranks.size, "settings": settings}
         run = make(label, ranks=ranks, **{**shared, **changes})
         start = run.embedder.head.linear.weight.detach().clone()
         scores = iter([0.25, 0.5, 0.1])
-        run.train(place, validate=lambda scores=scores: next(scores) if ranks.first else 0.0)
+        run.train(run_folder, validate=lambda scores=scores: next(scores) if ranks.first else 0.0)
         assert (run.embedder.head.linear.weight - start).abs().max() > 3e-4, label
-        own = Shards(run.method, ranks).whole(run.method.state_dict())
-        proxies = next(value for name, value in own.items() if name.endswith("proxies"))
-        norms = [line.get("norm") for line in log_of(place)]
-        found[label] = run.weights() | {"proxies": proxies, "norms": torch.tensor([norm or 0.0 for norm in norms])}
-    return found
+        state = Shards(run.method, ranks).whole(run.method.state_dict())
+        proxies = next(value for name, value in state.items() if name.endswith("proxies"))
+        norms = [line.get("norm") for line in log_of(run_folder)]
+        result[label] = run.weights() | {"proxies": proxies, "norms": torch.tensor([norm or 0.0 for norm in norms])}
+    return result
 
 
 def compare(found: dict[str, Any], expected: dict[str, Any]) -> None:
     for label, weights in expected.items():
         for name, value in weights.items():
-            said = partial("{}, {}: {}".format, label, name)
-            torch.testing.assert_close(found[label][name], value, rtol=1e-5, atol=1e-5, msg=said)
+            message = partial("{}, {}: {}".format, label, name)
+            torch.testing.assert_close(found[label][name], value, rtol=1e-5, atol=1e-5, msg=message)
 
 
 def test_training_equals_that_of_the_undivided_objective(tmp_path: Path) -> None:
@@ -95,8 +92,6 @@ def killed(ranks: Ranks, folder: Path, stop: int | None) -> dict[str, Tensor] | 
 
 
 def test_a_killed_process_and_a_resumed_run_give_the_same_bits(tmp_path: Path) -> None:
-    for name in ("whole", "again"):
-        (tmp_path / name).mkdir()
     expected = together(2, killed, tmp_path / "whole", None)
     with pytest.raises(AssertionError, match="ended without an answer"):
         together(2, killed, tmp_path / "again", 5)
@@ -104,11 +99,11 @@ def test_a_killed_process_and_a_resumed_run_give_the_same_bits(tmp_path: Path) -
     assert saved["progress"]["step"] == 4
     moments = [kept["exp_avg"].shape for kept in saved["optimisers"][0]["state"].values()]
     assert saved["weights"]["method"]["objective._objective.proxies"].shape == moments[-1] == (6, 8)
-    for rank, found in enumerate(together(2, killed, tmp_path / "again", None)):
-        assert isinstance(found, dict), found
-        assert found["sample"].item() == pytest.approx(2 / 6)
+    for rank, result in enumerate(together(2, killed, tmp_path / "again", None)):
+        assert isinstance(result, dict), result
+        assert result["sample"].item() == pytest.approx(2 / 6)
         for name, value in expected[rank].items():
-            assert torch.equal(found[name], value), name
+            assert torch.equal(result[name], value), name
     losses = [[line["loss"] for line in log_of(tmp_path / name)] for name in ("whole", "again")]
     assert losses[0] == losses[1]
 

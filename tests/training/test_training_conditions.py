@@ -60,13 +60,13 @@ def test_a_batch_may_be_written_in_any_usual_way(written, size, name):
 
 def test_views_by_name_are_written_in_full():
     test = [{"resize": 256}, {"centre": 227}]
-    found = Conditions(image=227, train_view=[{"resized_crop": 227}, "flip"], test_view=test)
-    assert found.train_view == ({"resized_crop": {"size": 227}}, {"flip": {}})
-    assert Conditions.model_validate_json(found.model_dump_json()) == found
+    result = Conditions(image=227, train_view=[{"resized_crop": 227}, "flip"], test_view=test)
+    assert result.train_view == ({"resized_crop": {"size": 227}}, {"flip": {}})
+    assert Conditions.model_validate_json(result.model_dump_json()) == result
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"image": 227, "test_view": [{"resize": 256}, {"centre": 224}]}, "ends with 224 pixels, but image is 227"),
         ({"test_view": [{"resized_crop": 224}]}, "must not be random"),
@@ -77,6 +77,6 @@ def test_views_by_name_are_written_in_full():
         ({"train_view": "standard"}, "expected a list of steps"),
     ],
 )
-def test_views_that_do_not_fit_are_refused(given, told):
-    with pytest.raises(ValueError, match=told):
+def test_views_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
         Conditions(**given)

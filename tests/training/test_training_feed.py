@@ -63,10 +63,10 @@ def test_batches_follow_the_plan_with_their_labels_step_and_epoch():
 def test_a_feed_resumed_at_any_step_gives_the_batches_of_one_never_interrupted(views, start):
     whole = taken(Feed(images(views=views), planner(batches_per_epoch=7), LABELS), 0, 16)
     rest = taken(Feed(images(views=views), planner(batches_per_epoch=7), LABELS), start, 16 - start)
-    for expected, found in zip(whole[start:], rest, strict=True):
-        assert (found.step, found.epoch) == (expected.step, expected.epoch)
-        assert found.indices.tolist() == expected.indices.tolist()
-        assert torch.equal(found.inputs, expected.inputs)
+    for expected, result in zip(whole[start:], rest, strict=True):
+        assert (result.step, result.epoch) == (expected.step, expected.epoch)
+        assert result.indices.tolist() == expected.indices.tolist()
+        assert torch.equal(result.inputs, expected.inputs)
 
 
 @pytest.mark.parametrize("views", [0, 3])
@@ -84,10 +84,10 @@ def test_an_image_that_comes_again_in_an_epoch_gets_another_view(views):
 
 def test_fresh_views_differ_from_epoch_to_epoch_and_seed_to_seed():
     def drawn(seed, start):
-        found = {}
+        result = {}
         for batch in taken(Feed(images(seed=seed), planner(), LABELS), start, 5):
-            found |= {int(position): number for position, number in batch.inputs.tolist()}
-        return found
+            result |= {int(position): number for position, number in batch.inputs.tolist()}
+        return result
 
     first, later, other = drawn(0, 0), drawn(0, 5), drawn(1, 0)
     assert all(first[p] != later[p] for p in first.keys() & later.keys())

@@ -41,7 +41,6 @@ def test_the_log_shows_the_terms_that_a_step_gives_and_of_one_term_nothing_but_t
         return {"norm": rows.square().mean(), "step": rows.sum() * 0}
 
     for name, step in {"two": two_terms, "one": pull}.items():
-        (tmp_path / name).mkdir()
         make(Told(step), steps=2, clip=1.0).train(tmp_path / name)
     two, one = log_of(tmp_path / "two")[0], log_of(tmp_path / "one")[0]
     assert two["terms"] == {"norm": pytest.approx(two["loss"]), "step": 0.0}
@@ -103,7 +102,7 @@ def test_batches_without_an_active_tuple_are_counted_and_logged(tmp_path):
     state = run.train(tmp_path)
     assert 0 < sum(odd) < 5
     assert state.idle_batches == sum(odd)
-    assert [entry["active"] for entry in log_of(tmp_path)] == [0 if one else 3 for one in odd]
+    assert [entry["active"] for entry in log_of(tmp_path)] == [0 if item else 3 for item in odd]
     assert log_of(tmp_path)[-1]["idle"] == sum(odd)
 
 
@@ -162,18 +161,17 @@ def test_accumulation_equals_the_whole_batch_to_rounding(tmp_path, name, parts, 
     results = []
     for count in (1, parts):
         run = make(name, accumulate=count, **above, optimiser="sgd", lr=0.1, trunk_lr=0.1, clip=5.0)
-        (tmp_path / str(count)).mkdir()
         state = run.train(tmp_path / str(count))
         assert state.images == state.rows_through_trunk == 6 * 6
         results.append((run, log_of(tmp_path / str(count))))
-    (whole, said), (split, repeated) = results
+    (whole, log), (split, repeated) = results
     start = make(name, **above).weights()
     for name, value in whole.weights().items():
         torch.testing.assert_close(split.weights()[name], value, rtol=1e-4, atol=1e-5)
     moved = (whole.weights()["head.linear.weight"] - start["head.linear.weight"]).abs().max()
     assert moved > 1e-2  # far more than the tolerance above
-    assert [entry["loss"] for entry in repeated] == pytest.approx([entry["loss"] for entry in said], rel=1e-5)
-    assert [entry["norm"] for entry in repeated] == pytest.approx([entry["norm"] for entry in said], rel=1e-4)
+    assert [entry["loss"] for entry in repeated] == pytest.approx([entry["loss"] for entry in log], rel=1e-5)
+    assert [entry["norm"] for entry in repeated] == pytest.approx([entry["norm"] for entry in log], rel=1e-4)
 
 
 def test_accumulation_is_refused_where_neither_batch_nor_network_can_be_divided(tmp_path):
@@ -199,7 +197,6 @@ def test_clipping_bounds_the_step_and_logs_the_norm_before(tmp_path):
         )
         before = nn.utils.parameters_to_vector(run.embedder.head.parameters()).detach().clone()
         folder = tmp_path / "".join(["run", *clip])
-        folder.mkdir()
         run.train(folder)
         moved = nn.utils.parameters_to_vector(run.embedder.head.parameters()) - before
         steps.append(moved.norm().item())
@@ -252,7 +249,6 @@ def test_every_schedule_sets_the_rate_of_every_group(tmp_path, schedule):
 def test_bf16_gives_the_objective_finite_float32_rows_close_to_float32_ones(tmp_path):
     kept = {"float32": [], "bf16": []}
     for precision, rows_of in kept.items():
-        (tmp_path / precision).mkdir()
         run = make(
             Told(lambda rows, batch, into=rows_of: into.append(rows) or rows.square().mean()),
             cut="last-1",
@@ -273,7 +269,6 @@ def test_the_pace_of_logging_and_saving_changes_no_weight(tmp_path):
     results = []
     for number, pace in enumerate((Pace(log_every=1, save_every_steps=1), Pace(log_every=100, save_every_seconds=1e9))):
         run = make("margin", cut="last-1", dropout=0.2, layer_norm="affine")
-        (tmp_path / str(number)).mkdir()
         run.train(tmp_path / str(number), pace=pace)
         results.append(run.weights())
     assert all(torch.equal(results[1][name], value) for name, value in results[0].items())
@@ -281,14 +276,14 @@ def test_the_pace_of_logging_and_saving_changes_no_weight(tmp_path):
 
 
 def test_tensorboard_and_progress_get_every_step(tmp_path):
-    heard, told = [], []
+    heard, finished = [], []
     make("contrastive", steps=3).train(
         tmp_path,
         tensorboard=lambda name, value, step: heard.append((name, step)),
-        after_step=lambda done, all_: told.append((done, all_)),
+        after_step=lambda done, all_: finished.append((done, all_)),
     )
     assert {("loss", 0), ("loss", 1), ("loss", 2), ("spread", 2)} <= set(heard)
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert finished == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_seconds_of_watching_are_no_training_time(tmp_path, monkeypatch):

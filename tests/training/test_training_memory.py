@@ -89,14 +89,14 @@ def test_a_step_without_embeddings_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["ddm", "frd", "greedy_coreset", "d2_coreset"])
 def test_a_run_of_a_study_fills_the_memory_and_says_so(training_photos, training_cache, tmp_path, name):
     settings = {"batching": {name: {"pool": 12}}}
-    told = execute_run(training_photos, tmp_path, settings=settings, store=training_cache, batches_per_epoch=4)
-    texts = [deviation["text"] for deviation in told["deviations"]]
+    ended = execute_run(training_photos, tmp_path, settings=settings, store=training_cache, batches_per_epoch=4)
+    texts = [deviation["text"] for deviation in ended["deviations"]]
     assert f"batching {name} (pool=12) (spc)" in texts
-    rows = told["summary"]["memory_rows"]
+    rows = ended["summary"]["memory_rows"]
     assert rows > 0
     assert f"memory rows {rows}" in texts
     assert not any("trunk passes" in text for text in texts)
-    assert told["summary"]["planning"] > 0
+    assert ended["summary"]["planning"] > 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])

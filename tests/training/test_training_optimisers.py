@@ -54,8 +54,8 @@ def test_each_group_gets_its_rate_decay_and_optimiser(pair):
     ]
     adam, sgd = build(groups, conditions(lr=0.01, weight_decay=0.1, optimiser="adam", momentum=0.7), lr=0.02)
     assert (type(adam), type(sgd)) == (torch.optim.Adam, torch.optim.SGD)
-    found = {g["name"]: (g["base_lr"], g["lr"], g["weight_decay"]) for o in (adam, sgd) for g in o.param_groups}
-    assert found == {
+    result = {g["name"]: (g["base_lr"], g["lr"], g["weight_decay"]) for o in (adam, sgd) for g in o.param_groups}
+    assert result == {
         "trunk": (0.001, 0.001, 0.1),
         "head": (0.02, 0.02, 0.1),
         "proxies": (2.0, 2.0, 0.1),

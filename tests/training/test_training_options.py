@@ -15,7 +15,6 @@ from levelfield.studies import parse_study, resolve
 
 def trained(folder: Path, name: str, **settings: Any) -> tuple[torch.Tensor, list[dict[str, Any]]]:
     """The weights of the head after a run, and its log."""
-    folder.mkdir()
     run = make(name, settings=settings)
     run.train(folder)
     return run.embedder.head.linear.weight, log_of(folder)

@@ -58,8 +58,6 @@ def test_a_damaged_checkpoint_is_reported_and_the_run_begins_again(tmp_path: Pat
         if step == 2:
             raise Stopped
 
-    for name in ("whole", "struck"):
-        (tmp_path / name).mkdir()
     whole, again = make(steps=4), make(steps=4)
     whole.train(tmp_path / "whole")
     with pytest.raises(Stopped):

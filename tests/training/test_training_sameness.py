@@ -42,7 +42,7 @@ def test_training_with_the_cache_equals_training_without_it_to_rounding(
         torch.testing.assert_close(second[name], value, rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
     one, other = (np.load(tmp_path / kind / "embeddings.npy") for kind in ("True", "False"))
     np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
-    said = [[entry["loss"] for entry in log_of(tmp_path / kind)] for kind in ("True", "False")]
-    assert said[1] == pytest.approx(said[0], rel=1e-5)
+    losses = [[entry["loss"] for entry in log_of(tmp_path / kind)] for kind in ("True", "False")]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     execute_run(training_photos, tmp_path / "start", "start", store=training_cache, **STEPS)
     assert moved(first, weights(tmp_path / "start")) > 1e-2  # far more than the tolerance above

@@ -50,7 +50,6 @@ def test_the_start_is_kept_when_no_later_look_is_better(tmp_path):
 def test_a_look_before_the_first_step_changes_no_later_weight(tmp_path):
     settings = {"cut": "last-1", "select": "map@r", "validate_every": 2, "steps": 4}
     plain, looked = make("margin", **settings), make("margin", validate_start=True, **settings)
-    (tmp_path / "looked").mkdir()
     plain.train(tmp_path, validate=Looks(plain, [0.1, 0.2]))
     looked.train(tmp_path / "looked", validate=Looks(looked, [0.0, 0.1, 0.2]))
     assert equal(plain.weights(), looked.weights())

@@ -75,7 +75,6 @@ def test_batch_norm_stays_as_named_after_a_look_at_the_validation_classes(tmp_pa
             seen.append(run.weights())
             return float(len(seen))
 
-        (tmp_path / mode).mkdir()
         run.train(tmp_path / mode, validate=validate)
         moved = changed(seen[1], seen[2])
         assert any("running_mean" in name for name in moved) is (mode == "train")
@@ -87,7 +86,6 @@ def test_a_validated_run_trains_the_same_weights_as_one_without_a_look(tmp_path)
     for number, validate in enumerate((None, lambda: 0.0)):
         run = make("margin", cut="last-1", dropout=0.3, steps=4, validate_every=1)
         last = {}
-        (tmp_path / str(number)).mkdir()
         run.train(tmp_path / str(number), validate=validate, after_step=lambda *_, r=run, d=last: d.update(r.weights()))
         results.append(last)
     assert not changed(*results)
