@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import pytest
 from cli_room import Levelfield, make_photos
@@ -141,36 +140,13 @@ def test_a_place_below_a_file_is_refused(levelfield: Levelfield, room: Path) -> 
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> None:
-    """Writing to files whose path `full` chooses fails as on a full disk, after some bytes were written."""
-    whole = Path.open
+    """Files whose path `full` chooses do not fit on the disk."""
 
-    def opened(self: Path, mode: str = "r", *args: object, **kwargs: object) -> IO[bytes]:
-        file = whole(self, mode, *args, **kwargs)  # type: ignore[call-overload]
-        if not set(mode) & set("wx") or not full(str(self)):
-            return file  # type: ignore[no-any-return]
-        write = file.write
+    def flush(handle: int) -> None:
+        if full(os.readlink(f"/proc/self/fd/{handle}")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        class Full:
-            def __enter__(self) -> Full:
-                return self
-
-            def __exit__(self, *error: object) -> None:
-                file.close()
-
-            def write(self, content: bytes) -> int:
-                write(content[: len(content) // 2])
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-            def writelines(self, parts: list[bytes]) -> None:
-                for part in parts:
-                    self.write(part)
-
-            def __getattr__(self, name: str) -> object:
-                return getattr(file, name)
-
-        return Full()  # type: ignore[return-value]
-
-    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(os, "fsync", flush)
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,8 @@ def test_python_compare_and_report_write_and_say_the_same(levelfield: Levelfield
     report = package.compare("small.yaml")
     assert report.text(width=100).strip() == by_compare.strip()
     assert written(folder) == files
-    assert {path.name for path in report.paths} == {
-        "leaderboard.json",
-        "leaderboard.csv",
-        "leaderboard.md",
-        "leaks.json",
-    }
+    written_files = {"leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaks.json"}
+    assert {path.name for path in report.paths} == written_files
 
 
 def test_a_report_is_the_leaderboard_and_its_best_row(compared: Path) -> None:

@@ -45,11 +45,8 @@ def test_each_way_is_a_row_beside_the_plain_one(levelfield: Levelfield, passing:
     for result, settings in ((first, {"k": 5, "size": 4}), (second, clusters)):
         expected = evaluate(refine(objective, rows, **settings), np.array(labels), metrics=("recall@1", "map@r"))
         assert result == {name: expected[name] for name in expected}
-    assert [entry["refined"] for entry in content] == [
-        "none",
-        "reciprocal k=5 size=4",
-        "kmeans clusters=4 size=2 chunks=2",
-    ]
+    names = ["none", "reciprocal k=5 size=4", "kmeans clusters=4 size=2 chunks=2"]
+    assert [entry["refined"] for entry in content] == names
     assert "refined" not in content[0]["metrics"]["recall@1"]["signature"]
     assert content[1]["metrics"]["recall@1"]["signature"].endswith("|refined:reciprocal k=5 size=4")
 

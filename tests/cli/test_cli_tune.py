@@ -91,14 +91,7 @@ def test_a_dry_run_prints_ranges_runs_and_time(levelfield: Levelfield, room: Pat
 
 
 def test_a_dry_run_without_the_data_says_what_is_missing(levelfield: Levelfield, room: Path) -> None:
-    words = [
-        "methods=[margin, losses.py:Plain]",
-        "--trials",
-        "16",
-        "--dry-run",
-        "--search",
-        "common.lr=[0.001, 0.1, log]",
-    ]
+    words = ["methods=[margin, losses.py:Plain]", "--trials", "16", "--search", "common.lr=[0.001, 0.1, log]"]
     (room / "losses.py").write_text("import torch\n\nclass Plain(torch.nn.Module):\n    pass\n")
     printed = " ".join(levelfield("tune", "roth2020/table4", *words, "--dry-run").printed.split())
     assert "margin 16 - beta 0.1 to 1.4" in printed

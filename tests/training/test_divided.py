@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from training_world import Told, log_of, make
+from training_world import HeadOnly, Told, log_of, make
 
 from levelfield import methods, objectives
 from levelfield.embedder.relation import RelationHead
@@ -13,17 +13,6 @@ from levelfield.errors import BadSpecification, Unfair
 from levelfield.methods import Batch
 from levelfield.randomness import isolated, stream
 from levelfield.training import Divided
-
-
-class HeadOnly(nn.Module):
-    """An embedder of one head."""
-
-    def __init__(self, head: nn.Module) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return self.head(inputs)
 
 
 def gradients(network: nn.Module) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ import torch
 from several import together
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
-from training_world import log_of, make
+from training_world import HeadOnly, Stopped, log_of, make
 
 from levelfield import methods, objectives
 from levelfield.distributed.ranks import ALONE, Ranks, backend_for
@@ -71,13 +71,8 @@ def test_gradients_of_every_objective_equal_those_of_one_process(size: int) -> N
         for variant, entries in expected.items():
             assert result[variant].keys() == entries.keys(), variant
             for name, value in entries.items():
-                torch.testing.assert_close(
-                    result[variant][name],
-                    value,
-                    rtol=1e-10,
-                    atol=1e-12,
-                    msg=partial("{}, {}: {}".format, variant, name),
-                )
+                message = partial("{}, {}: {}".format, variant, name)
+                torch.testing.assert_close(result[variant][name], value, rtol=1e-10, atol=1e-12, msg=message)
     assert any("objective.proxies" in entries for entries in expected.values())  # the factor between both kinds
 
 
@@ -149,21 +144,12 @@ def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[st
         for result in results:
             assert result[label]["counts"] == expected["counts"], label
             for name, value in expected["weights"].items():
-                torch.testing.assert_close(
-                    result[label]["weights"][name],
-                    value,
-                    rtol=1e-5,
-                    atol=1e-5,
-                    msg=partial("{}, {}: {}".format, label, name),
-                )
-                same = result[label]["weights"][name], results[0][label]["weights"][name]
-                assert torch.equal(*same), f"{label}, {name}: the processes have different weights"
+                ours, first = (each[label]["weights"][name] for each in (result, results[0]))
+                message = partial("{}, {}: {}".format, label, name)
+                torch.testing.assert_close(ours, value, rtol=1e-5, atol=1e-5, msg=message)
+                assert torch.equal(ours, first), f"{label}, {name}: the processes have different weights"
     files = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
     assert files == sorted(f"{label} {size}/{name}" for label in labels for name in ("checkpoint", "log.jsonl"))
-
-
-class Stopped(Exception):
-    pass
 
 
 def interrupted(ranks: Ranks, folder: Path, stop: int | None, log: bool = False) -> Any:
@@ -246,15 +232,6 @@ def normalising_network() -> nn.Module:
     norms = nn.BatchNorm2d(4), BatchNormAct2d(4), nn.BatchNorm2d(4, affine=False, momentum=None), nn.BatchNorm1d(4)
     pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return nn.Sequential(first, norms[0], norms[1], norms[2], pooled, second, norms[3]).double()
-
-
-class HeadOnly(nn.Module):
-    def __init__(self, head: nn.Module) -> None:
-        super().__init__()
-        self.head = head
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.head(inputs)
 
 
 def test_random_masks_heads_with_more_outputs_batch_norm_and_losses_of_weights() -> None:

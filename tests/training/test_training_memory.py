@@ -103,20 +103,10 @@ def test_a_run_of_a_study_fills_the_memory_and_says_so(training_photos, training
 def test_loader_workers_change_nothing(training_photos, training_cache, tmp_path, workers, monkeypatch):
     """They fetch ahead, but never beyond an epoch's end: its last steps still change the memory."""
     monkeypatch.setattr("levelfield.data.decoders.TINY", 0)
-    common = {
-        "augment": "light",
-        "views": 0,
-        "cache": False,
-        "batches_per_epoch": 3,
-        "steps": 8,
-        "lr": 0.03,
-        "dropout": 0.2,
-    }
-    settings = {"batching": {"ddm": {"pool": 12}}}
+    common = {"augment": "light", "views": 0, "cache": False, "settings": {"batching": {"ddm": {"pool": 12}}}}
+    common |= {"batches_per_epoch": 3, "steps": 8, "lr": 0.03, "dropout": 0.2}
     for count in (0, workers):
-        execute_run(
-            training_photos, tmp_path / str(count), settings=settings, store=training_cache, workers=count, **common
-        )
+        execute_run(training_photos, tmp_path / str(count), store=training_cache, workers=count, **common)
     embeddings = [(tmp_path / str(count) / "embeddings.npy").read_bytes() for count in (0, workers)]
     assert embeddings[0] == embeddings[1]
     assert log_of(tmp_path / "0") == log_of(tmp_path / str(workers))

@@ -221,6 +221,17 @@ def execute_run(
     return json.loads((folder / "training.json").read_text(encoding="utf-8"))
 
 
+class HeadOnly(nn.Module):
+    """An embedder of one head."""
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.head(inputs)
+
+
 EPOCH = 5
 
 
@@ -260,7 +271,6 @@ def check_resumed(
     def train_in(name: str, after_step: Callable[[int, int], object]) -> tuple[Run, TrainingState]:
         run = make_run()
         score = lambda: -float(sum(p.abs().sum() for p in run.embedder.head.state_dict().values()))  # noqa: E731
-        (folder / name).mkdir(exist_ok=True)
         how = {"pace": Pace(log_every=1, save_every_steps=every), "after_step": after_step}
         return run, run.train(folder / name, validate=score if validated else None, **how)
 
