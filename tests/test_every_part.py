@@ -167,11 +167,8 @@ def test_a_backbone_gives_finite_features_frozen_and_tuned(name: str) -> None:
 def test_a_dataset_says_what_it_needs_before_it_opens_anything(name: str) -> None:
     facts = data.describe(name)
     assert facts.what
-    needed = [
-        setting
-        for setting, parameter in inspect.signature(registries()["dataset"].get(name)).parameters.items()
-        if parameter.default is parameter.empty
-    ]
+    settings = inspect.signature(registries()["dataset"].get(name)).parameters.values()
+    needed = [setting.name for setting in settings if setting.default is setting.empty]
     assert set(needed) <= {facts.needs}
     if needed:
         with pytest.raises(BadSpecification, match=f"needs the setting '{needed[0]}'"):

@@ -71,30 +71,38 @@ def with_label(study: Path, label: str) -> None:
     (study / "runs.json").write_text(json.dumps([{**entry, "label": label} for entry in entries]))
 
 
-# what is changed in a run and its study, and the commands that read that
-CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
-    "tag in run.yaml": (lambda run, _: (run / "run.yaml").write_text(TAGGED), (*SPECIFICATION, "report")),
-    "tag in model.yaml": (lambda run, _: (run / "model.yaml").write_text(TAGGED), MODEL),
+Craft = Callable[[Path, Path], object]  # changes a run and its study
+
+
+def written(name: str, content: str | bytes) -> Craft:
+    """A file of the run with other content."""
+    return lambda run, _: (run / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def described(change: Callable[[Any], object]) -> Craft:
+    """Other facts about the model of the run."""
+    return lambda run, _: with_yaml(run / "model.yaml", change)
+
+
+def both(first: Craft, second: Craft) -> Craft:
+    return lambda run, study: (first(run, study), second(run, study))
+
+
+# the change, and the commands that read what was changed
+CRAFTED: dict[str, tuple[Craft, tuple[str, ...]]] = {
+    "tag in run.yaml": (written("run.yaml", TAGGED), (*SPECIFICATION, "report")),
+    "tag in model.yaml": (written("model.yaml", TAGGED), MODEL),
     "tag in study.yaml": (lambda _, study: (study / "study.yaml").write_text(f"name: {TAGGED}"), STUDY),
-    "tag in ensemble.yaml": (lambda run, _: (run / "ensemble.yaml").write_text(TAGGED), SPECIFICATION),
-    "pickle as model.safetensors": (
-        lambda run, _: (run / "model.safetensors").write_bytes(pickle.dumps(Canary())),
-        MODEL,
-    ),
+    "tag in ensemble.yaml": (written("ensemble.yaml", TAGGED), SPECIFICATION),
+    "pickle as model.safetensors": (written("model.safetensors", pickle.dumps(Canary())), MODEL),
     "oversized header": (
-        lambda run, _: (
-            (run / "model.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}"),
-            with_yaml(run / "model.yaml", lambda facts: None),
-        ),
+        both(written("model.safetensors", struct.pack("<Q", 2**62) + b"{}"), described(lambda facts: None)),
         MODEL,
     ),
-    "pickle as method.safetensors": (
-        lambda run, _: (run / "method.safetensors").write_bytes(pickle.dumps(Canary())),
-        ("refine", "figure"),
-    ),
-    "objects in embeddings.npy": (lambda run, _: (run / "embeddings.npy").write_bytes(saved(OBJECTS)), ARRAYS),
+    "pickle as method.safetensors": (written("method.safetensors", pickle.dumps(Canary())), ("refine", "figure")),
+    "objects in embeddings.npy": (written("embeddings.npy", saved(OBJECTS)), ARRAYS),
     "objects in per_query.npz": (
-        lambda run, _: (run / "per_query.npz").write_bytes(packed(lone=OBJECTS, labels=OBJECTS)),
+        written("per_query.npz", packed(lone=OBJECTS, labels=OBJECTS)),
         ("report", "ranks", "ensemble"),
     ),
     "objects in corrupted": (
@@ -105,22 +113,10 @@ CRAFTED: dict[str, tuple[Callable[[Path, Path], object], tuple[str, ...]]] = {
         ),
         ("corrupt", "report"),
     ),
-    "members outside": (
-        lambda run, _: with_yaml(run / "model.yaml", lambda facts: facts.update(members=["../../.."])),
-        MODEL,
-    ),
-    "backbone from the network": (
-        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18")),
-        MODEL,
-    ),
-    "backbone from a folder": (
-        lambda run, _: with_yaml(run / "model.yaml", lambda f: f["trunk"].update(backbone="local-dir:photos")),
-        MODEL,
-    ),
-    "weights that are a link": (
-        lambda run, _: linked(run / "model.safetensors", Path("/etc/hostname").resolve()),
-        MODEL,
-    ),
+    "members outside": (described(lambda facts: facts.update(members=["../../.."])), MODEL),
+    "backbone from the network": (described(lambda f: f["trunk"].update(backbone="hf-hub:timm/resnet18")), MODEL),
+    "backbone from a folder": (described(lambda f: f["trunk"].update(backbone="local-dir:photos")), MODEL),
+    "weights that are a link": (lambda run, _: linked(run / "model.safetensors", Path("/etc/hostname")), MODEL),
     "embeddings that are a link": (lambda run, _: linked(run / "embeddings.npy", Path("/etc/hostname")), ARRAYS),
     "corrupted is a link": (lambda run, _: (run / "corrupted").symlink_to(run.parents[3]), ("corrupt", "report")),
     "labels that lead elsewhere": (lambda _, study: with_label(study, "../../.."), STUDY),

@@ -143,17 +143,15 @@ def check_division(method: Method, conditions: Conditions, trunk: Trunk) -> None
             f"accumulate: {conditions.accumulate} embeds a batch in pieces, but this method mixes hidden states of the "
             "whole batch. Set accumulate: 1."
         )
-    if conditions.accumulate > conditions.pieces and conditions.compile:
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} with batch_norm: train computes the network block by block, which "
-            "cannot be compiled. Set compile: false."
-        )
-    if conditions.accumulate > conditions.pieces and trunk.blocks < 2:
-        raise BadSpecification(
-            f"accumulate: {conditions.accumulate} with batch_norm: train computes the network block by block, but "
-            f"'{trunk.backbone_name}' is one block above the cut '{conditions.cut}'. Divide the batch among processes "
-            "(--processes), or set batch_norm: statistics."
-        )
+    if conditions.accumulate > conditions.pieces:
+        in_blocks = f"accumulate: {conditions.accumulate} with batch_norm: train computes the network block by block"
+        if conditions.compile:
+            raise BadSpecification(f"{in_blocks}, which cannot be compiled. Set compile: false.")
+        if trunk.blocks < 2:
+            raise BadSpecification(
+                f"{in_blocks}, but '{trunk.backbone_name}' is one block above the cut '{conditions.cut}'. Divide the "
+                "batch among processes (--processes), or set batch_norm: statistics."
+            )
 
 
 def check_terms(terms: dict[str, Tensor]) -> None:
