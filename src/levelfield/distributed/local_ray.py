@@ -1,4 +1,4 @@
-"""A Ray of this machine alone, started and ended in the background: both take seconds in which a command can work."""
+"""Ray on this machine, started and shut down in the background: each takes seconds in which a command can work."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 STORE = 256 * 1024**2  # bytes of shared memory
-_PATIENCE = 10.0  # seconds that the exit of the program waits for its end
+_PATIENCE = 10.0  # seconds that the exit of the program waits for the shutdown
 
 
 class LocalRay:
-    """Starts at once. cpus: None for all of this machine. modules: imported by its processes before their first task.
+    """Starts Ray in a thread. cpus: None for all of this machine. modules: imported by its processes before any task.
 
-    All of it happens in one thread, which lives as long as Ray does: Linux ends Ray's processes with the thread that
-    started them.
+    The same thread starts Ray and shuts it down: Linux ends Ray's processes together with the thread that started them.
     """
 
     def __init__(self, ray: Any, cpus: int | None, modules: Sequence[str]) -> None:
@@ -29,24 +28,24 @@ class LocalRay:
         self._ready, self.over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._live, args=(ray, list(modules)), name="local Ray", daemon=True)
         self._thread.start()
-        # not in the midst of its start: a thread that ends inside of Ray may take the program with it
+        # a thread that is stopped at the exit while Ray starts can abort the process
         atexit.register(self.end, _PATIENCE)
 
     def end(self, patience: float | None = None) -> None:
-        """End it, and wait for its end."""
+        """Shut Ray down, and wait until it is."""
         self.over.set()
         self._thread.join(patience)
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Context in which it is ready; raises what prevented it. Afterwards it ends in the background."""
+        """Context in which Ray is ready; raises the error of its start. It is then shut down in the background."""
         self.is_used = True
         try:
             self._ready.wait()
             if self.error is not None:
                 raise self.error
             yield
-        except BaseException:  # its traceback keeps objects of Ray, which must not be freed while Ray ends
+        except BaseException:  # its traceback keeps objects of Ray alive, which must not be freed during the shutdown
             self.end()
             raise
         self.over.set()

@@ -140,11 +140,11 @@ class Checkpointer:
                 f"{self.ranks.size}, whose sums differ in their last digits. Continue with processes: {processes}, or "
                 "remove the checkpoint to start again."
             )
-        self._restore(self._changed(saved["weights"], self.shards.own))
+        self._restore(self._changed(saved["weights"], self.shards.local))
         for optimiser, content in zip(self.optimisers, saved["optimisers"], strict=True):
-            optimiser.load_state_dict(self.shards.of_optimiser(optimiser, content, self.shards.own))
+            optimiser.load_state_dict(self.shards.of_optimiser(optimiser, content, self.shards.local))
         self.precision.load_state_dict(saved["precision"])
-        self.best = saved["best"] and self._changed(saved["best"], self.shards.own)
+        self.best = saved["best"] and self._changed(saved["best"], self.shards.local)
         return TrainingState(**saved["progress"]), saved["feed"]
 
     def remember_best(self) -> None:

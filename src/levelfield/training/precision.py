@@ -109,7 +109,7 @@ def check_precision(name: str, device: str) -> None:
 
 @contextmanager
 def numerics(conditions: Conditions, device: str) -> Iterator[None]:
-    """Context of everything that a run computes. Its two errors have a message with a way out."""
+    """Context of all computations of a run; says what to do about too little memory and missing kernels."""
     try:
         with _deterministic(conditions.deterministic and torch.device(device).type == "cuda"):
             yield

@@ -33,7 +33,7 @@ class Shards:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """The own shards."""
+        """The shards of this process."""
         return list(self._parameters.values())
 
     def __contains__(self, parameter: object) -> bool:
@@ -50,13 +50,13 @@ class Shards:
         gather, sizes = self._ranks.at_first, self._ranks.sizes
         return {k: gather(value, sizes(self._rows[k])) if k in self._rows else value for k, value in state.items()}
 
-    def own(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The own part of a `whole` state."""
+    def local(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """The rows of this process of a `whole` state."""
         share = self._ranks.share
         return {k: value[share(self._rows[k])].clone() if k in self._rows else value for k, value in state.items()}
 
     def of_optimiser(self, optimiser: Optimizer, content: dict[str, Any], change: Change) -> dict[str, Any]:
-        """The state of an optimiser with the moments of the shards changed by `whole` or `own`: the tensors with as
+        """The state of an optimiser with the moments of the shards changed by `whole` or `local`: the tensors with as
         many axes as the parameter."""
         positions = {id(p): k for k, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
         state = dict(content["state"])
