@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 BY_KIND = {
     "objective": "Loss",
@@ -98,8 +97,8 @@ methods.register("their_method")(TwoPasses)  # an objective is a method, too
 """
 
 
-def made(kind: str, name: str, folder: Path) -> Any:
-    """A part of that name, used once."""
+def works(kind: str, name: str, folder: Path) -> bool:
+    """Whether a part of that name can be created and used."""
     import numpy as np
     import torch
 
@@ -124,8 +123,8 @@ def made(kind: str, name: str, folder: Path) -> Any:
         catalog = data.Catalog("eight", (Path("x"),) * 8, np.repeat(np.arange(4), 2), tuple("abcd"))
         return protocols.create(name, catalog)[0].test.tolist() == [4, 5, 6, 7] and protocols.fold_count(name) == 1
     if kind == "corruption":
-        made = corruptions.create(name, by=3)
-        return int(made(np.full((2, 2, 3), 10, np.uint8), corruptions.stream(name, "a")).max()) == 8
+        corruption = corruptions.create(name, by=3)
+        return int(corruption(np.full((2, 2, 3), 10, np.uint8), corruptions.stream(name, "a")).max()) == 8
     if kind == "figure":
         return figures.create(name)([], "recall@1", folder / "drawn.png").read_text() == "recall@1"
     if kind == "method":
@@ -134,3 +133,11 @@ def made(kind: str, name: str, folder: Path) -> Any:
     backbone = backbones.create(name, weights="random")
     (features,) = Trunk(backbone, cut="frozen", image=8).below(torch.zeros(1, 3, 8, 8))
     return features.shape == (1, 8)
+
+
+def pretend_installed(folder: Path, name: str, module: str) -> None:
+    """The files of an installed package whose entry point is `module`."""
+    facts = folder / f"{name}-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(f"[levelfield]\n{name} = {module}\n")

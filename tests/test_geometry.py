@@ -76,11 +76,8 @@ def test_a_zero_row_stays_zero_and_gets_no_gradient(length: float) -> None:
     assert leaf.grad[1].any()
 
 
-def test_half_precision_is_computed_in_float32() -> None:
+def test_half_precision_is_computed_in_float32_and_mixed_precision_in_the_wider_type() -> None:
     assert Geometry(rows(3, 4, dtype=torch.bfloat16), normalize=True).similarity.dtype == torch.float32
-
-
-def test_mixed_precision_takes_the_wider_one() -> None:
     geometry = Geometry(rows(3, 4), rows(2, 4, dtype=torch.float32), normalize=True)
     assert geometry.similarity.dtype == torch.float64
 

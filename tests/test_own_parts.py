@@ -18,7 +18,7 @@ from levelfield.errors import BadInput, NotTrusted
 from levelfield.registry import load_plugins, references_in, short_name
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.specification.study import parse_study
-from made_parts import BY_KIND, CODE, PLUGIN, made
+from made_parts import BY_KIND, CODE, PLUGIN, pretend_installed, works
 
 
 @pytest.fixture
@@ -30,41 +30,37 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", BY_KIND)
 def test_a_file_gives_a_part_of_every_kind(kind: str, mine: Path) -> None:
-    assert made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+    assert works(kind, f"mine.py:{BY_KIND[kind]}", mine)
     assert (mine / "canary").exists()
 
 
 @pytest.mark.parametrize("kind", BY_KIND)
 def test_no_file_runs_unless_the_user_named_it(kind: str, mine: Path) -> None:
     with trusting(), pytest.raises(NotTrusted, match="--trust"):
-        made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+        works(kind, f"mine.py:{BY_KIND[kind]}", mine)
     assert not (mine / "canary").exists()
     with trusting("mine.py"):
-        assert made(kind, f"mine.py:{BY_KIND[kind]}", mine)
+        assert works(kind, f"mine.py:{BY_KIND[kind]}", mine)
 
 
 def test_an_installed_package_gives_parts_of_every_kind(tmp_path: Path) -> None:
-    package = tmp_path / "installed" / "theirs-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[levelfield]\ntheirs = theirs\n")
-    (package.parent / "theirs.py").write_text(CODE + PLUGIN)
+    installed = tmp_path / "installed"
+    pretend_installed(installed, "theirs", "theirs")
+    (installed / "theirs.py").write_text(CODE + PLUGIN)
     (tmp_path / "room").mkdir()
-    places = [str(package.parent), str(Path(__file__).parent), *sys.path]
+    folders = [str(installed), str(Path(__file__).parent), *sys.path]
     script = (
-        "from pathlib import Path; from made_parts import BY_KIND, made\n"
-        "print(*[kind for kind in BY_KIND if made(kind, 'theirs', Path())])"
+        "from pathlib import Path; from made_parts import BY_KIND, works\n"
+        "print(*[kind for kind in BY_KIND if works(kind, 'theirs', Path())])"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
     words = [sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path / "room", env=environment)
     assert done.stdout.split() == list(BY_KIND), done.stderr
 
 
 def test_a_plugin_that_cannot_be_loaded_is_an_error_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken-1.0.dist-info").mkdir()
-    (tmp_path / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (tmp_path / "broken-1.0.dist-info" / "entry_points.txt").write_text("[levelfield]\nbroken = levelfield_broken\n")
+    pretend_installed(tmp_path, "broken", "levelfield_broken")
     (tmp_path / "levelfield_broken.py").write_text("import nothing_of_this_name\n")
     monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
     load_plugins.cache_clear()

@@ -10,6 +10,7 @@ import pytest
 from levelfield.errors import BadInput, NotTrusted
 from levelfield.registry import Registry, load_from_file, load_plugins
 from levelfield.trust import as_trusted, trust, trusted, trusting
+from made_parts import pretend_installed
 
 
 @pytest.fixture
@@ -88,12 +89,10 @@ def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
 
 
 def test_a_package_in_the_working_directory_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "evil-1.0.dist-info").mkdir()
-    (tmp_path / "evil-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
-    (tmp_path / "evil-1.0.dist-info" / "entry_points.txt").write_text("[levelfield]\nevil = levelfield_evil\n")
+    pretend_installed(tmp_path, "evil", "levelfield_evil")
     (tmp_path / "levelfield_evil.py").write_text("raise SystemExit('the folder ran')\n")
     monkeypatch.chdir(tmp_path)
-    for place in ("", ".", str(tmp_path)):
-        monkeypatch.setattr("sys.path", [place, *sys.path])
+    for folder in ("", ".", str(tmp_path)):
+        monkeypatch.setattr("sys.path", [folder, *sys.path])
         load_plugins.cache_clear()
         assert Registry[int]("thing", "things").names() == []

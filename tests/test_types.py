@@ -74,27 +74,27 @@ batching.SamplesPerClas  # wrong: attr-defined
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """Line -> code of its error. The project's own settings and cache: after `make lint` little is read again."""
     script = tmp_path_factory.mktemp("user") / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--no-error-summary", str(script)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert not done.stderr
-    errors = re.findall(r"^.*script\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
-    assert len(errors) == done.stdout.count(": error: "), f"errors outside of the script:\n{done.stdout}"
-    return {int(line): code for line, code in errors}
+    reported = re.findall(r"^.*script\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.MULTILINE)
+    assert len(reported) == done.stdout.count(": error: "), f"errors outside of the script:\n{done.stdout}"
+    return {int(line): code for line, code in reported}
 
 
 LINES = SCRIPT.splitlines()
 WRONG = {line.partition("  #")[0]: number for number, line in enumerate(LINES, 1) if "# wrong: " in line}
 
 
-def test_right_lines_have_no_error(found: dict[int, str]) -> None:
-    assert [LINES[number - 1] for number in found if number not in WRONG.values()] == []
+def test_right_lines_have_no_error(errors: dict[int, str]) -> None:
+    assert [LINES[number - 1] for number in errors if number not in WRONG.values()] == []
 
 
 @pytest.mark.parametrize("line", WRONG)
-def test_a_wrong_line_has_the_error_that_it_names(line: str, found: dict[int, str]) -> None:
+def test_a_wrong_line_has_the_error_that_it_names(line: str, errors: dict[int, str]) -> None:
     number = WRONG[line]
-    assert found.get(number) == LINES[number - 1].partition("# wrong: ")[2]
+    assert errors.get(number) == LINES[number - 1].partition("# wrong: ")[2]

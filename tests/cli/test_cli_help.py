@@ -23,11 +23,6 @@ def test_help_has_an_example_of_the_command(levelfield: Levelfield, command: str
     assert shlex.split(example[1])[1:][: len(command.split())] == command.split()
 
 
-def test_all_commands_are_in_the_first_help(levelfield: Levelfield) -> None:
-    printed = levelfield("--help").printed
-    assert all(re.search(rf"\b{command}\b", printed) for command in COMMANDS)
-
-
 @pytest.mark.parametrize("words", [["compar"], ["list", "things"], ["compare", "--jobs", "-1"], ["embed"]])
 def test_wrong_usage_ends_with_2_and_says_where_to_look(levelfield: Levelfield, words: list[str]) -> None:
     ended = levelfield(*words)

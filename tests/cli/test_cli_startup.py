@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from cli_room import Levelfield
 from levelfield import index
 from levelfield.cli import check, datasets, export, toy
 from levelfield.cli import index as index_command
-from levelfield.cli.app import app
+from levelfield.cli.app import PANELS, app
 from levelfield.cli.console import StudyBars, bars
 from levelfield.data.checks.leaks import RADIUS
 from levelfield.data.roots import VARIABLE
@@ -113,8 +114,9 @@ def test_the_first_help_fits_on_a_screen(levelfield: Levelfield, monkeypatch: py
     monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 100)
     lines = levelfield("--help").printed.splitlines()
     assert len(lines) <= 48
-    for panel in ("Compare", "Use", "Measure", "Look", "Parts"):
+    for panel, commands in PANELS.items():
         assert any(f" {panel} " in line for line in lines)
+        assert all(re.search(rf"\b{command}\b", "\n".join(lines)) for command in commands)
 
 
 def test_python_m_levelfield_is_the_command() -> None:

@@ -18,6 +18,7 @@ from levelfield.errors import NotTrusted
 from levelfield.studies.runs.folder.files import read_training, write_training
 from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.spec import RunSpec
+from made_parts import pretend_installed
 
 EVIL = """
 from pathlib import Path
@@ -156,10 +157,7 @@ def test_trust_wants_a_python_file(compared: Path, levelfield: Levelfield) -> No
 def test_no_module_of_the_working_directory_is_imported(tmp_path: Path) -> None:
     for shadow in ("signal", "torch", "yaml", "typing", "levelfield_plugin"):
         (tmp_path / f"{shadow}.py").write_text("import pathlib; pathlib.Path(__file__).with_name('canary').touch()\n")
-    package = tmp_path / "evil-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[levelfield]\nevil = levelfield_plugin\n")
+    pretend_installed(tmp_path, "evil", "levelfield_plugin")
     words = [str(Path(sys.executable).with_name("levelfield")), "list", "miners"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

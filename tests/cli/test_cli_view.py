@@ -32,10 +32,10 @@ STUDY = "runs/small"
 
 
 def ask(address: str, below: str = "", body: bytes | None = None) -> tuple[int, bytes]:
-    place = urlsplit(address)
-    connection = http.client.HTTPConnection(place.netloc, timeout=60)
-    method, headers = ("GET", {}) if body is None else ("POST", {"Origin": f"http://{place.netloc}"})
-    connection.request(method, place.path + below, body, headers)
+    url = urlsplit(address)
+    connection = http.client.HTTPConnection(url.netloc, timeout=60)
+    method, headers = ("GET", {}) if body is None else ("POST", {"Origin": f"http://{url.netloc}"})
+    connection.request(method, url.path + below, body, headers)
     response = connection.getresponse()
     return response.status, response.read()
 
@@ -57,9 +57,9 @@ def started(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
             process.kill()
 
 
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+def cosine(*rows: np.ndarray) -> float:
+    first, second = (row.astype(np.float64) / np.linalg.norm(row.astype(np.float64)) for row in rows)
+    return float(first @ second)
 
 
 def test_a_photo_is_searched_and_ctrl_c_ends_the_server_at_once(compared: Path) -> None:
@@ -81,9 +81,9 @@ def test_a_photo_is_searched_and_ctrl_c_ends_the_server_at_once(compared: Path) 
             assert len(content["neighbours"]) == 16
             stored = json.loads(ask(address, f"neighbours/0/{number}/5?k=3")[1])
             assert stored["neighbours"] == content["neighbours"][1:4]
-        place = urlsplit(address)
-        head = f"POST {place.path}search/0/0 HTTP/1.1\r\nHost: {place.netloc}\r\nOrigin: http://{place.netloc}\r\n"
-        with socket.create_connection((str(place.hostname), int(place.port or 0))) as unfinished:
+        url = urlsplit(address)
+        head = f"POST {url.path}search/0/0 HTTP/1.1\r\nHost: {url.netloc}\r\nOrigin: http://{url.netloc}\r\n"
+        with socket.create_connection((str(url.hostname), int(url.port or 0))) as unfinished:
             unfinished.sendall(f"{head}Content-Length: 99\r\n\r\n".encode())
             assert ask(address, "image/0/3")[0] == 200
             process.send_signal(signal.SIGINT)
@@ -129,7 +129,7 @@ def test_sigterm_ends_it_and_nothing_is_written(compared: Path, viewed: Callable
 def test_the_data_of_a_written_page_are_used_again_but_not_its_script(
     compared: Path, levelfield: Levelfield, viewed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*given: object, **more: object) -> None:
+    def refuse(*arguments: object, **more: object) -> None:
         raise AssertionError("the page is there")
 
     levelfield("-q", "report", STUDY, "--page")
@@ -184,13 +184,13 @@ def test_verbose_logs_requests_without_the_token(compared: Path, viewed: Callabl
 def test_open_gives_the_browser_a_private_file_that_leads_to_the_address_and_is_gone_afterwards(
     compared: Path, viewed: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[tuple[str, str, int, int]] = []
+    opened: list[tuple[str, str, int, int]] = []
     called = threading.Event()
 
     def open_it(address: str) -> bool:
         path = Path(url2pathname(urlsplit(address).path))
         modes = [stat.S_IMODE(entry.stat().st_mode) for entry in (path, path.parent)]
-        given.append((address, path.read_text(), *modes))
+        opened.append((address, path.read_text(), *modes))
         called.set()
         return True
 
@@ -198,7 +198,7 @@ def test_open_gives_the_browser_a_private_file_that_leads_to_the_address_and_is_
     monkeypatch.setattr(webbrowser, "open", open_it)
     before = sorted(compared.rglob("*"))
     ended = viewed(lambda address: called.wait(20), "--open")
-    [(address, text, mode, mode_of_folder)] = given
+    [(address, text, mode, mode_of_folder)] = opened
     assert address.startswith("file://")
     assert urlsplit(ended.printed.strip()).path.strip("/") not in address
     assert f'content="0; url={ended.printed.strip()}"' in text
