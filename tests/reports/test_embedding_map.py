@@ -8,7 +8,6 @@ from scipy.sparse import triu
 from sklearn.manifold import TSNE, trustworthiness
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports import embedding_map
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.tsne import _Grid, _weights, affinities, attract, nearest, repel
@@ -79,17 +78,6 @@ def test_maps_are_equal_with_any_number_of_threads() -> None:
     one, three = embedding_maps(rows_of), embedding_maps(rows_of, threads=3)
     assert list(one) == list(three) == list(rows_of)
     assert all(np.array_equal(one[name], three[name]) for name in rows_of)
-
-
-def test_known_neighbours_make_the_same_maps() -> None:
-    rows_of = {name: unit_rows(blobs(seed=seed)[0]) for seed, name in enumerate("ab")}
-    near_of = {name: nearest(rows) for name, rows in rows_of.items()}
-    own, known = embedding_maps(rows_of), embedding_maps(rows_of, near_of=near_of)
-    for name, rows in rows_of.items():
-        trust = [trustworthiness(rows, maps[name], n_neighbors=10) for maps in (own, known)]
-        assert trust[1] == pytest.approx(trust[0], abs=0.01)
-    few = embedding_maps({name: rows[:4] for name, rows in rows_of.items()}, near_of=near_of)
-    assert few["a"].shape == (4, 2)
 
 
 def test_a_later_map_is_nearer_to_the_first_than_a_map_of_its_own() -> None:

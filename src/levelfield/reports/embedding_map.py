@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -14,10 +13,7 @@ from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.search.threads import share, torch_threads
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
-from levelfield.reports.tsne import WHOLE, Near, Phase, affinities, layout, nearest
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+from levelfield.reports.tsne import WHOLE, Phase, affinities, layout, nearest
 
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
@@ -34,7 +30,6 @@ LATER_START, LATER = 1.0, (Phase(12.0, 50), Phase(1.0, 200))
 def embedding_maps(
     rows_of: Mapping[str, Array],
     *,
-    near_of: Mapping[str, Near] | None = None,
     normalize: bool = True,
     threads: int = 1,
     stage: Stage = SILENT_STAGE,
@@ -46,7 +41,6 @@ def embedding_maps(
     of them, drawn by a named stream; `landmark_note` says so. The result does not depend on `threads`. `stage` counts
     methods. Memory: the reduced rows (n, 50) of all methods, and about 90 affinities per landmark and method.
 
-    near_of: neighbours of methods that are already known; unused with more than 10,000 images.
     normalize: compare rows by cosine (unit rows); otherwise by Euclidean distance.
 
     >>> rows = np.random.default_rng(0).normal(size=(12, 3))
@@ -63,15 +57,10 @@ def embedding_maps(
     landmarks = np.arange(count)
     if count > LANDMARKS:
         landmarks = np.sort(numpy_stream(0, "embedding map", "landmarks").choice(count, LANDMARKS, replace=False))
-    known = near_of if near_of and FEW <= len(landmarks) == count else {}
     maps: dict[str, Array] = {}
 
     def draw(label: str) -> None:
-        near, first_map = known.get(label), maps.get(first)
-        if near is not None and first_map is not None:
-            maps[label] = _later(affinities(near), landmarks, first_map)
-        else:
-            maps[label] = _map(_reduced(rows_of[label], landmarks, normalize=normalize), near, landmarks, first_map)
+        maps[label] = _map(_reduced(rows_of[label], landmarks, normalize=normalize), landmarks, maps.get(first))
 
     with torch_threads(1), threadpool_limits(1, user_api="blas"):
         for labels in ([first], [label for label in rows_of if label != first]):
@@ -125,26 +114,21 @@ def _components(centred: Array) -> Array:
     return components
 
 
-def _map(reduced: Array, near: Near | None, landmarks: Array, first: Array | None) -> Array:
-    """The map of all images; near: their neighbours, if known; first: the map to start from and to be turned to."""
+def _map(reduced: Array, landmarks: Array, first: Array | None) -> Array:
+    """The map of all images. first: the map to start from and to be rotated onto; None: this is the first one."""
     if len(landmarks) < FEW:
         points = reduced[:, :2].astype(np.float64)
         return points if first is None else _turned(points, first)
     chosen = reduced[landmarks]
-    graph = affinities(nearest(chosen) if near is None else near)
+    graph = affinities(nearest(chosen))
     if first is None:
         start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen)))
         points = layout(graph, start, WHOLE).astype(np.float64)
     else:
-        points = _later(graph, landmarks, first)
+        goal = first[landmarks]
+        start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal)))
+        points = _turned(layout(graph, start, LATER).astype(np.float64), goal)
     return _with_others(points, reduced, landmarks)
-
-
-def _later(graph: csr_matrix, landmarks: Array, first: Array) -> Array:
-    """A map of the landmarks that starts from the first one and is turned to it."""
-    goal = first[landmarks]
-    start = LATER_START * (goal / max(float(goal.std()), TINY) + 1e-4 * _noise(len(goal)))
-    return _turned(layout(graph, start, LATER).astype(np.float64), goal)
 
 
 def _noise(count: int) -> Array:

@@ -34,20 +34,21 @@ class EnsembleScores:
         return sum(member.dim for member in self.members)
 
     def as_data(self) -> dict[str, Any]:
+        scores = finite(asdict(self.scores))
         members = [
             {
                 "run": member.title,
                 "folder": str(member.folder),
                 "dim": member.dim,
                 "refined": member.refined or "none",
-                "metrics": _plain(figures),
+                "metrics": figures,
             }
-            for member, figures in zip(self.members, self.scores.members, strict=True)
+            for member, figures in zip(self.members, scores["members"], strict=True)
         ]
         return {
             "members": members,
-            "separated": {"metrics": _plain(self.scores.separated)},
-            "concatenated": {"dim": self.dim, "seconds": self.seconds, "metrics": _plain(self.scores.joined)},
+            "separated": {"metrics": scores["separated"]},
+            "concatenated": {"dim": self.dim, "seconds": self.seconds, "metrics": scores["joined"]},
         }
 
     def show(self, console: Console) -> None:
@@ -124,8 +125,3 @@ def join_runs(
 
 def _cell(figure: Figure) -> str:
     return f"{figure.value:.4f}" + ("" if figure.low is None else f"\n{figure.low:.3f}-{figure.high:.3f}")
-
-
-def _plain(figures: dict[str, Figure]) -> dict[str, dict[str, float | None]]:
-    """Figures as plain data, with None for NaN."""
-    return {name: finite(asdict(figure)) for name, figure in figures.items()}

@@ -99,13 +99,17 @@ def layout(graph: csr_matrix, start: Array, phases: Sequence[Phase] = WHOLE) -> 
     speed, gains = np.zeros_like(points), np.ones_like(points)
     repulsion = repel if len(points) <= EXACT else _Grid().repel
     for exaggeration, iterations in phases:
-        limits = 4 * max(len(points) / exaggeration, 50.0), MOMENTUM, LEAST_GAIN, LONGEST_STEP
+        rate = np.float32(4 * max(len(points) / exaggeration, 50.0))
         for _ in range(iterations):
             attract(*edges, points, pull)
             total = max(repulsion(points, push), TINY)
             pull *= np.float32(exaggeration)
             pull -= push / np.float32(total)
-            move(pull, speed, gains, points, limits)
+            gains = np.where((pull > 0) != (speed > 0), gains + 0.2, gains * 0.8).clip(LEAST_GAIN)
+            speed = MOMENTUM * speed - rate * gains * pull
+            speed *= (LONGEST_STEP / np.linalg.norm(speed, axis=1, keepdims=True).clip(TINY)).clip(max=1)
+            points += speed
+            points -= points.mean(axis=0, dtype=np.float64)
     return points
 
 
@@ -127,10 +131,10 @@ class _Grid:
         spread(at, self.density)
         # the second half of each side is empty: transform it along one side only
         waves = scipy.fft.fft(scipy.fft.rfft(self.density, self.size, axis=1), self.size, axis=0)
-        total = filtered(waves.view(np.float32), self.nearness, self.forces, self.fields.view(np.float32))
-        fields = scipy.fft.ifft(self.fields, axis=1, overwrite_x=True)[:, : self.nodes]
+        fields = scipy.fft.ifft(1j * waves * self.forces, axis=1, overwrite_x=True)[:, : self.nodes]
         gather(at, scipy.fft.irfft(fields, self.size, axis=2), out)
-        return float(total) - len(points)  # without the points' nearness to themselves
+        nearness = np.vdot(waves, waves * self.nearness).real  # the sum of |wave|^2 times the kernel's
+        return float(nearness) - len(points)  # without the points' nearness to themselves
 
     def _fit(self, reach: float) -> None:
         """Make the grid anew if the map has outgrown it."""
@@ -155,7 +159,6 @@ class _Grid:
         self.nearness = (scipy.fft.rfft2(nearness).real * sharper * twice / self.size**2).astype(np.float32)
         # an odd function has an imaginary transform
         self.forces = (scipy.fft.rfft2(np.stack((across, across.T))).imag * sharper).astype(np.float32)
-        self.fields = np.empty(self.forces.shape, np.complex64)
         self.density = np.zeros((self.nodes, self.nodes), np.float32)
 
 
@@ -201,52 +204,6 @@ def repel(points: Array, out: Array) -> float:
             up += near * near * above
         out[point, 0], out[point, 1] = across, up
         total += float(sum_near) - 1.0  # without its nearness to itself
-    return total
-
-
-@compiled
-def move(slope: Array, speed: Array, gains: Array, points: Array, limits: tuple[float, float, float, float]) -> None:
-    """One step down the slope; the mean of the points stays 0. limits: rate, momentum, least gain, longest step."""
-    rate, momentum, least, longest = limits
-    total = np.zeros(2, np.float64)
-    for point in range(len(points)):
-        square = np.float32(0)
-        for axis in range(2):
-            down, fast, gain = slope[point, axis], speed[point, axis], gains[point, axis]
-            gain = gain + np.float32(0.2) if (down > 0) != (fast > 0) else gain * np.float32(0.8)
-            gain = max(gain, np.float32(least))
-            fast = np.float32(momentum) * fast - np.float32(rate) * gain * down
-            square += fast * fast
-            gains[point, axis], speed[point, axis] = gain, fast
-        length = np.sqrt(square)
-        share = np.float32(longest) / length if length > longest else np.float32(1)
-        for axis in range(2):
-            speed[point, axis] *= share
-            points[point, axis] += speed[point, axis]
-            total[axis] += points[point, axis]
-    for axis in range(2):
-        points[:, axis] -= np.float32(total[axis] / len(points))
-
-
-@compiled
-def filtered(waves: Array, nearness: Array, forces: Array, out: Array) -> float:
-    """Set `out` to the waves times i times each of the two forces, and return the sum of |wave|^2 times nearness.
-
-    Waves and `out` are complex numbers as pairs of real ones: such loops vectorise.
-    """
-    sums = np.zeros(nearness.shape[1], np.float32)
-    for row in range(len(nearness)):
-        for column in range(nearness.shape[1]):
-            real, imaginary = waves[row, 2 * column], waves[row, 2 * column + 1]
-            sums[column] += (real * real + imaginary * imaginary) * nearness[row, column]
-        for field in range(2):
-            for column in range(nearness.shape[1]):
-                force = forces[field, row, column]
-                out[field, row, 2 * column] = -waves[row, 2 * column + 1] * force
-                out[field, row, 2 * column + 1] = waves[row, 2 * column] * force
-    total = 0.0
-    for value in sums:
-        total += value
     return total
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import levelfield
-from levelfield.shipping.index.decision import plain, unknowns_text
+from levelfield.files.writing import finite
+from levelfield.shipping.index.decision import unknowns_text
 from levelfield.shipping.measuring import Measured
 from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.joined.members import spec_of
@@ -24,6 +26,8 @@ def card(run: Path, facts: Mapping[str, Any], measured: Measured | None) -> str:
     spec, result = spec_of(run, trained=False), read_result(run)
     deviations = [] if result is None else result.deviation_texts
     weights = spec.conditions.own_weights or "pretrained"
+    settings = {key: value for key, value in spec.data.settings.items() if key not in ("path", "root")}
+    data = {"data": spec.data.name, **settings, "protocol": spec.protocol.name, "fold": spec.fold}
     parts = [
         f"# {facts['about'].get('method', spec.method.label)}, trained on {spec.data.name}\n",
         f"An image embedding of {facts['dim']} numbers, made by levelfield {levelfield.__version__}. Two images are "
@@ -32,7 +36,7 @@ def card(run: Path, facts: Mapping[str, Any], measured: Measured | None) -> str:
         _section("Preprocessing", _lines(facts["preprocessing"])),
         _section("Figures", _figures(measured, facts, result)),
         _section("Threshold", _threshold(measured)),
-        _section("Data", _data(spec)),
+        _section("Data", _lines(data)),
         _section("Method", _method(run, spec)),
         _section("Conditions", _lines(spec.conditions.model_dump(mode="json") | {"weights": weights})),
         _section("Deviations from the conditions", [f"- {text}" for text in deviations] or ["None."]),
@@ -116,12 +120,7 @@ def _threshold(measured: Measured | None) -> list[str]:
         "on the validation classes."
     ]
     matched = measured.unknowns
-    return lines if matched is None else [*lines, "", unknowns_text(plain(matched))]
-
-
-def _data(spec: RunSpec) -> list[str]:
-    settings = {key: value for key, value in spec.data.settings.items() if key not in ("path", "root")}
-    return _lines({"data": spec.data.name, **settings, "protocol": spec.protocol.name, "fold": spec.fold})
+    return lines if matched is None else [*lines, "", unknowns_text(finite(asdict(matched)))]
 
 
 def _method(run: Path, spec: RunSpec) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import Evaluation, Threshold, Unknowns, evaluate, same_or_not
+from levelfield.files.writing import finite
 from levelfield.progress import Progress
 from levelfield.shipping.description import View
 from levelfield.shipping.formats import PlainNetwork, Rows, RowsOf, noise
-from levelfield.shipping.index.decision import known, plain, unknowns_among
+from levelfield.shipping.index.decision import unknowns_among
 from levelfield.shipping.onnx_model import embedded, unit
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.items import Items
@@ -95,16 +96,15 @@ class Measured:
 
     def as_data(self) -> dict[str, Any]:
         """What model.json says about the measurement."""
-        figures = {name: {"run": known(run), "exported": known(now)} for name, (run, now) in self.figures.items()}
-        reason = {"no_threshold": self.no_threshold} if self.threshold is None else {}
-        return {
-            "figures": figures,
+        data = {
+            "figures": {name: {"run": run, "exported": now} for name, (run, now) in self.figures.items()},
             "largest_difference": self.difference,
             "limit": self.limit,
             "threshold": None if self.threshold is None else self.threshold.value,
-            "unknowns": None if self.unknowns is None else plain(self.unknowns),
-            **reason,
+            "unknowns": None if self.unknowns is None else asdict(self.unknowns),
+            **({"no_threshold": self.no_threshold} if self.threshold is None else {}),
         }
+        return dict(finite(data))
 
     @property
     def figures(self) -> dict[str, tuple[float, float]]:
@@ -155,7 +155,7 @@ def compare_with_run(
         )
     original, exported = (evaluate(**images.items.arrays(one), metrics=METRICS, ci=0.95) for one in (images.rows, rows))
     for name in METRICS if original.counted.any() else ():  # without a query that counts there is no figure
-        most = _allowed(allowed, int(original.counted.sum()))
+        most = max(allowed.figure, 1.001 / int(original.counted.sum()))  # at least one query, and a little for rounding
         if not abs(original[name] - exported[name]) <= most:
             raise BadInput(
                 f"The exported model is not the run's: {name} is {exported[name]:.4f} instead of {original[name]:.4f}; "
@@ -199,12 +199,3 @@ def difference(rows: Rows, expected: Rows, *, binary: bool) -> float:
         return float(((rows > 0) != (expected > 0)).mean())
     away = float(np.abs(unit(np.asarray(rows)) - unit(np.asarray(expected))).max())
     return away if np.isfinite(away) else float("inf")
-
-
-def _allowed(allowed: Tolerance, queries: int) -> float:
-    """The largest allowed difference of a figure: at least one query, and a little more for rounding.
-
-    >>> _allowed(Tolerance(0.1, 0.1, 0.02), 10), _allowed(Tolerance(0.1, 0.1, 0.02), 1000)
-    (0.1001, 0.02)
-    """
-    return max(allowed.figure, 1.001 / max(1, queries))

@@ -12,14 +12,12 @@ from PIL import Image
 
 from levelfield.data.checks.leaks import Leaks, Pair
 from levelfield.evaluation import same_or_not
-from levelfield.evaluation.search.distances import unit_rows
 from levelfield.reports.page import looking, neighbour_lists
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import SearchResult, search
 from levelfield.reports.page.same_or_not import TEST, VALIDATION, threshold_of
 from levelfield.reports.page.thumbnails import thumbnails_of
-from levelfield.reports.tsne import nearest
 
 LABELS = np.repeat(np.arange(7), 4)
 
@@ -74,17 +72,6 @@ def test_tied_images_come_in_their_order_and_the_query_never_finds_itself() -> N
     assert found.first_right.tolist() == [1, 1, 1, 4, 4, 0]
     assert searched(embeddings(np.zeros(4, int)), images(np.zeros(4, int))).first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
-
-
-def test_the_neighbours_for_a_map_are_those_of_a_search_of_unit_rows() -> None:
-    labels = np.arange(200) % 9
-    rows = embeddings(labels, noise=1.0)
-    found = searched(rows, images(labels))
-    assert found.mapped is not None
-    assert found.neighbours.shape[1] == neighbour_lists.NEAREST
-    known = nearest(unit_rows(rows.astype(np.float64)))
-    np.testing.assert_array_equal(found.mapped.positions, known.positions)
-    np.testing.assert_allclose(found.mapped.squares, known.squares, atol=1e-6)
 
 
 def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:

@@ -72,13 +72,11 @@ class EmbeddingSet:
     @property
     def rows(self) -> np.ndarray:
         """The embeddings of the queries, (queries, dim)."""
-        rows: np.ndarray = self.arrays["embeddings"]
-        return rows
+        return np.asarray(self.arrays["embeddings"])
 
     @property
     def labels(self) -> np.ndarray:
-        labels: np.ndarray = self.arrays["labels"]
-        return labels
+        return np.asarray(self.arrays["labels"])
 
     @property
     def gallery(self) -> np.ndarray | None:
@@ -86,8 +84,7 @@ class EmbeddingSet:
 
     @property
     def gallery_labels(self) -> np.ndarray:
-        labels: np.ndarray = self.arrays.get("gallery_labels", self.labels)
-        return labels
+        return np.asarray(self.arrays.get("gallery_labels", self.labels))
 
     def refine(self, refinement: Refinement, *, progress: Progress = SILENT) -> EmbeddingSet:
         """The same images after message passing among them, by the network of the run."""

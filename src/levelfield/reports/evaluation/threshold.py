@@ -14,7 +14,7 @@ from levelfield.files.writing import finite
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.reports.evaluation.scores import span
-from levelfield.shipping.index.decision import plain, unknowns_text
+from levelfield.shipping.index.decision import unknowns_text
 from levelfield.table import Table, numbers
 
 _DECISIONS = {
@@ -51,7 +51,7 @@ class TestedThreshold:
         named = ((self.chosen_on, self.threshold.validation), ("test", self.rates))
         rows = [[name, _rate(rates.false_match), _rate(rates.false_non_match)] for name, rates in named]
         Table(["classes", *columns], rows).show(console)
-        console.print(unknowns_text(plain(self.unknowns), level=self.threshold.level), soft_wrap=True)
+        console.print(unknowns_text(finite(asdict(self.unknowns)), level=self.threshold.level), soft_wrap=True)
         if signatures:
             console.print(self.threshold.signature, soft_wrap=True)
 

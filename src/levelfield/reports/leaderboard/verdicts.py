@@ -97,11 +97,10 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
 def _resolving(board: Leaderboard) -> list[str]:
     """What would resolve the ties with the best row, largest difference first."""
     best = board.rows[0].label
-    ties = [one.seen_from(best) for one in board.comparisons if best in (one.first, one.second) and not one.better()]
-    ties = sorted((one for one in ties if needed_text(one)), key=lambda one: -one.difference)
+    ties = sorted((tie for tie in board.ties(best) if needed_text(tie)), key=lambda tie: -tie.difference)
     if not ties or board.limit:
         return []
-    shown = "; ".join(f"{one.second} {needed_text(one)}" for one in ties[:_SHOWN])
+    shown = "; ".join(f"{tie.second} {needed_text(tie)}" for tie in ties[:_SHOWN])
     more = f"; {len(ties) - _SHOWN} more in leaderboard.json" if len(ties) > _SHOWN else ""
     return [f"What would resolve a tie with {best}, with 80 % power: {shown}{more}."]
 

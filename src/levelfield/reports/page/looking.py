@@ -50,7 +50,10 @@ def look(
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
     pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
     seen = thumbnails_of(images.paths, pictures, progress=progress)
-    maps = _maps(searched, progress)
+    rows = {str(number): method.rows for number, (method, _, _) in enumerate(searched)}
+    cosine = all(method.distance == "cosine" for method, _, _ in searched)
+    stage = progress.stage("drawing maps", len(rows))
+    maps = embedding_maps(rows, normalize=cosine, threads=torch.get_num_threads(), stage=stage).values()
     with torch_threads(1):  # rounding depends on their number
         regions = why([(method, result) for method, result, _ in searched], images, seen.lost)
     return {
@@ -89,16 +92,6 @@ def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress)
     return searched, notes
 
 
-def _maps(searched: Sequence[Searched], progress: Progress) -> list[Array]:
-    """The map of each method as 16-bit numbers."""
-    rows = {str(number): method.rows for number, (method, _, _) in enumerate(searched)}
-    near = {str(number): result.mapped for number, (_, result, _) in enumerate(searched) if result.mapped is not None}
-    cosine = all(method.distance == "cosine" for method, _, _ in searched)
-    stage = progress.stage("drawing maps", len(rows))
-    maps = embedding_maps(rows, near_of=near, normalize=cosine, threads=torch.get_num_threads(), stage=stage)
-    return [np.rint(points * 65535).astype(np.uint16) for points in maps.values()]
-
-
 def _embedded(
     method: Method, result: SearchResult, threshold: Data | None, images: ImageSet, lists: Array | None, points: Array
 ) -> Data:
@@ -123,7 +116,7 @@ def _embedded(
         "similarity": similarity,
         "first_right": smallest(first_right),
         "right": right,
-        "map": points,
+        "map": np.rint(points * 65535).astype(np.uint16),
         "found_by": smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
         "classes": by_class(result, images),
         "threshold": threshold,

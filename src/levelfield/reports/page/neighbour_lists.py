@@ -5,7 +5,7 @@ The search is exact, in blocks; a query never finds itself. Memory: a copy of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +15,12 @@ from levelfield.evaluation.inputs import Inputs
 from levelfield.evaluation.search.dense import largest, similarities, similarity_blocks
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.randomness import numpy_stream
-from levelfield.reports.embedding_map import LANDMARKS
 from levelfield.reports.page.content import Array
 from levelfield.reports.page.image_set import ImageSet
-from levelfield.reports.tsne import NEIGHBOURS, Near
 
 NEAREST = 16  # neighbours of each query
 MOST_SEARCHED = 20_000  # queries of one method; a larger test set is searched for a random part of its queries
 EDGES = 96  # thresholds of the error curves
-# Dimensions of rows whose neighbours are also those of the map. With 3,840, a map is more faithful if its neighbours
-# are found among 50 principal components (trustworthiness 0.972, otherwise 0.962); with 128 there is no difference.
-_SHORT = 128
 _SAMPLE = 256  # queries that find the range of the thresholds
 
 
@@ -59,35 +54,26 @@ class SearchResult:
     same: Array | None = None
     other: Array | None = None
     pairs: Array | None = None  # (2, classes): all pairs of the same class, and all others
-    mapped: Near | None = None  # what a map of the images needs, if all of them were searched
-
-
-def searched(images: ImageSet) -> Array:
-    """The queries to search: all, or a random part of a large test set, the same for every method."""
-    queries = images.queries
-    if len(queries) <= MOST_SEARCHED:
-        return queries
-    return np.sort(numpy_stream(0, "page", "queries").choice(queries, MOST_SEARCHED, replace=False))
 
 
 def search(rows: Array, images: ImageSet, *, distance: str = "cosine") -> SearchResult | None:
     """Search the test embeddings (images, dim) of one method; None if there are fewer than two images to compare."""
-    queries, gallery = searched(images), images.gallery
+    queries, gallery = images.queries, images.gallery
+    if len(queries) > MOST_SEARCHED:  # the same ones for every method
+        queries = np.sort(numpy_stream(0, "page", "queries").choice(queries, MOST_SEARCHED, replace=False))
     if len(gallery) < 2 or not len(queries):
         return None
     inputs, cosine = images.inputs(rows, queries), distance == "cosine"
-    mapped = cosine and inputs.self_search and len(rows) <= LANDMARKS and rows.shape[1] <= _SHORT
-    k = min(NEIGHBOURS if mapped else NEAREST, len(gallery) - bool((inputs.query_ids >= 0).any()))
+    k = min(NEAREST, len(gallery) - bool((inputs.query_ids >= 0).any()))
     edges = _edges(inputs) if cosine else None
     positions, values, first_right, counts = _scan(inputs, k, edges, distance)
     # cosines as computed; others are computed again, since a block holds only numbers that sort like them
     near = values.clip(-1, 1) if cosine else similarities(inputs, positions, distance).astype(np.float32)
-    plain = (queries, gallery[positions[:, :NEAREST]], near[:, :NEAREST], first_right)
+    result = SearchResult(queries, gallery[positions], near, first_right)
     if edges is None:
-        return SearchResult(*plain)
+        return result
     above = np.cumsum(counts[:, :, ::-1], axis=2)[:, :, ::-1]
-    nearby = Near(positions, np.maximum(2 - 2 * values, 0)) if mapped else None
-    return SearchResult(*plain, edges, above[0, :, 1:], above[1, :, 1:], above[:, :, 0], nearby)
+    return replace(result, edges=edges, same=above[0, :, 1:], other=above[1, :, 1:], pairs=above[:, :, 0])
 
 
 def _scan(inputs: Inputs, k: int, edges: Array | None, distance: str) -> tuple[Array, Array, Array, Array]:

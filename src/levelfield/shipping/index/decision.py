@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.reading import MEGABYTE, read_bytes
+from levelfield.files.writing import finite
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.description import DESCRIPTION, read_description
 from levelfield.shipping.onnx_model import OnnxModel
@@ -54,14 +54,14 @@ def choose(
         chosen = same_or_not(*embed_part(run, choose_on, progress=progress), progress=progress)
     except LevelfieldError as error:
         return {}, f"No threshold for 'same class'. {error}"
-    low, high = (known(bound) for bound in chosen.interval)
+    low, high = finite(chosen.interval)
     threshold = {"value": chosen.value, "low": low, "high": high, "chosen_on": f"{choose_on} classes"}
     try:
         rows, items = stored_test(run)
         rate = unknowns_among(chosen, items, rows, progress=progress)
     except LevelfieldError as error:
         return {"threshold": threshold}, f"The rate of matched unknowns is not known. {error}"
-    return {"threshold": threshold, "unknowns": plain(rate)}, ""
+    return {"threshold": threshold, "unknowns": finite(asdict(rate))}, ""
 
 
 def _of_export(path: Path, model: Model | Ensemble | OnnxModel) -> tuple[Decision, str]:
@@ -89,13 +89,8 @@ def unknowns_among(threshold: Threshold, items: Items, rows: NDArray[np.float32]
     return threshold.unknowns(**arrays, progress=progress)
 
 
-def plain(figures: Any) -> dict[str, Any]:
-    """A dataclass of figures as data."""
-    return {key: known(value) for key, value in asdict(figures).items()}
-
-
 def unknowns_text(figures: Mapping[str, Any], *, level: float = 0.95) -> str:
-    """The rate in one sentence. figures: as `plain` gives it."""
+    """The rate in one sentence. figures: the fields of `Unknowns`, with None for NaN."""
     low, high = figures["low"], figures["high"]
     ends = "" if low is None else f" ({100 * level:g} % interval {100 * low:.3g} to {100 * high:.3g} %)"
     return (
@@ -104,8 +99,3 @@ def unknowns_text(figures: Mapping[str, Any], *, level: float = 0.95) -> str:
         f"classes, each searched among the {figures['gallery']:,} images, its own class left out. A larger gallery has "
         "more."
     )
-
-
-def known(value: float) -> float | None:
-    """The value; None for NaN and infinity, which JSON does not have."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
