@@ -93,8 +93,9 @@ def test_a_difference_above_the_tolerance_is_an_error_and_leaves_nothing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("levelfield.shipping.exporting.check_batches", lambda *given, **how: None)
         assert "numbers of its embeddings differ by up to" in levelfield("export", trained, "--out", "out").error
-        monkeypatch.setitem(TOLERANCES, "float32", Tolerance(1.0, 1.0, -1.0))
-        patch.setattr(measuring, "_allowed", lambda allowed, queries: -1.0)
+        monkeypatch.setitem(TOLERANCES, "float32", Tolerance(9.0, 1.0, 0.0))
+        noise = np.random.default_rng(0).normal
+        patch.setattr(measuring, "embedded", lambda paths, view, rows_of, dim, **how: noise(size=(len(paths), dim)))
         assert "recall@1 is" in levelfield("export", trained, "--out", "new/out").error
     assert left_behind() == []
     assert not Path("new").exists()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from levelfield.evaluation.signature import Definition, Representation, Signature
 from levelfield.reports.figures import draw_figures
@@ -53,31 +55,14 @@ def write_run(
     alone = np.isin(np.arange(len(LABELS)), lone)
     arrays = {"recall@1": queries, "map@r": queries / 2, "lone": alone, "labels": LABELS}
     np.savez(folder / "per_query.npz", **arrays)
-    signatures = {
-        metric: asdict(
-            Signature(
-                Definition(
-                    **{
-                        "metric": metric,
-                        "self_excluded": "id",
-                        "ties": "expected",
-                        "lone": "exclude",
-                        "average": "query",
-                        "distance": "cosine",
-                        "queries": len(LABELS),
-                        "gallery": len(LABELS),
-                        **(definition or {}),
-                    }
-                ),
-                Representation(dim=dim),
-            )
-        )
-        for metric in METRICS
-    }
+    counts = {"queries": len(LABELS), "gallery": len(LABELS)}
+    how = {"self_excluded": "id", "ties": "expected", "lone": "exclude", "average": "query", "distance": "cosine"}
+    definitions = [Definition(**{"metric": metric, **how, **counts, **(definition or {})}) for metric in METRICS]
+    signatures = {each.metric: asdict(Signature(each, Representation(dim=dim))) for each in definitions}
     values = {"recall@1": queries[~alone].mean(), "map@r": queries[~alone].mean() / 2, "nmi": nmi}
-    told = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
+    summary = {"seconds": seconds, "step": steps, "collapsed": False, "idle_batches": 0, **summary}
     entries = [{"what": text, "condition": None, "method": None, "text": text} for text in deviations]
-    content = {"values": values, "signatures": signatures, "summary": told, "measured": {}, "deviations": entries}
+    content = {"values": values, "signatures": signatures, "summary": summary, "measured": {}, "deviations": entries}
     write_finished(folder, content)
     return folder
 
@@ -94,12 +79,33 @@ def change_metrics(folder: Path, **content: Any) -> None:
     write_finished(folder, {**json.loads((folder / FINISHED).read_text()), **content})
 
 
-def embed(folder: Path, rows: np.ndarray, classes: Sequence[str], paths: Sequence[str] = ()) -> None:
+def embed(
+    folder: Path,
+    rows: np.ndarray,
+    classes: Sequence[str],
+    paths: Sequence[str] = (),
+    roles: np.ndarray | None = None,
+) -> None:
     """Test embeddings of a written run. Without paths its images are missing."""
     np.save(folder / "embeddings.npy", rows.astype(np.float32))
-    Items([*paths] or [f"image{k}.png" for k in range(len(rows))], np.array(classes)).write(folder)
+    Items([*paths] or [f"image{k}.png" for k in range(len(rows))], np.array(classes), roles).write(folder)
     summary = json.loads((folder / FINISHED).read_text())["summary"]
     write_training(folder, {"summary": summary, "deviations": [], "measured": {"dim": rows.shape[1]}})
+
+
+def board_of(
+    folder: Path, levels: Mapping[str, float], metrics: tuple[str, ...] = METRICS, seeds: int = 2
+) -> Leaderboard:
+    """The leaderboard of methods with these scores."""
+    runs = planned(list(levels), seeds=seeds)
+    for run in runs:
+        steps = 0 if run.label in ("lda", "untrained") else 5
+        write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
+    return gathered(runs, folder, metrics)
+
+
+LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
+SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
 
 
 def trained_board(runs: list[PlannedRun], folder: Path, *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
@@ -127,6 +133,14 @@ def draw_study(name: str, folder: Path, methods: Sequence[Any], **content: Any) 
 def gathered(runs: list[PlannedRun], folder: Path, metrics: tuple[str, ...] = METRICS) -> Leaderboard:
     """The leaderboard of written runs, quickly."""
     return gather("made", runs, folder, metrics)
+
+
+def printed(show: Callable[..., object], *shown: object, width: int = 80, **settings: object) -> str:
+    """What `show(*shown, console)` prints on a console of this width."""
+    console = Console(width=width, file=io.StringIO(), color_system=None, highlight=False)
+    show(*shown, console, **settings)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def watched(seed: int, steps: tuple[int, ...] = (0, 5, 10)) -> list[dict[str, Any]]:

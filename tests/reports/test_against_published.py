@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import METRICS, class_means, planned, write_run
-from rich.console import Console
+from made_runs import METRICS, class_means, planned, printed, write_run
 
 from levelfield import library
 from levelfield.papers.published import reported
@@ -60,9 +58,7 @@ def test_an_incomplete_copy_is_said_to_be_one(tmp_path: Path) -> None:
 
 def test_the_table_is_in_text_markdown_and_json(tmp_path: Path) -> None:
     found = board(tmp_path, "cub")
-    console = Console(width=80, file=io.StringIO(), markup=False, highlight=False)
-    show(found, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = printed(show, found)
     assert max(map(len, text.splitlines())) <= 80
     assert "63.09 ±0.46 60.00" in text
     assert "| margin | recall@1 | roth2020 table4 | 63.09 ±0.46 | 60.00 | -3.09 |" in as_markdown(found)

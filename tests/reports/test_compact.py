@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import CLASSES, LABELS, METRICS, class_means, embed, planned, write_run
-from rich.console import Console
+from made_runs import CLASSES, LABELS, METRICS, class_means, embed, planned, printed, write_run
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import compact, evaluate, paired_differences
@@ -119,7 +118,7 @@ def test_rows_that_cannot_be_compacted_are_left_out_with_the_reason(
     assert bare == f"softtriple: {places['softtriple']} has no model."
     for text in table.left_out:
         assert f"Left out: {text}" in compact_markdown(table)
-        assert f"Left out: {text}" in " ".join(printed(table, width=400).split())
+        assert f"Left out: {text}" in " ".join(printed(show_compact, table, width=400).split())
 
 
 def test_a_table_needs_a_retrieval_metric() -> None:
@@ -144,14 +143,8 @@ def wide() -> CompactTable:
     return CompactTable("recall@1", rows, ["lda: no reason."])
 
 
-def printed(table: CompactTable, *, width: int) -> str:
-    console = Console(width=width, record=True)
-    show_compact(table, console)
-    return console.export_text()
-
-
 def test_all_eleven_forms_fit_80_columns_and_every_score_a_narrow_screen(wide: CompactTable) -> None:
-    lines = printed(replace(wide, rows=wide.rows[:2]), width=80).splitlines()
+    lines = printed(show_compact, replace(wide, rows=wide.rows[:2])).splitlines()
     assert any(line.startswith("white: whitened.") for line in lines)
     assert max(map(len, lines)) <= 80
     [first] = [line.split() for line in lines if line.split()[:1] == ["margin"]]
@@ -162,11 +155,11 @@ def test_all_eleven_forms_fit_80_columns_and_every_score_a_narrow_screen(wide: C
     assert heads[0] == ["float", "float", "int8", "bits", *["first"] * 3, *["white"] * 4]
     assert heads[1] == ["32", "16", "64", "32", "16", "128", "64", "32", "16"]
     assert heads[2][1::2] == [str(4 * (k + 1)) for k in range(11)]
-    told = printed(wide, width=50)  # a narrow screen has further tables
-    assert "…" not in told
-    assert max(map(len, told.splitlines())) <= 50
-    assert told.count("method") == 3  # two for 128 numbers, one for 16
-    assert all(f"{cell.mean:.3f}" in told for row in wide.rows for cell in row.cells.values())
+    narrow = printed(show_compact, wide, width=50)  # has further tables
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 50
+    assert narrow.count("method") == 3  # two for 128 numbers, one for 16
+    assert all(f"{cell.mean:.3f}" in narrow for row in wide.rows for cell in row.cells.values())
 
 
 def test_files_hold_scores_with_intervals(wide: CompactTable, tmp_path: Path) -> None:

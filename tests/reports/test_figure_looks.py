@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.figure
 import numpy as np
 import pytest
-from made_runs import Figures, class_means, draw_study, planned, trained_board, write_run
+from made_runs import LEVELS, SECONDS, Figures, class_means, draw_study, planned, trained_board, write_run
 from matplotlib.colors import to_hex
 
 from levelfield.errors import BadInput
@@ -171,10 +171,6 @@ def test_what_trains_nothing_is_grey_and_an_ensemble_is_not() -> None:
     grey = [label for label, style in found.items() if style.colour == GREY]
     assert grey == ["untrained", "lda"]
     assert found["untrained"].marker != found["lda"].marker
-
-
-LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
-SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
 
 
 def study_of_costs(folder: Path, *, scale: float = 1.0, **content: object) -> tuple[Leaderboard, list[PlannedRun]]:

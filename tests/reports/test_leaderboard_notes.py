@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_runs import METRICS, class_means, planned, write_run
+from made_runs import LEVELS, METRICS, SECONDS, class_means, planned, write_run
 
 from levelfield.data.checks.leaks import Leaks, Pair
 from levelfield.reports.leaderboard.cells import front_lines
@@ -19,8 +19,6 @@ from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.run import machine_of
 
-LEVELS = {"lda": 0.50, "margin": 0.60, "triplet": 0.58, "contrastive": 0.45}
-SECONDS = {"margin": 9.0, "triplet": 4.0, "contrastive": 2.0}
 PEAKS = {"margin": 500_000_000, "triplet": 700_000_000, "contrastive": 400_000_000}
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import METRICS, class_means, planned, write_run
-from rich.console import Console
+from made_runs import METRICS, class_means, planned, printed, write_run
 
 from levelfield.data import corruptions
 from levelfield.files.writing import write_json
@@ -40,12 +39,6 @@ def drops(tmp_path_factory: pytest.TempPathFactory) -> Robustness:
     return found
 
 
-def printed(drops: Robustness, width: int = 80) -> str:
-    console = Console(width=width, record=True)
-    drops.show(console)
-    return console.export_text()
-
-
 def test_drops_are_means_over_the_runs_of_a_row_and_missing_runs_are_named(drops: Robustness) -> None:
     margin, triplet = drops.rows
     assert margin["clean"] == pytest.approx(0.75)
@@ -64,7 +57,7 @@ def test_files_and_terminal_have_the_same_rows(drops: Robustness, tmp_path: Path
     markdown = (tmp_path / "robustness.md").read_text()
     assert "| margin | 75.0 | 10.0 | 25.0 | 17.5 |" in markdown
     assert "Missing: triplet" in markdown
-    assert "rot: rotation" in printed(drops)
+    assert "rot: rotation" in printed(drops.show)
     assert "rot:" not in markdown, "there the names are whole"
 
 
@@ -73,7 +66,7 @@ def test_all_nine_corruptions_fit_80_columns_and_a_narrow_screen_gets_a_further_
     rows = [dict(row, label="normalized_softmax", drops=values) for row in drops.rows]
     nine = replace(drops, corruptions=corruptions.names(), rows=rows)
     for width, tables in ((80, 1), (50, 2)):
-        text = printed(nine, width)
+        text = printed(nine.show, width=width)
         assert text.count("method") == tables
         assert "…" not in text
         assert all(text.count(f"{100 * value:.1f}") == len(rows) for value in values.values())

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_runs import change_metrics, class_means, planned, write_run
-from rich.console import Console
+from made_runs import board_of, change_metrics, class_means, planned, printed, write_run
 
 from levelfield.errors import BadSpecification
 from levelfield.evaluation.statistics.needed import Needed
@@ -22,24 +21,8 @@ from levelfield.studies.leaderboard.claims import Verdict
 from levelfield.studies.leaderboard.rows import Cell
 
 
-def printed(board: Leaderboard, width: int = 80) -> str:
-    console = Console(width=width, file=io.StringIO(), markup=False, highlight=False)
-    show(board, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert isinstance(text, str)
-    return text
-
-
-def small_board(folder: Path, levels: dict[str, float], *, untrained: tuple[str, ...] = ("lda",)) -> Leaderboard:
-    runs = planned(list(levels), seeds=2)
-    for run in runs:
-        steps = 0 if run.label in untrained else 5
-        write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
-    return gather("made", runs, folder, ("recall@1", "map@r", "nmi"))
-
-
 def test_the_demo_fits_80_columns_and_nothing_is_cut_off(demo_board: Leaderboard) -> None:
-    text = printed(demo_board)
+    text = printed(show, demo_board)
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     for row in demo_board.rows:
@@ -51,7 +34,7 @@ def test_the_demo_fits_80_columns_and_nothing_is_cut_off(demo_board: Leaderboard
 def test_long_names_are_folded_and_no_figure_is_cut(demo_board: Leaderboard) -> None:
     named = [replace(row, label=f"{row.label} with a very long name [backbone=bninception]") for row in demo_board.rows]
     for width in (80, 60):
-        text = printed(replace(demo_board, rows=named, comparisons=[]), width)
+        text = printed(show, replace(demo_board, rows=named, comparisons=[]), width=width)
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
         for row in demo_board.rows:
@@ -65,7 +48,7 @@ def test_metrics_without_room_follow_in_another_table(demo_board: Leaderboard) -
         replace(row, cells={**row.cells, **{name: Cell(value) for name, value in more.items()}})
         for row in demo_board.rows
     ]
-    text = printed(replace(demo_board, rows=rows, metrics=[*demo_board.metrics, *more]))
+    text = printed(show, replace(demo_board, rows=rows, metrics=[*demo_board.metrics, *more]))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     assert all(text.count(f" {name} ") == 1 for name in more)
@@ -74,9 +57,9 @@ def test_metrics_without_room_follow_in_another_table(demo_board: Leaderboard) -
 
 def test_the_terminal_says_what_became_of_the_claims(demo_board: Leaderboard) -> None:
     found = Verdict("a > b", "recall@1", "roth2020 table 4", "holds", 0.02, 0.01, 0.03, 0.01)
-    text = printed(replace(demo_board, claims=[found]), 100)
+    text = printed(show, replace(demo_board, claims=[found]), width=100)
     assert text.splitlines()[-2:] == ["Claims", f"- {found.text}"]
-    assert "Claims" not in printed(demo_board)
+    assert "Claims" not in printed(show, demo_board)
 
 
 def test_csv_json_and_markdown_agree(demo_board: Leaderboard, tmp_path: Path) -> None:
@@ -110,18 +93,18 @@ def test_labels_with_special_signs_break_no_table(tmp_path: Path) -> None:
     [line] = [line for line in as_markdown(board).splitlines() if line.startswith("| 1 ")]
     [head] = [line for line in as_markdown(board).splitlines() if line.startswith("| # ")]
     assert len(re.split(r"(?<!\\)\|", line)) == len(head.split("|"))
-    assert label in printed(board, 120)
+    assert label in printed(show, board, width=120)
 
 
 def test_ties_differences_and_what_would_resolve_them_are_said_once_each(tmp_path: Path) -> None:
-    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
+    board = board_of(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
     lines = verdicts(board)
     assert "Holm-corrected over 3 pairs" in lines[0]
     assert lines[1:] == [
         "- margin: tie with triplet; better than contrastive.",
         "- triplet: better than contrastive.",
     ]
-    assert all(line in " ".join(printed(board, 200).split("\n")) for line in lines[1:])
+    assert all(line in " ".join(printed(show, board, width=200).split("\n")) for line in lines[1:])
     tie = replace(board.comparison("margin", "triplet"), missing="seeds", needed_seeds=Needed(7, 4, None))  # type: ignore[type-var]
     others = [one for one in board.comparisons if {one.first, one.second} != {"margin", "triplet"}]
     lines = verdicts(replace(board, comparisons=[tie, *others]))
@@ -132,7 +115,7 @@ def test_ties_differences_and_what_would_resolve_them_are_said_once_each(tmp_pat
 
 
 def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path) -> None:
-    board = small_board(tmp_path, {"margin": 0.6, "triplet": 0.6})
+    board = board_of(tmp_path, {"margin": 0.6, "triplet": 0.6})
     [one] = board.comparisons
     tie = replace(one, difference=0.05, classes=6, missing="classes", needed_classes=Needed(14, 8, None))
     board = replace(board, comparisons=[tie])
@@ -140,7 +123,7 @@ def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path
         "6 test classes and 2 seeds: no difference can be established; 14 classes would be needed to detect a "
         "difference of 0.05"
     )
-    for text in (printed(board, 200), as_markdown(board)):
+    for text in (printed(show, board, width=200), as_markdown(board)):
         assert text.index(told) < text.index("95 % interval")
     assert board.as_data()["limit"] == f"{told}0."
 
@@ -148,14 +131,14 @@ def test_that_nothing_can_be_established_is_said_before_the_table(tmp_path: Path
 def test_missing_runs_and_warnings_are_said_in_every_text(demo_board: Leaderboard) -> None:
     row = replace(demo_board.rows[0], warnings=["the embedding collapsed"])
     board = replace(demo_board, missing=["margin, seed 2"], rows=[row, *demo_board.rows[1:]])
-    for text in (as_markdown(board), printed(board)):
+    for text in (as_markdown(board), printed(show, board)):
         assert "Missing: margin, seed 2." in text
         assert f"{row.label}: the embedding collapsed." in text
     assert "the embedding collapsed" in as_csv(board).splitlines()[1]
 
 
 def test_deviations_are_letters_explained_below(demo_board: Leaderboard) -> None:
-    text = printed(demo_board)
+    text = printed(show, demo_board)
     explained = dict(re.findall(r"\b([a-z]): ([^;.]+?(?:\.\d+)?)(?=[;.]\s)", text.partition("Deviations from")[2]))
     assert set(explained.values()) == {text for row in demo_board.rows for text in row.deviations}
 
@@ -181,7 +164,7 @@ def test_geometry_says_of_which_set_it_is_and_never_ranks(tmp_path: Path) -> Non
         change_metrics(folder, values={**stored["values"], "rho": value}, signatures=signatures)
     board = gather("made", runs, tmp_path, ("rho", "nmi"))
     assert board.metrics == ["nmi", "rho"]
-    assert "rho (test)" in printed(board)
+    assert "rho (test)" in printed(show, board)
     assert "| rho (test) |" in as_markdown(board)
     assert "rho (test) mean" in as_csv(board)
     assert sorted(row.cells["rho"].mean for row in board.rows) == [0.4, float("inf")]
@@ -194,6 +177,6 @@ def test_the_time_for_planning_batches_is_printed_where_it_counts(tmp_path: Path
     for run in runs:
         planning = 1.0 if run.label == "margin" else 0.01
         write_run(run, tmp_path, class_means(0.5, seed=run.spec.seed), seconds=4.0, planning=planning)
-    text = printed(gather("made", runs, tmp_path, ("recall@1",)))
+    text = printed(show, gather("made", runs, tmp_path, ("recall@1",)))
     assert "margin: 1.0 of its 4.0 seconds were spent planning batches." in " ".join(text.split())
     assert "triplet: 0" not in text

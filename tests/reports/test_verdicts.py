@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,28 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_runs import CLASSES, class_means, planned, write_run
-from rich.console import Console
+from made_runs import CLASSES, board_of, class_means, planned, printed, write_run
 
 from levelfield.evaluation.statistics.comparisons import Comparison
 from levelfield.evaluation.statistics.needed import Needed
 from levelfield.reports.leaderboard import verdicts as comparisons
 from levelfield.reports.leaderboard.answer import advice, answer, fine_tuning_lines
 from levelfield.reports.leaderboard.cells import front_lines
-from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation, show, terminal
+from levelfield.reports.leaderboard.tables import as_csv, as_markdown, explanation, show
 from levelfield.reports.leaderboard.verdicts import how_compared, pairs_table, verdicts
 from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning, gather
 from levelfield.training import Conditions
-
-
-def board_of(
-    folder: Path, levels: dict[str, float], metrics: tuple[str, ...] = ("recall@1", "map@r"), seeds: int = 2
-) -> Leaderboard:
-    runs = planned(list(levels), seeds=seeds)
-    for run in runs:
-        steps = 0 if run.label in ("lda", "untrained") else 5
-        write_run(run, folder, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
-    return gather("made", runs, folder, metrics)
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +92,7 @@ def test_each_test_set_has_an_answer_of_its_own(gain: Leaderboard) -> None:
 
 def test_the_answer_comes_first_on_the_screen_and_in_the_file(gain: Leaderboard) -> None:
     for full in (True, False):
-        console = Console(width=100, file=io.StringIO())
-        show(gain, console, full=full)
-        text = console.file.getvalue()  # type: ignore[attr-defined]
+        text = printed(show, gain, full=full, width=100)
         assert text.index("Use margin") < text.index("best first by")
         assert ("- triplet: better than" in text) == full
         assert ("2 more rows with --full" in text) == (not full)
@@ -222,9 +208,7 @@ def test_the_frozen_side_is_its_best_row_and_a_study_without_both_sides_does_not
 def test_what_a_network_costs_is_beside_its_score_if_networks_differ(tmp_path: Path) -> None:
     board = networks(tmp_path / "two", {"small": ONE, "large": {**ONE, "last stage": 0.7}})
     assert "MFLOP/image" in as_markdown(board)
-    console = Console(width=120, file=io.StringIO(), color_system=None)
-    console.print(terminal(board, width=120))
-    assert "MFLOP" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "MFLOP" in printed(show, board, width=120)
     assert "operations" in as_csv(board).splitlines()[0]
     front = next(line for line in front_lines(board) if "operations per image" in line)
     assert front.endswith(": last stage [backbone=small], last stage [backbone=large].")

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 import yaml
-from made_runs import CLASSES, LABELS, class_means, planned, write_run
+from made_runs import CLASSES, LABELS, class_means, embed, planned, write_run
 from PIL import Image
 
 from levelfield.reports import Report
 from levelfield.reports.finish import gathered
 from levelfield.reports.page.collect import collect
 from levelfield.reports.page.content import Data
-from levelfield.studies.runs.folder.files import write_training
-from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import read_plan, write_plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study, parse_study
@@ -61,8 +59,7 @@ def write_study_of(
 ) -> tuple[Study, list[PlannedRun]]:
     """A study's folder whose runs are finished. classes: names of the 40 classes. without: labels of missing runs."""
     paths = draw(photos)
-    names = np.array(classes or [f"class {number}" for number in range(CLASSES)])[LABELS]
-    items = Items([str(path) for path in paths], names, roles)
+    names = np.array(classes or [f"class {number}" for number in range(CLASSES)])[LABELS].tolist()
     study = parse_study({"name": folder.name, "data": str(photos), "methods": list(methods), "seeds": seeds, **content})
     runs = planned(list(methods), name=folder.name, data=str(photos), seeds=seeds, **content)
     for number, run in enumerate(runs):
@@ -75,11 +72,7 @@ def write_study_of(
             class_means(0.4 + 0.1 * methods.index(run.label) + 0.01 * run.spec.seed),
             steps=5 if trains else 0,
         )
-        rows = embeddings(noise=0.4 + 0.05 * number, seed=number)
-        np.save(place / "embeddings.npy", rows)
-        items.write(place)
-        summary = {"step": 5, "seconds": 2.5, "collapsed": False, "idle_batches": 0}
-        write_training(place, {"summary": summary, "deviations": [], "measured": {"dim": rows.shape[1]}})
+        embed(place, embeddings(noise=0.4 + 0.05 * number, seed=number), names, [str(path) for path in paths], roles)
         lines = [f'{{"step": {step}, "loss": {1 / (step + 1)}, "spread": 0.9}}\n' for step in range(0, 500, 2)]
         (place / "log.jsonl").write_text("".join(lines) if trains else "", encoding="utf-8")
     write_plan(folder, runs)
