@@ -69,6 +69,7 @@ def test_an_image_is_not_its_own_neighbour_whatever_links_call_it(tmp_path: Path
     query.symlink_to(paths[0])
     for name in ("again.png", "more.png"):
         (tmp_path / "photos" / name).symlink_to(paths[0])
+    (tmp_path / "photos" / "gone.png").symlink_to(tmp_path / "nowhere.png")
     near = search_folder(made_model(), tmp_path / "photos", [query, paths[1]], k=3)
     assert {each["path"] for each in near[str(query)]} == {str(path) for path in paths[1:]}
     assert len(near[str(paths[1])]) == 3

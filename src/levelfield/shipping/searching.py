@@ -124,7 +124,7 @@ def _images_of(source: Path) -> list[Path]:
         return [source]
     if not source.exists():
         raise BadInput(f"File or folder not found: {source}")
-    images = images_below(source)
+    images = [path for path in images_below(source) if path.is_file()]  # not a link to a file that is gone
     if not images:
         raise BadInput(f"No images found under {source}.")
     check_names(images)
