@@ -162,7 +162,13 @@ def test_a_written_page_of_other_runs_is_not_used(
 
 @pytest.mark.parametrize(
     ("text", "other"),
-    [('"tests":[', '"tests":[5,'), ('"methods":[', '"methods":[7,'), ('"row":0', '"row":99'), ('"rows":', '"lines":')],
+    [
+        ('"tests":[', '"tests":[5,'),
+        ('"methods":[', '"methods":[7,'),
+        ('"row":0', '"row":99'),
+        ('"rows":', '"lines":'),
+        ('"about":', f'"deep":{"[" * 700}{"]" * 700},"about":'),
+    ],
 )
 def test_a_page_with_forged_data_is_one_message(compared: Path, levelfield: Levelfield, text: str, other: str) -> None:
     levelfield("-q", "report", STUDY, "--page")

@@ -56,7 +56,7 @@ def read_data(path: Path) -> dict[str, Any]:
     try:
         _, _, rest = path.read_text(encoding="utf-8").partition(_DATA_BEGINS)
         data = json.loads(rest.partition("</script>")[0])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise damaged(path, "is not a page of levelfield") from error
     return data if isinstance(data, dict) else {}
 
@@ -79,12 +79,12 @@ def page_html(page: Data) -> str:
 def policy(*, live: bool = False) -> str:
     """The Content-Security-Policy: the page's own script, style and images only. live: and its own server."""
     _, style, script = (_asset(name) for name in ASSETS)
-    own = "'self' " if live else ""
+    same_origin = "'self' " if live else ""
     rules = [
         "default-src 'none'",
         f"script-src '{_hash(script)}'",
         f"style-src '{_hash(style)}'",
-        f"img-src {own}data: blob:",
+        f"img-src {same_origin}data: blob:",
         *(["connect-src 'self'"] if live else []),
         "base-uri 'none'",
         "form-action 'none'",

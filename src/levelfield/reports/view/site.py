@@ -182,21 +182,20 @@ def read_site(folder: Path, token: str, *, progress: Progress = SILENT) -> Site:
     else:
         report = Report(board, robustness(study, board, runs, folder), [], tuning=tuning_of(study))
         data = collect(report, study, runs, folder, crossings=crossing, progress=progress)
+    folders = {label: run for stored in sets for label, run in stored.folders.items()}
     try:
         labels = [str(row["label"]) for row in data["rows"]]
         methods = [_searched(test, stored, labels) for test, stored in zip(data["tests"], sets, strict=True)]
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+        runs_that_embed = [
+            number
+            for number, label in enumerate(labels)
+            if label in folders and (folders[label] / DESCRIPTION).is_file() and not how_refined(folders[label])
+        ]
+        page = page_html({**data, "study": study.name, "live": {"token": token, "runs": runs_that_embed}})
+    except (IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         remedy = f"write it again: levelfield report {folder} --page"
         raise damaged(folder / FILE, f"does not have the data of the study's runs; {remedy}") from error
-    folders = {label: run for stored in sets for label, run in stored.folders.items()}
-    runs_that_embed = [
-        number
-        for number, label in enumerate(labels)
-        if label in folders and (folders[label] / DESCRIPTION).is_file() and not how_refined(folders[label])
-    ]
-    tests = list(zip(map(image_set, sets), methods, strict=True))
-    live = {**data, "study": study.name, "live": {"token": token, "runs": runs_that_embed}}
-    return Site(page_html(live).encode(), policy(live=True), tests)
+    return Site(page.encode(), policy(live=True), list(zip(map(image_set, sets), methods, strict=True)))
 
 
 def _searched(test: dict[str, Any], stored: Stored, labels: list[str]) -> list[Searched]:
