@@ -26,9 +26,9 @@ def as_list(tables: Iterable[PaperTable]) -> RenderableType:
     """One line per table, under its paper."""
     rows: list[list[str]] = []
     seen: list[str] = []
-    for one in tables:
-        rows.append(["" if one.paper in seen else one.paper, one.name, ", ".join(one.datasets), one.about])
-        seen.append(one.paper)
+    for table in tables:
+        rows.append(["" if table.paper in seen else table.paper, table.name, ", ".join(table.datasets), table.about])
+        seen.append(table.paper)
     notes = [f"{paper}: {title}" for paper, title in papers().items() if paper in seen]
     return Table(["paper", "table", "datasets", "what"], rows, notes=notes).terminal()
 
@@ -42,23 +42,23 @@ def as_terminal(table: PaperTable, *, width: int = 80) -> RenderableType:
     return Group(*shown, *map(Text, remarks(table)))
 
 
-def remarks(one: PaperTable) -> list[str]:
+def remarks(table: PaperTable) -> list[str]:
     """Notes needed to read the table: meaning of ±, conditions, suspect numbers, ceilings."""
     conditions = {
-        key: value for key, value in one.conditions.items() if key not in ("stated_in_paper", "from_released_code")
+        key: value for key, value in table.conditions.items() if key not in ("stated_in_paper", "from_released_code")
     }
     lines = [f"{key.replace('_', ' ')}: {value}" for key, value in conditions.items()]
-    lines += [f"missing: {one.missing}"] if one.missing else []
-    lines += [f"remark: {one.remarks}"] if one.remarks else []
+    lines += [f"missing: {table.missing}"] if table.missing else []
+    lines += [f"remark: {table.remarks}"] if table.remarks else []
     lines += [
-        f"{' and '.join(dict.fromkeys(line.printed_metric for line in one.lines if line.suspect == why))}: {why}"
-        for why in dict.fromkeys(line.suspect for line in one.lines if line.suspect)
+        f"{' and '.join(dict.fromkeys(line.printed_metric for line in table.lines if line.suspect == why))}: {why}"
+        for why in dict.fromkeys(line.suspect for line in table.lines if line.suspect)
     ]
-    if any(line.printed_metric == "mAP@C" for line in one.lines):
+    if any(line.printed_metric == "mAP@C" for line in table.lines):
         lines += [
             f"mAP@C and mAP@1000 divide by the class size, counting the query: at most "
             f"{100 * ceiling(dataset):.1f} % on {dataset}"
-            for dataset in one.datasets
+            for dataset in table.datasets
         ]
     return lines
 
@@ -86,7 +86,7 @@ def of_method(method: str, metric: str, lines: Sequence[Line]) -> RenderableType
 
 def as_csv(lines: Sequence[Line]) -> str:
     """One line per number."""
-    columns = [one.name for one in fields(Line)]
+    columns = [field.name for field in fields(Line)]
     values = [[getattr(line, column) for column in columns] for line in lines]
     rows = [[json.dumps(value) if isinstance(value, dict) else value for value in row] for row in values]
     return Table(columns, rows).csv(digits=None)

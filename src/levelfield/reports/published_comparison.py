@@ -57,7 +57,7 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
             "difference": ours - best.value,
             "note": "; ".join(notes),
             "notes": notes,
-            "others": sorted({one.line.source for one in scores[1:]} - {line.source}),
+            "others": sorted({score.line.source for score in scores[1:]} - {line.source}),
         }
         entries.append(entry)
     return replace(board, facts={**board.facts, "published": entries}) if entries else board

@@ -97,10 +97,10 @@ def draw_tuning(tuning: TuningTable, path: Path) -> Path:
         complete = row.search.complete
         curve = [best_of(complete, n) for n in range(1, len(complete) + 1)]
         colour, line = COLOURS[number % len(COLOURS)], LINES[number // len(COLOURS) % len(LINES)][0]
-        trials, means = [one.trials for one in curve], [one.expected for one in curve]
+        trials, means = [best.trials for best in curve], [best.expected for best in curve]
         band = {"color": colour, "alpha": 0.12, "linewidth": 0}
         axis.plot(trials, means, color=colour, linestyle=line)
-        axis.fill_between(trials, [one.low for one in curve], [one.high for one in curve], **band)
+        axis.fill_between(trials, [best.low for best in curve], [best.high for best in curve], **band)
         every += means
     axis.set_xscale("log")
     ticks = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500) if n <= axis.get_xlim()[1]]
@@ -196,7 +196,11 @@ def _csv(tuning: TuningTable) -> str:
     for row in tuning.rows:
         search = row.search
         best = [row.expected.get(n) for n in tuning.budgets]
-        ends = [value for one in best for value in ((one.expected, one.low, one.high) if one else (None,) * 3)]
+        ends = [
+            value
+            for estimate in best
+            for value in ((estimate.expected, estimate.low, estimate.high) if estimate else (None,) * 3)
+        ]
         counts = [len(search.values), search.values.count(None), len(search.pruned), search.seconds]
         rows.append([row.label, row.default, row.best, search.trial, *ends, *counts, _searched(search)])
     return Table(heads, rows).csv(digits=None)

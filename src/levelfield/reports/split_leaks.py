@@ -69,29 +69,33 @@ def crossings(
         spec = of_set[test_set]
         if spec.data.name == EMBEDDED and not near:
             continue
-        one = stored.get(test_set)
-        if one is None or one.division != _division(spec):
-            one = _search(test_set, spec, folder, near, progress)
-        leaks.append(one if len(board.signatures) == 1 else replace(one, sheet=f"leaks-{number}.png"))
+        crossing = stored.get(test_set)
+        if crossing is None or crossing.division != _division(spec):
+            crossing = _search(test_set, spec, folder, near, progress)
+        leaks.append(crossing if len(board.signatures) == 1 else replace(crossing, sheet=f"leaks-{number}.png"))
     return leaks
 
 
 def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets of a new search, and delete sheets of an earlier one; returns the paths."""
     paths, sets = [], []
-    renamed = [one.test_set for one in crossings if one.leaks is not None] != list(_stored(folder))
+    renamed = [crossing.test_set for crossing in crossings if crossing.leaks is not None] != list(_stored(folder))
     for sheet in folder.glob("leaks*.png") if crossings else ():
-        if _SHEET.fullmatch(sheet.name) and sheet.name not in [one.sheet for one in crossings if one.has_sheet]:
+        if _SHEET.fullmatch(sheet.name) and sheet.name not in [
+            crossing.sheet for crossing in crossings if crossing.has_sheet
+        ]:
             sheet.unlink()
-    for one in crossings:
-        sheet = folder / one.sheet
-        if one.leaks is not None and one.has_sheet and (one.new or renamed or not sheet.is_file()):
+    for crossing in crossings:
+        sheet = folder / crossing.sheet
+        if crossing.leaks is not None and crossing.has_sheet and (crossing.new or renamed or not sheet.is_file()):
             sheet.unlink(missing_ok=True)  # of another test set
-            with nullcontext() if one.new else suppress(LevelfieldError):  # the images may be gone since the search
-                pair_sheet(one.leaks.pairs, sheet)
+            with (
+                nullcontext() if crossing.new else suppress(LevelfieldError)
+            ):  # the images may be gone since the search
+                pair_sheet(crossing.leaks.pairs, sheet)
                 paths.append(sheet)
-        if one.leaks is not None:
-            sets.append({"test_set": one.test_set, "division": one.division, **one.leaks.as_data()})
+        if crossing.leaks is not None:
+            sets.append({"test_set": crossing.test_set, "division": crossing.division, **crossing.leaks.as_data()})
     if sets:
         write_json(folder / FILE, {"test_sets": sets})
         paths.append(folder / FILE)
@@ -105,22 +109,22 @@ def with_leaks(
 
     folder: the study's folder. tables: the folder of the tables, if different.
     """
-    facts = [_fact(one, folder, tables or folder) for one in crossings]
+    facts = [_fact(crossing, folder, tables or folder) for crossing in crossings]
     return replace(board, facts={**board.facts, "leaks": facts}) if facts else board
 
 
 def leak_lines(board: Leaderboard) -> list[str]:
     """One line for each test set; empty if nothing was searched."""
     several = len(board.signatures) > 1
-    return [(f"{one['test_set']}: " if several else "") + one["text"] for one in board.facts.get("leaks", [])]
+    return [(f"{fact['test_set']}: " if several else "") + fact["text"] for fact in board.facts.get("leaks", [])]
 
 
 def leak_links(board: Leaderboard) -> list[str]:
     """Markdown lines that link to the sheets."""
     return [
-        f"[Pairs of images on both sides of the split]({one['picture']}): training image left, test image right."
-        for one in board.facts.get("leaks", [])
-        if one.get("picture")
+        f"[Pairs of images on both sides of the split]({fact['picture']}): training image left, test image right."
+        for fact in board.facts.get("leaks", [])
+        if fact.get("picture")
     ]
 
 
@@ -139,14 +143,14 @@ def _search(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Pr
     return Crossing(test_set, _division(spec), leaks)
 
 
-def _fact(one: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
-    leaks = one.leaks
+def _fact(crossing: Crossing, folder: Path, tables: Path) -> dict[str, Any]:
+    leaks = crossing.leaks
     if leaks is None:
-        return {"test_set": one.test_set, "text": f"Leaks across the split are unknown. {one.reason}"}
-    sheet = folder / one.sheet
-    picture = Path(os.path.relpath(sheet, tables)).as_posix() if one.has_sheet and sheet.is_file() else None
+        return {"test_set": crossing.test_set, "text": f"Leaks across the split are unknown. {crossing.reason}"}
+    sheet = folder / crossing.sheet
+    picture = Path(os.path.relpath(sheet, tables)).as_posix() if crossing.has_sheet and sheet.is_file() else None
     return {
-        "test_set": one.test_set,
+        "test_set": crossing.test_set,
         "closed": leaks.closed,
         "classes": len(leaks.classes),
         "identical": len(leaks.identical),
@@ -168,7 +172,8 @@ def _stored(folder: Path) -> dict[str, Crossing]:
     try:
         sets = read_json(folder / FILE, most=_SIZE)["test_sets"]
         return {
-            one["test_set"]: Crossing(one["test_set"], one["division"], Leaks.from_data(one), new=False) for one in sets
+            entry["test_set"]: Crossing(entry["test_set"], entry["division"], Leaks.from_data(entry), new=False)
+            for entry in sets
         }
     except (Damaged, KeyError, TypeError, ValueError):
         return {}

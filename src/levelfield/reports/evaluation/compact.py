@@ -36,15 +36,18 @@ class CompactForms:
     def scores(self) -> dict[str, Scores]:
         """The scores of each form by name."""
         forms = self.forms
-        return {one.form.name: Scores(self.embeddings, one.result, one.form.distance, one.form.bits) for one in forms}
+        return {
+            score.form.name: Scores(self.embeddings, score.result, score.form.distance, score.form.bits)
+            for score in forms
+        }
 
     def as_data(self) -> dict[str, Any]:
         forms = []
-        for one, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
+        for score, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
             data = scores.as_data()
-            for metric, interval in one.differences.items():
+            for metric, interval in score.differences.items():
                 difference: dict[str, Any] = {"value": interval.mean}
-                if one.result.intervals:
+                if score.result.intervals:
                     difference["interval"] = {"level": interval.level, "classes": [interval.low, interval.high]}
                 data["metrics"][metric]["difference"] = finite(difference)
             forms.append({"stored_as": name, **data})
@@ -65,10 +68,10 @@ class CompactForms:
         metrics = list(self.forms[0].result)
         columns = [column for metric in metrics for column in numbers(metric, "difference", group=metric)]
         rows = []
-        for one, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
+        for score, (name, scores) in zip(self.forms, self.scores.items(), strict=True):
             row = [name, f"{scores.bytes}"]
             for metric in metrics:
-                row += [cell(one.result, metric), _difference(one, metric)]
+                row += [cell(score.result, metric), _difference(score, metric)]
             rows.append(row)
         return Table(["stored as", Column("bytes", right=True), *columns], rows, keys=2)
 
@@ -105,7 +108,7 @@ def compare_compact(
     settings = {**settings, "metrics": metrics, "k": k}
     forms = list(compact_scores(train, embeddings.arrays, settings, dims=dims, distance=distance, progress=progress))
     if train is not None:
-        lacking = undetermined([one.form.name for one in forms], embeddings.rows.shape[1], dims)
+        lacking = undetermined([score.form.name for score in forms], embeddings.rows.shape[1], dims)
         return CompactForms(embeddings, forms, [f"Left out: {lacking}"] if lacking else [], len(train))
     reason = ": give --train-embeddings FILE."
     if embeddings.refined:
@@ -114,12 +117,12 @@ def compare_compact(
     return CompactForms(embeddings, forms, left_out, 0)
 
 
-def _difference(one: CompactScore, metric: str) -> str:
+def _difference(score: CompactScore, metric: str) -> str:
     """The difference from float32 in one metric, with its interval below."""
-    if metric not in one.differences:
+    if metric not in score.differences:
         return ""
-    interval = one.differences[metric]
-    if not one.result.intervals:
+    interval = score.differences[metric]
+    if not score.result.intervals:
         return f"{interval.mean:+.4f}"
     ends = "-" if math.isnan(interval.low) else f"{interval.low:+.3f} to {interval.high:+.3f}"
     return f"{interval.mean:+.4f}\n{ends}"

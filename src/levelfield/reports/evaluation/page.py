@@ -71,7 +71,9 @@ def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequenc
     positions = {method["row"]: number for number, method in enumerate(test["methods"])}
     first = next(iter(shown[0].result))
     best = max(range(len(shown)), key=lambda number: shown[number].result[first])
-    signatures = [[_label(one), metric, str(one.result.signature(metric))] for one in shown for metric in one.result]
+    signatures = [
+        [_label(scores), metric, str(scores.result.signature(metric))] for scores in shown for metric in scores.result
+    ]
     return {
         "format": FORMAT,
         "live": None,
@@ -82,7 +84,7 @@ def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequenc
         "cautions": cautions,
         "best": best,
         "metrics": metrics_of(shown[0].result),
-        "rows": [_row(one, positions.get(number)) for number, one in enumerate(shown)],
+        "rows": [_row(scores, positions.get(number)) for number, scores in enumerate(shown)],
         "comparisons": [],
         "comparison_note": "Scores of one set of images; no test between them.",
         "tables": [Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],

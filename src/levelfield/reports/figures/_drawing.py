@@ -205,18 +205,18 @@ def span_costs(axis: Any, values: Sequence[float]) -> None:
     write_plainly(axis.xaxis)
 
 
-def write_plainly(one: Any) -> None:
+def write_plainly(axis: Any) -> None:
     """Label ticks with plain numbers, without powers or offsets. A logarithmic axis labels 1, 2 and 5."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    if one.get_scale() == "log":
-        low, high = one.get_view_interval()
+    if axis.get_scale() == "log":
+        low, high = axis.get_view_interval()
         near = high / low < 1000
-        one.set_major_locator(LogLocator(subs=(1, 2, 5) if near else (1,), numticks=12))
-        one.set_minor_locator(NullLocator())
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if near else (1,), numticks=12))
+        axis.set_minor_locator(NullLocator())
     else:
-        one.set_major_locator(MaxNLocator(5))
-    one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_major_locator(MaxNLocator(5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def spacing(values: Sequence[Any]) -> Spacing:

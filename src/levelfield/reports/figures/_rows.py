@@ -107,11 +107,11 @@ def drawn(board: Leaderboard, runs: list[PlannedRun], folder: Path) -> list[Draw
     drawn_rows = []
     looks = styles(runs)
     for row in board.rows:
-        own = [run for run in runs if run.row == row.label and run.spec.seed in row.seeds]
-        results = [result for run in own if (result := read_result(run.folder(folder))) is not None]
-        method = own[0].spec.method
-        look = replace(looks[own[0].label], hollow=is_regularised(method.settings))
-        drawn_rows.append(Drawn(row, own[0].label, method.name, method.settings, results, look))
+        of_row = [run for run in runs if run.row == row.label and run.spec.seed in row.seeds]
+        results = [result for run in of_row if (result := read_result(run.folder(folder))) is not None]
+        method = of_row[0].spec.method
+        look = replace(looks[of_row[0].label], hollow=is_regularised(method.settings))
+        drawn_rows.append(Drawn(row, of_row[0].label, method.name, method.settings, results, look))
     return drawn_rows
 
 

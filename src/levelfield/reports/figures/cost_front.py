@@ -40,9 +40,9 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     figure, axes = panels(len(sets), len(costs), width=0.4 + 3.4 * len(costs), height=0.5 + 3.0 * len(sets))
     handles: dict[str, Any] = {}
     drawn: list[Points] = []
-    for line, (test_set, own) in zip(axes, sets.items(), strict=True):
+    for line, (test_set, of_set) in zip(axes, sets.items(), strict=True):
         for axis, cost in zip(line, costs, strict=True):
-            known = [(row, value) for row in own if (value := _paid(row, cost)) is not None]
+            known = [(row, value) for row in of_set if (value := _paid(row, cost)) is not None]
             for row, value in known:
                 cell, name = row.cell(metric), _name(row)
                 bars = {"yerr": errors(cell), "capsize": 2, "elinewidth": 0.8, "ecolor": (row.style.colour, 0.45)}
@@ -50,11 +50,11 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
                 handles.setdefault(name, point)
             if known:
                 span_costs(axis, [value for _, value in known])
-                handles = _draw_front(axis, own, cost, metric) | handles
+                handles = _draw_front(axis, of_set, cost, metric) | handles
                 at = [(value, row.cell(metric).mean) for row, value in known]
                 names, colours = [_name(row) for row, _ in known], [row.style.colour for row, _ in known]
                 drawn.append(Points(axis, at, names, colours))
-            axis.set(xlabel=AXES[cost][0], ylim=limits(value for row in own for value in ends(row.cell(metric))))
+            axis.set(xlabel=AXES[cost][0], ylim=limits(value for row in of_set for value in ends(row.cell(metric))))
             axis.grid(axis="y", color=GRID)
         line[0].set_ylabel(metric)
         line[0].set_title(test_set if len(sets) > 1 else "", loc="left")

@@ -62,8 +62,8 @@ def draw_attention(rows: list[Drawn], metric: str, path: Path) -> Path:
                 axis.axvline(start - 0.5, color="white", linewidth=0.5)
             axis.set_yticks(middles, shortened(names[starts].tolist(), 24), fontsize=7 if len(starts) < 15 else 4)
             axis.set(xticks=[], xlabel="sender", ylabel="receiver")
-            title, own = f"{name}, step {number}" if len(scores) > 1 else name, table[same].sum() / table.sum()
-            axis.set_title(f"{title}: {own:.0%} from the own class, {same.mean():.0%} if equal")
+            title, same_class = f"{name}, step {number}" if len(scores) > 1 else name, table[same].sum() / table.sum()
+            axis.set_title(f"{title}: {same_class:.0%} from the own class, {same.mean():.0%} if equal")
     return save(figure, path)
 
 
@@ -112,8 +112,8 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     from levelfield.studies.runs.finished import distributions_of
 
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
-    learned = {row.row.label: distributions_of(row.results[0].folder) for row in shown}
-    distributions = {label: one for label, one in learned.items() if one is not None}
+    by_label = {row.row.label: distributions_of(row.results[0].folder) for row in shown}
+    distributions = {label: learned for label, learned in by_label.items() if learned is not None}
     if not distributions:
         raise BadInput(
             "The figure 'distributions' shows the class distributions learned by `hist`, and this study has no "
@@ -126,23 +126,25 @@ def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
 def draw(distributions: dict[str, Distributions], path: Path, colours: dict[str, str] | None = None) -> Path:
     """Draw learned means and covariances against the classes' own, one row of panels per entry."""
     figure, axes = panels(len(distributions), 2, width=9.2, height=3.9 * len(distributions), ratios=(1.15, 1))
-    for line, (label, one), name in zip(axes, distributions.items(), shortened(list(distributions), 28), strict=True):
-        count = len(one.learned_means)
+    for line, (label, learned), name in zip(
+        axes, distributions.items(), shortened(list(distributions), 28), strict=True
+    ):
+        count = len(learned.learned_means)
         chosen = np.unique(np.linspace(0, count - 1, min(count, MOST)).round().astype(int))
-        table = one.learned_means[chosen] @ one.found_means[chosen].T
+        table = learned.learned_means[chosen] @ learned.found_means[chosen].T
         image = line[0].imshow(table, cmap="viridis", vmin=min(0.0, table.min()), vmax=1.0)
         figure.colorbar(image, ax=line[0], shrink=0.8, label="cosine")
         part = "" if len(chosen) == count else f" ({len(chosen)} of {count} classes)"
         line[0].set(xlabel=f"mean of the class's embeddings{part}", ylabel="learned mean")
-        own = float(np.sum(one.learned_means * one.found_means, axis=1).mean())
-        others = float(one.learned_means.sum(axis=0) @ one.found_means.sum(axis=0) - own * count)
-        line[0].set_title(f"{name}: own class {own:z.2f}, others {others / max(1, count**2 - count):z.2f}")
+        same_class = float(np.sum(learned.learned_means * learned.found_means, axis=1).mean())
+        others = float(learned.learned_means.sum(axis=0) @ learned.found_means.sum(axis=0) - same_class * count)
+        line[0].set_title(f"{name}: own class {same_class:z.2f}, others {others / max(1, count**2 - count):z.2f}")
         colour = (colours or {}).get(label, COLOURS[0])
-        line[1].plot(one.found_spreads, one.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
-        line[1].set(xlim=limits(one.found_spreads), ylim=limits(one.learned_spreads))
+        line[1].plot(learned.found_spreads, learned.learned_spreads, "o", color=colour, markersize=3, alpha=0.5)
+        line[1].set(xlim=limits(learned.found_spreads), ylim=limits(learned.learned_spreads))
         line[1].set_xlabel("mean squared distance to the class's mean")
         line[1].set_ylabel("Frobenius norm of the learned covariance")
-        if count > 2 and one.found_spreads.std() and one.learned_spreads.std():
-            correlation = np.corrcoef(one.found_spreads, one.learned_spreads)[0, 1]
+        if count > 2 and learned.found_spreads.std() and learned.learned_spreads.std():
+            correlation = np.corrcoef(learned.found_spreads, learned.learned_spreads)[0, 1]
             line[1].set_title(f"correlation over {count} classes: {correlation:z.2f}")
     return save(figure, path)

@@ -39,15 +39,15 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
     figure, axes = panels(1, len(sets), width=6.4 * len(sets), height=4.4)
     points: list[Points] = []
     lines: dict[str, Any] = {}
-    for axis, (test_set, own) in zip(axes[0], sets.items(), strict=True):
-        lines |= _draw_points(axis, own, metric)
-        at = [(row.rho or 0.0, row.cell(metric).mean) for row in own]
-        labels, colours = [row.row.label for row in own], [row.style.colour for row in own]
+    for axis, (test_set, of_set) in zip(axes[0], sets.items(), strict=True):
+        lines |= _draw_points(axis, of_set, metric)
+        at = [(row.rho or 0.0, row.cell(metric).mean) for row in of_set]
+        labels, colours = [row.row.label for row in of_set], [row.style.colour for row in of_set]
         points.append(Points(axis, at, shortened(labels), colours))
-        related = correlation(own, metric)
+        related = correlation(of_set, metric)
         title = [test_set] if len(sets) > 1 else []
-        title += ["hollow: with a regulariser"] if any(row.style.hollow for row in own) else []
-        title += [] if related is None else [f"correlation over {len(own)} rows: {related:z.2f}"]
+        title += ["hollow: with a regulariser"] if any(row.style.hollow for row in of_set) else []
+        title += [] if related is None else [f"correlation over {len(of_set)} rows: {related:z.2f}"]
         axis.set_title("; ".join(title))
     if not name_points(points):  # numbers, and the names in a legend
         legend_beside(
@@ -55,7 +55,7 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
         )
         numbers = {label: str(number) for number, label in enumerate(lines, 1)}
         named = zip(points, sets.values(), strict=True)
-        number_points([replace(part, names=[numbers[row.row.label] for row in own]) for part, own in named])
+        number_points([replace(part, names=[numbers[row.row.label] for row in of_set]) for part, of_set in named])
     return save(figure, path)
 
 
@@ -101,8 +101,8 @@ def draw_correlations(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a matrix for each test set. A metric that is equal in all rows has no correlation: its fields are empty."""
     trained = by_test_set([row for row in rows if row.rho is not None])
     tables = {}
-    for name, own in trained.items():
-        values = [[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in own]
+    for name, of_set in trained.items():
+        values = [[*(cell.mean for cell in row.row.cells.values()), row.rho] for row in of_set]
         table = np.array(values, dtype=float)
         table = table[np.isfinite(table).all(axis=1)]
         if len(table) >= FEWEST:

@@ -44,7 +44,7 @@ def _nothing_varies(study: Study) -> str | None:
     labels = [method.label for method in study.methods]
     owners = [owner(key, labels) for key in study.vary]
     count = max(
-        sum(one in (None, *concerned) for one in owners)
+        sum(owner_label in (None, *concerned) for owner_label in owners)
         for concerned in (needed_labels(study.methods, label, run_code=False) for label in labels)
     )
     if count == 0:
@@ -72,7 +72,7 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
     values: dict[tuple[str, str], list[Any]] = {}
     for row in varied:
         values.setdefault((_test_set(row), _key(row)), []).append(_value(row))
-    width = max(4.4, 0.18 * max(len(ordered(one)) for one in values.values()))
+    width = max(4.4, 0.18 * max(len(ordered(ticks)) for ticks in values.values()))
     figure, axes = panels(len(values), len(measures), width=width * len(measures), height=3.4 * len(values))
     several = len({test_set for test_set, _ in values}) > 1
     handles: dict[str, Any] = {}
@@ -82,8 +82,8 @@ def _lines(rows: list[Drawn], metric: str, path: Path) -> Path:
             known = [row for row in there if measure(row) is not None]
             positions = _set_ticks(axis, ordered(ticks))
             for label in dict.fromkeys(row.label for row in known):
-                own = [row for row in known if row.label == label]
-                handles.setdefault(label, _draw_line(axis, own, measure, positions))
+                of_method = [row for row in known if row.label == label]
+                handles.setdefault(label, _draw_line(axis, of_method, measure, positions))
             if name == metric:
                 _draw_intervals(axis, known, metric, positions)
             shown = [value for row in known for value in (ends(row.cell(metric)) if name == metric else [measure(row)])]
@@ -171,18 +171,18 @@ def _heat_maps(rows: list[Drawn], metric: str, path: Path) -> Path:
     varied = [row for row in rows if len(row.row.variation) == 2]
     methods = {label: [row for row in varied if row.label == label] for label in dict.fromkeys(r.label for r in varied)}
     ticks = {
-        label: [ordered([row.row.variation[key] for row in own]) for key in own[0].row.variation]
-        for label, own in methods.items()
+        label: [ordered([row.row.variation[key] for row in of_method]) for key in of_method[0].row.variation]
+        for label, of_method in methods.items()
     }
     width = max(3.4, 0.5 * max(len(across) for _, across in ticks.values()) + 1.2)
     height = max(2.6, 0.24 * max(len(down) for down, _ in ticks.values()) + 1.2)
     figure, axes = panel_grid(len(methods), across=ACROSS, width=width, height=height, beside=0.8)
     low, high = limits(row.cell(metric).mean for row in varied)
     image: Any = None
-    for axis, (label, own), name in zip(axes, methods.items(), shortened(list(methods), 36), strict=True):
-        keys, (down, across) = list(own[0].row.variation), ticks[label]
+    for axis, (label, of_method), name in zip(axes, methods.items(), shortened(list(methods), 36), strict=True):
+        keys, (down, across) = list(of_method[0].row.variation), ticks[label]
         values = np.full((len(down), len(across)), np.nan)  # nan where a run is missing
-        for row in own:
+        for row in of_method:
             position = down.index(row.row.variation[keys[0]]), across.index(row.row.variation[keys[1]])
             values[position] = row.cell(metric).mean
         image = axis.imshow(values, cmap="viridis", aspect="auto", vmin=low, vmax=high)

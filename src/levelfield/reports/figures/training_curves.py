@@ -50,7 +50,7 @@ def _nothing_is_watched(study: Study) -> str | None:
 @register("curves", "metrics during training, one panel per row", why_not=_nothing_is_watched)
 def draw_curves(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw a panel for each row: thin lines are seeds, thick ones their mean. All panels share one scale."""
-    shown = [(row, curves) for row in rows if (curves := [one for run in row.results for one in _curves(run)])]
+    shown = [(row, curves) for row in rows if (curves := [curve for run in row.results for curve in _curves(run)])]
     if not shown:
         raise BadInput(
             "No run was evaluated during training: set conditions.monitor: test, or conditions.select to a "
@@ -98,7 +98,7 @@ def _curves(result: Result) -> list[Curve]:
         curves.append(Curve(part, watched[0]["metric"], [entry["step"] for entry in watched], values))
     if history := result.summary.get("history") or []:
         metric = read_spec(result.folder).conditions.select
-        steps, values = [int(one["step"]) for one in history], [one["value"] for one in history]
+        steps, values = [int(entry["step"]) for entry in history], [entry["value"] for entry in history]
         curves.append(Curve("validation", metric, steps, values, result.summary.get("best_step")))
     return curves
 

@@ -93,7 +93,7 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
 
 def claims(board: Leaderboard) -> list[str]:
     """The verdict on each claim of the study."""
-    return [f"- {one.text}" for one in board.claims]
+    return [f"- {verdict.text}" for verdict in board.claims]
 
 
 def _table(board: Leaderboard) -> Table:

@@ -19,23 +19,23 @@ _ROWS, _LABELS, _SHOWN = 40, 12, 6  # limits of the text; the JSON file has ever
 def how_compared(board: Leaderboard) -> str:
     """How the rows were compared: the test, its classes and seeds, and the correction."""
     pairs = board.comparisons
-    classes = _span([one.classes for one in pairs])
-    if max(one.classes for one in pairs) < MIN_CLASSES:
+    classes = _span([pair.classes for pair in pairs])
+    if max(pair.classes for pair in pairs) < MIN_CLASSES:
         return f"{classes} test classes: too few for a test (at least {MIN_CLASSES} are needed)."
     sample = f"{classes} test classes"
-    tried = [max(one.seeds) for one in pairs if one.retrained]
+    tried = [max(pair.seeds) for pair in pairs if pair.retrained]
     sample += f" and {_span(tried)} seeds" if tried else " (training was not repeated: this holds only for these runs)"
     number = plural(len(pairs), "pair", "pairs")
     kind = "Crossed test" if tried else "Test"
     return f"{kind} of {board.metrics[0]} over {sample}, Holm-corrected over {number}, {100 * ALPHA:.0f} % in all."
 
 
-def difference_text(one: Comparison, first: str = "", second: str = "") -> str:
+def difference_text(pair: Comparison, first: str = "", second: str = "") -> str:
     """The difference between two rows in words. first, second: how to call them, by default their labels."""
-    first, second = first or one.first, second or one.second
-    if abs(one.difference) < SEEN:
+    first, second = first or pair.first, second or pair.second
+    if abs(pair.difference) < SEEN:
         return f"{first} and {second} have the same score"
-    return f"{first} is {abs(one.difference):.3f} {'above' if one.difference > 0 else 'below'} {second}"
+    return f"{first} is {abs(pair.difference):.3f} {'above' if pair.difference > 0 else 'below'} {second}"
 
 
 def pairs_table(board: Leaderboard) -> Table | None:
@@ -44,21 +44,21 @@ def pairs_table(board: Leaderboard) -> Table | None:
         return None
     shown = board.comparisons
     if len(shown) > MOST_PAIRS:
-        shown = sorted(shown, key=lambda one: (1.0 if one.p is None else one.p, -abs(one.difference)))[:MOST_PAIRS]
+        shown = sorted(shown, key=lambda pair: (1.0 if pair.p is None else pair.p, -abs(pair.difference)))[:MOST_PAIRS]
     hidden = len(board.comparisons) - len(shown)
     notes = [f"{hidden:,} more pairs are in leaderboard.json."] if hidden else []
     columns: list[Column | str] = ["pair", *numbers(*HEADINGS), "verdict", "would resolve it"]
-    return Table(columns, [_pair(one) for one in shown], notes=notes)
+    return Table(columns, [_pair(pair) for pair in shown], notes=notes)
 
 
-def _pair(one: Comparison) -> list[str]:
-    one = one if one.difference >= 0 else one.seen_from(one.second)
+def _pair(pair: Comparison) -> list[str]:
+    pair = pair if pair.difference >= 0 else pair.seen_from(pair.second)
     test = [UNKNOWN] * 4
-    if one.adjusted is not None:
-        p = "< 0.001" if one.adjusted < 0.001 else f"{one.adjusted:.3f}"
-        test = [f"{one.low:+.3f} to {one.high:+.3f}", f"{one.t:.2f}", f"{one.df:.1f}", p]
-    verdict = ["better", ""] if one.better() else ["tie", needed_text(one) or UNKNOWN]
-    return [f"{one.first} > {one.second}", f"{abs(one.difference):.3f}", *test, *verdict]
+    if pair.adjusted is not None:
+        p = "< 0.001" if pair.adjusted < 0.001 else f"{pair.adjusted:.3f}"
+        test = [f"{pair.low:+.3f} to {pair.high:+.3f}", f"{pair.t:.2f}", f"{pair.df:.1f}", p]
+    verdict = ["better", ""] if pair.better() else ["tie", needed_text(pair) or UNKNOWN]
+    return [f"{pair.first} > {pair.second}", f"{abs(pair.difference):.3f}", *test, *verdict]
 
 
 def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
@@ -68,7 +68,7 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
         return ["Nothing to compare: one row, or no metric with a value per query."]
     lines = [how_compared(board)]
     single = [row.label for row in board.rows if row.trained and len(row.seeds) == 1]
-    if single and any(one.retrained for one in board.comparisons):
+    if single and any(pair.retrained for pair in board.comparisons):
         names = ", ".join(single[:_LABELS])
         lines.append(
             f"One run only: {names}. Comparisons with it hold only for that run, since training was not repeated."
@@ -76,12 +76,12 @@ def verdicts(board: Leaderboard, *, full: bool = True) -> list[str]:
     order = {row.label: rank for rank, row in enumerate(board.rows)}
     better: dict[str, list[str]] = {label: [] for label in order}
     tied: dict[str, list[str]] = {label: [] for label in order}
-    for one in board.comparisons:
-        first, second = sorted((one.first, one.second), key=lambda label: order[label])
-        if one.winner is None:
+    for pair in board.comparisons:
+        first, second = sorted((pair.first, pair.second), key=lambda label: order[label])
+        if pair.winner is None:
             tied[first].append(second)
         else:
-            better[one.winner].append(second if one.winner == first else first)
+            better[pair.winner].append(second if pair.winner == first else first)
     shown = list(order)[: _ROWS if full else 1]
     for label in shown:
         parts = [f"tie with {_named(tied[label], order)}"] if tied[label] else []

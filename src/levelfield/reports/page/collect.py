@@ -86,10 +86,10 @@ def collect(
     sets, notes = stored_sets(board.rows)
     test_of = {}
     for row in board.rows:  # a row without embeddings belongs to the test set of others with the same data
-        own = [number for number, stored in enumerate(sets) if row.label in stored.folders]
+        embedded = [number for number, stored in enumerate(sets) if row.label in stored.folders]
         alike = [number for number, stored in enumerate(sets) if stored.test_set == row.test_set]
-        test_of[row.label] = [*own, *alike, 0][0]
-    leaks = {one.test_set: one.leaks for one in crossings}
+        test_of[row.label] = [*embedded, *alike, 0][0]
+    leaks = {crossing.test_set: crossing.leaks for crossing in crossings}
     tests = [
         look(
             stored.test_set,

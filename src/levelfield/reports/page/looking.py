@@ -69,7 +69,7 @@ def look(
         "lost": seen.lost,
         "thumbnails": seen.thumbnails,
         "notes": [*notes, *left_out, *_notes(images, lists, pictures, len(results))],
-        "methods": [_embedded(*one, images, lists, points) for one, points in zip(searched, maps, strict=True)],
+        "methods": [_embedded(*method, images, lists, points) for method, points in zip(searched, maps, strict=True)],
         "mistakes": {"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
         "why": regions,
     }
@@ -144,7 +144,7 @@ def _chosen_queries(results: Sequence[SearchResult], images: ImageSet) -> Array 
     if not results or (len(images) <= _MANY and len(results[0].queries) * len(results) <= _ALL_LISTS):
         return None
     queries, most = results[0].queries, max(_FEWEST, min(_FEW, _ALL_LISTS // len(results)))
-    wrong = sum((one.first_right > 1).astype(np.int64) for one in results)
+    wrong = sum((result.first_right > 1).astype(np.int64) for result in results)
     order = numpy_stream(0, "page", "chosen").permutation(len(queries))
     kind = np.where(wrong == len(results), 0, np.where(wrong > 0, 1, 2))[order]
     return np.sort(queries[order[np.argsort(kind, kind="stable")][:most]])

@@ -25,13 +25,13 @@ _PAIRS = 10_000  # pairs of such a block: a set in which all images are equal ha
 
 def by_class(result: SearchResult, images: ImageSet) -> Data:
     """Recall of each class among queries that have a positive (NaN: none), and the most frequent confusions."""
-    own, near = images.codes[result.queries], images.codes[result.neighbours[:, 0]]
+    actual, near = images.codes[result.queries], images.codes[result.neighbours[:, 0]]
     counts = result.first_right > 0
-    asked = np.bincount(own[counts], minlength=len(images.classes))
-    right = np.bincount(own[counts & (own == near)], minlength=len(images.classes))
+    asked = np.bincount(actual[counts], minlength=len(images.classes))
+    right = np.bincount(actual[counts & (actual == near)], minlength=len(images.classes))
     recall = np.where(asked > 0, right / np.maximum(asked, 1), np.nan).astype(np.float32)
-    wrong = counts & (own != near)
-    pairs = Counter(zip(own[wrong].tolist(), near[wrong].tolist(), strict=True))
+    wrong = counts & (actual != near)
+    pairs = Counter(zip(actual[wrong].tolist(), near[wrong].tolist(), strict=True))
     return {"recall": recall, "taken_for": [(*pair, count) for pair, count in pairs.most_common(MOST)]}
 
 

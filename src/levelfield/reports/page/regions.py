@@ -37,10 +37,10 @@ EXACT = "Exact: the cells of either image sum to the cosine; the bias of the hea
 
 def why(searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost: Sequence[int]) -> Data | None:
     """The explained queries, and notes on methods that cannot be explained; None if there is nothing to explain."""
-    numbered = [(number, *one) for number, one in enumerate(searched) if one[0].folder is not None]
-    idle = [one for one in numbered if not one[1].trained][:1]  # the best row that trains nothing is among them
-    best = [one for one in numbered if one not in idle][: METHODS - len(idle)]
-    picked = sorted(best + idle, key=lambda one: one[0])
+    runs = [(number, method, result) for number, (method, result) in enumerate(searched) if method.folder is not None]
+    idle = [run for run in runs if not run[1].trained][:1]  # the best row that trains nothing is among them
+    best = [run for run in runs if run not in idle][: METHODS - len(idle)]
+    picked = sorted(best + idle, key=lambda run: run[0])
     queries = _queries([result for _, _, result in picked], lost) if picked else np.zeros(0, np.int64)
     if not len(queries):
         return None
@@ -59,7 +59,7 @@ def why(searched: Sequence[tuple[Method, SearchResult]], images: ImageSet, lost:
 def _queries(results: Sequence[SearchResult], lost: Sequence[int]) -> Array:
     """Queries where methods disagree, that all get wrong, and that all get right, a third each."""
     queries = results[0].queries
-    right = np.stack([one.first_right == 1 for one in results])
+    right = np.stack([result.first_right == 1 for result in results])
     order = numpy_stream(0, "page", "why").permutation(len(queries))
     order = order[~np.isin(queries[order], lost)]
     some, every = np.asarray(right.any(0)), np.asarray(right.all(0))
@@ -79,7 +79,7 @@ def _explained(folder: Path, images: ImageSet, pairs: list[tuple[int, int]]) -> 
     seen = torch.cat([part for (part,) in loader])
     maps = [tap.cpu() for tap in model.embedder.trunk.maps(seen)]
     strongest = [top_maps(last.numpy(), channels=min(_CHANNELS, len(last))).maps for last in maps[-1]]
-    activations = [one.mean(axis=0).astype(np.float32) for one in strongest]
+    activations = [top.mean(axis=0).astype(np.float32) for top in strongest]
     refined = how_refined(folder)
     caveats = [*how.caveats, *([f"the refinement at test time ({refined}) is left out"] if refined else [])]
     text = f"An approximation: {'; '.join(caveats)}." if caveats else EXACT
@@ -143,12 +143,12 @@ def cells_of(maps: list[Tensor], how: Linear, toward: Array) -> Array:
 
     maps: of each tap, (channels, height, width). toward: the other image's embedding.
     """
-    taps = [one.detach().double().requires_grad_() for one in maps]
+    taps = [tap.detach().double().requires_grad_() for tap in maps]
     linear, whole = _embedded(taps, how)
     aim = torch.from_numpy(np.asarray(toward, dtype=np.float64))
     aim = aim / (aim.norm() * whole.norm()).clamp_min(1e-12)
     gradients = torch.autograd.grad((linear @ aim).sum(), taps)
-    height, width = max(one.shape[1] for one in taps), max(one.shape[2] for one in taps)
+    height, width = max(tap.shape[1] for tap in taps), max(tap.shape[2] for tap in taps)
     parts = [(tap * slope).sum(0).detach().numpy() for tap, slope in zip(taps, gradients, strict=True)]
     cells: Array = np.sum([enlarged(part, height, width) for part in parts], axis=0)
     rest = float(whole @ aim) - cells.sum()
@@ -159,7 +159,7 @@ def _embedded(taps: list[Tensor], how: Linear) -> tuple[Tensor, Tensor]:
     """The part of the embedding that is linear in the maps once norms are constants, and the whole embedding."""
     pooled = [pool(tap[None], how.pooling)[0] for tap in taps]
     if how.normalize_taps:
-        pooled = [one / one.detach().norm().clamp_min(1e-12) for one in pooled]
+        pooled = [tap / tap.detach().norm().clamp_min(1e-12) for tap in pooled]
     features = torch.cat(pooled)
     if not isinstance(how.head, Head):
         return features, features.detach()

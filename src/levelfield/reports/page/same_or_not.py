@@ -54,7 +54,10 @@ def threshold_of(
         of_accept = [PairRate(wrong, other, 2).interval(_LEVEL) for wrong in result.other.T]
         of_reject = [PairRate((same - right) / 2, same / 2, 1).interval(_LEVEL) for right in result.same.T]
         if None not in of_accept and None not in of_reject:  # too few classes have pairs
-            ends = [[_short([one.low, one.high]) for one in rates if one] for rates in (of_accept, of_reject)]
+            ends = [
+                [_short([interval.low, interval.high]) for interval in rates if interval]
+                for rates in (of_accept, of_reject)
+            ]
             intervals = dict(zip(("false_accept", "false_reject"), ends, strict=True))
     above, below = _near(value, rows, images)
     return {

@@ -38,9 +38,9 @@ def rows_of(
     groups: dict[str, str] = {}  # none for rows that were not compared
     for test_set in board.signatures:
         labels = [row.label for row in board.rows if row.test_set == test_set]
-        pairs = [one for one in board.comparisons if one.first in labels and one.second in labels]
+        pairs = [pair for pair in board.comparisons if pair.first in labels and pair.second in labels]
         if pairs:
-            groups |= letter_groups(labels, [(one.first, one.second) for one in pairs if one.better()])
+            groups |= letter_groups(labels, [(pair.first, pair.second) for pair in pairs if pair.better()])
     dims = {}
     for row in board.rows:
         result = read_result(Path(row.first_run))
@@ -73,11 +73,11 @@ def comparisons_of(board: Leaderboard) -> list[Data]:
     """The tests between rows, given by their index, in the order of the leaderboard; at most MOST_PAIRS."""
     numbers = {row.label: number for number, row in enumerate(board.rows)}
     compared = []
-    for one in board.comparisons:
-        seen = one if numbers[one.first] < numbers[one.second] else one.seen_from(one.second)
+    for pair in board.comparisons:
+        seen = pair if numbers[pair.first] < numbers[pair.second] else pair.seen_from(pair.second)
         within = f" (95 % {seen.low:+.3f} to {seen.high:+.3f})" if seen.low is not None else ""
         verdict = "not tested" if seen.adjusted is None else "better" if seen.better() else "tie"
-        pair = {
+        entry = {
             "first": numbers[seen.first],
             "second": numbers[seen.second],
             "difference": seen.difference,
@@ -87,8 +87,8 @@ def comparisons_of(board: Leaderboard) -> list[Data]:
             "better": None if seen.winner is None else "first" if seen.winner == seen.first else "second",
             "text": f"{difference_text(seen)}{within}: {verdict}.",
         }
-        compared.append(pair)
-    compared.sort(key=lambda pair: (pair["first"], pair["second"]))
+        compared.append(entry)
+    compared.sort(key=lambda entry: (entry["first"], entry["second"]))
     return compared[:MOST_PAIRS]
 
 
@@ -103,12 +103,12 @@ def comparison_note(board: Leaderboard) -> str:
 def cautions_of(board: Leaderboard) -> list[str]:
     """What speaks against trusting the answer, gravest first."""
     best, trained = board.answer, [row for row in board.rows if row.trained]
-    leaks = [one["text"] for one in board.facts.get("leaks", [])]
+    leaks = [fact["text"] for fact in board.facts.get("leaks", [])]
     cautions = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
     if board.missing:
         count = plural(len(board.missing), "run is", "runs are")
         cautions.append(f"{count} missing: {first_few(board.missing, '; ')}.")
-    classes = min((one.classes for one in board.comparisons), default=0)
+    classes = min((pair.classes for pair in board.comparisons), default=0)
     if board.limit:
         cautions.append(board.limit)
     elif 0 < classes < _FEW:
@@ -140,16 +140,16 @@ def letter_groups(rows: Sequence[str], better: Iterable[tuple[str, str]]) -> dic
     """
     sets = [frozenset(rows)] if rows else []
     for first, second in better:
-        split = [one for one in sets if first in one and second in one]
+        split = [group for group in sets if first in group and second in group]
         if not split:
             continue
-        halves = {one - {name} for one in split for name in (first, second)}
-        kept = [one for one in sets if one not in split]
-        sets = kept + [half for half in halves if half and not any(half <= one for one in kept)]
-        sets = [one for one in sets if not any(one < other for other in sets)]
+        halves = {group - {name} for group in split for name in (first, second)}
+        kept = [group for group in sets if group not in split]
+        sets = kept + [half for half in halves if half and not any(half <= group for group in kept)]
+        sets = [group for group in sets if not any(group < other for other in sets)]
         if len(sets) > _MOST_SETS:
             return dict.fromkeys(rows, "")
     order = {row: number for number, row in enumerate(rows)}
-    sets.sort(key=lambda one: sorted(order[row] for row in one))
+    sets.sort(key=lambda group: sorted(order[row] for row in group))
     signs = list(letters(map(str, range(len(sets)))).values())
-    return {row: "".join(sign for sign, one in zip(signs, sets, strict=True) if row in one) for row in rows}
+    return {row: "".join(sign for sign, group in zip(signs, sets, strict=True) if row in group) for row in rows}

@@ -96,11 +96,11 @@ def _signatures(board: Leaderboard) -> Table:
 
 def _claims(board: Leaderboard) -> Table:
     rows = []
-    for one in board.claims:
-        difference = None if one.difference is None else f"{one.difference:.3f}"
-        interval = None if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
-        notes = "; ".join(filter(None, (one.note, one.source)))
-        rows.append([one.claim, one.verdict, one.metric, difference, interval, notes])
+    for claim in board.claims:
+        difference = None if claim.difference is None else f"{claim.difference:.3f}"
+        interval = None if claim.low is None else f"{claim.low:+.3f} to {claim.high:+.3f}"
+        notes = "; ".join(filter(None, (claim.note, claim.source)))
+        rows.append([claim.claim, claim.verdict, claim.metric, difference, interval, notes])
     columns = ["claim", "verdict", "metric", "difference", "95 % interval", "source and note"]
     return Table(columns, rows, "Claims", ["Made before the runs; Holm-corrected over the claims."])
 
@@ -114,7 +114,7 @@ def _text(value: Any) -> str:
     if value is None or value in ({}, [], ()):
         return "-"
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_text(entry)}" for key, entry in value.items())
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
