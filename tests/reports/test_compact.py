@@ -13,7 +13,7 @@ from made_runs import CLASSES, LABELS, METRICS, class_means, embed, planned, pri
 
 from levelfield.errors import BadInput
 from levelfield.evaluation import compact, evaluate, paired_differences
-from levelfield.evaluation.compacting import form_names
+from levelfield.evaluation.compacting import Compacted, form_names
 from levelfield.reports import Report
 from levelfield.reports.compact_scores import compact_csv, compact_markdown, compact_tables, show_compact, write_compact
 from levelfield.reports.page.study_tables import tables_of
@@ -74,15 +74,11 @@ def test_scores_and_differences_are_means_over_seeds(tmp_path: Path, monkeypatch
     [row] = table.rows
     assert row.seeds == [0, 1]
     forms = [compact(drawn(1, seed)[:20], drawn(0, seed)) for seed in row.seeds]
-    values = np.array(
-        [
-            [
-                evaluate(one[name].rows, LABELS, metrics=["recall@1"], distance=one[name].distance)["recall@1"]
-                for one in forms
-            ]
-            for name in row.cells
-        ]
-    )
+
+    def recall(form: Compacted) -> float:
+        return evaluate(form.rows, LABELS, metrics=["recall@1"], distance=form.distance)["recall@1"]
+
+    values = np.array([[recall(of_seed[name]) for of_seed in forms] for name in row.cells])
     assert [cell.mean for cell in row.cells.values()] == pytest.approx(values.mean(axis=1))
     differences = [cell.difference for cell in row.cells.values()][1:]
     assert differences == pytest.approx((values[1:] - values[:1]).mean(axis=1))

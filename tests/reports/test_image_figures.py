@@ -8,15 +8,18 @@ import matplotlib.figure
 import numpy as np
 import pytest
 from made_runs import CLASSES, EACH, LABELS, Figures, class_means, embed, gathered, planned, trained_board, write_run
+from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from PIL import Image
 
+from levelfield.data import corruptions
 from levelfield.errors import BadInput
 from levelfield.reports.figures import draw_figures
 from levelfield.reports.figures._images import Pictured, pictured, square
 from levelfield.reports.figures._rows import Drawn, drawn
-from levelfield.reports.figures.image_map import _regions, placed
-from levelfield.reports.figures.retrieved import RIGHT, WRONG, chosen_queries
+from levelfield.reports.figures.corrupted_images import draw_corrupted
+from levelfield.reports.figures.image_map import _regions, chosen_sets, draw_class_map, draw_map, placed
+from levelfield.reports.figures.retrieved import RIGHT, WRONG, chosen_queries, draw_gallery
 from levelfield.reports.page.image_set import ImageSet
 
 NAMES = ["<b>$x$</b>", "שלום", "🙂", "a very long name of a class " * 10, *(f"class {k}" for k in range(CLASSES))]
@@ -55,8 +58,6 @@ def made(right: dict[str, np.ndarray], codes: np.ndarray) -> Pictured:
 
 
 def frames(figure: matplotlib.figure.Figure, colour: str) -> int:
-    from matplotlib.colors import to_rgba
-
     patches = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     return sum(patch.get_edgecolor() == to_rgba(colour) for patch in patches)
 
@@ -91,8 +92,6 @@ def test_queries_search_the_gallery_only() -> None:
 
 
 def test_the_gallery_has_a_marked_frame_for_every_neighbour(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
-    from levelfield.reports.figures.retrieved import draw_gallery
-
     draw_gallery(rows, "recall@1", tmp_path / "gallery.png")
     (figure,) = shown
     right, wrong = frames(figure, RIGHT), frames(figure, WRONG)
@@ -132,8 +131,6 @@ def test_image_figures_are_written_for_print_also_if_all_images_are_gone(tmp_pat
 
 
 def test_the_map_shows_images_and_two_regions(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
-    from levelfield.reports.figures.image_map import draw_map
-
     draw_map(rows, "recall@1", tmp_path / "map.png")
     (figure,) = shown
     titles = [axis.get_title() for axis in figure.axes]
@@ -145,8 +142,6 @@ def test_the_map_shows_images_and_two_regions(rows: list[Drawn], tmp_path: Path,
 
 
 def test_a_class_map_colours_three_sets_of_ten_classes(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
-    from levelfield.reports.figures.image_map import chosen_sets, draw_class_map
-
     sets = chosen_sets(CLASSES)
     assert len(set(np.concatenate(sets).tolist())) == 30
     draw_class_map(rows, "recall@1", tmp_path / "class-map.png")
@@ -162,9 +157,6 @@ def test_a_class_map_colours_three_sets_of_ten_classes(rows: list[Drawn], tmp_pa
 
 
 def test_a_sheet_shows_a_test_image_under_every_corruption(rows: list[Drawn], tmp_path: Path, shown: Figures) -> None:
-    from levelfield.data import corruptions
-    from levelfield.reports.figures.corrupted_images import draw_corrupted
-
     draw_corrupted(rows, "recall@1", tmp_path / "corruptions.png")
     titles = [axis.get_title() for axis in shown[0].axes if axis.images]
     assert titles == ["image", *(name.replace("_", " ") for name in corruptions.names())]

@@ -49,23 +49,11 @@ def study(labels: list[str], folder: Path, **content: Any) -> tuple[Leaderboard,
     methods = [{"label": label, "margin": {"beta": 1 + k / 100}} for k, label in enumerate(labels)]
     runs = planned([*methods, {"label": "$lda_", "lda": {}}], seeds=1, **content)
     for k, run in enumerate(runs):
-        near = 0.01 * (k % 7) / 7
-        trained = {
-            "rho_train": 0.3 + near,
-            "peak_bytes": int(690e6 * (1 + near)),
-            "monitored": watched(k % 3),
-            "rows_through_trunk": 100,
-            "images": 100,
-        }
-        trains = run.spec.method.name != "lda"
-        place = write_run(
-            run,
-            folder,
-            class_means(0.6 + near),
-            steps=5 if trains else 0,
-            seconds=30 * (1 + near),
-            **(trained if trains else {}),
-        )
+        near, summary = 0.01 * (k % 7) / 7, {"steps": 0}
+        if run.spec.method.name != "lda":
+            costs = {"peak_bytes": int(690e6 * (1 + near)), "rows_through_trunk": 100, "images": 100}
+            summary = {"steps": 5, "rho_train": 0.3 + near, "monitored": watched(k % 3), **costs}
+        place = write_run(run, folder, class_means(0.6 + near), seconds=30 * (1 + near), **summary)
         write_spectra(place, np.random.default_rng(k).normal(size=(20, 6)), np.arange(20) % 4)
     return gathered(runs, folder), runs, folder
 

@@ -63,14 +63,9 @@ def test_weights_in_8_bits_take_a_quarter_and_change_little(tmp_path: Path) -> N
 
 
 def test_a_weight_is_rounded_by_at_most_half_a_level_of_its_own_channel() -> None:
-    weight = np.random.default_rng(0).normal(size=(5, 4, 3, 3)).astype(np.float32) * [
-        [[[9]]],
-        [[[1]]],
-        [[[0]]],
-        [[[1]]],
-        [[[2]]],
-    ]
-    numbers, scale = rounded_weight(weight.astype(np.float32), 0)
+    spread = np.array([9, 1, 0, 1, 2], np.float32)[:, None, None, None]
+    weight = np.random.default_rng(0).normal(size=(5, 4, 3, 3)).astype(np.float32) * spread
+    numbers, scale = rounded_weight(weight, 0)
     away = np.abs(numbers * scale[:, None, None, None] - weight)
     assert (away <= 0.501 * scale[:, None, None, None]).all()
     assert (np.abs(numbers).reshape(5, -1).max(axis=1) == [127, 127, 0, 127, 127]).all()

@@ -89,8 +89,7 @@ def _reduced(rows: Array, landmarks: Array, *, normalize: bool) -> Array:
     """Principal components of the rows (at least 2, at most 50), fitted to the landmarks; a few rows at a time."""
 
     def part(chosen: Array) -> Array:
-        taken: Array = (unit_rows(rows[chosen]) if normalize else rows[chosen]).astype(np.float32)
-        return taken
+        return np.asarray(unit_rows(rows[chosen]) if normalize else rows[chosen], np.float32)
 
     sample = part(landmarks)
     mean = sample.mean(axis=0)
@@ -110,8 +109,7 @@ def _components(centred: Array) -> Array:
         for _ in range(3):
             basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
     small = (centred @ basis).astype(np.float64)
-    components: Array = basis @ np.linalg.eigh(small.T @ small)[1][:, ::-1][:, :DIMENSIONS].astype(np.float32)
-    return components
+    return np.asarray(basis @ np.linalg.eigh(small.T @ small)[1][:, ::-1][:, :DIMENSIONS].astype(np.float32))
 
 
 def _map(reduced: Array, landmarks: Array, first: Array | None) -> Array:
@@ -141,8 +139,7 @@ def _turned(points: Array, goal: Array) -> Array:
     from scipy.linalg import orthogonal_procrustes
 
     points, goal = points - points.mean(axis=0), goal - goal.mean(axis=0)
-    turned: Array = points @ orthogonal_procrustes(points, goal)[0]
-    return turned
+    return np.asarray(points @ orthogonal_procrustes(points, goal)[0])
 
 
 def _with_others(points: Array, reduced: Array, landmarks: Array) -> Array:

@@ -229,5 +229,4 @@ def unit(rows: Rows) -> Rows:
            [0. , 0. ]], dtype=float32)
     """
     lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-    result: Rows = rows / np.maximum(lengths, np.float32(_TINY))
-    return result
+    return np.asarray(rows / np.maximum(lengths, np.float32(_TINY)))

@@ -66,12 +66,8 @@ def write_study_of(
         if run.label in without:
             continue
         trains = run.label != "untrained"
-        place = write_run(
-            run,
-            folder,
-            class_means(0.4 + 0.1 * methods.index(run.label) + 0.01 * run.spec.seed),
-            steps=5 if trains else 0,
-        )
+        level = 0.4 + 0.1 * methods.index(run.label) + 0.01 * run.spec.seed
+        place = write_run(run, folder, class_means(level), steps=5 if trains else 0)
         embed(place, embeddings(noise=0.4 + 0.05 * number, seed=number), names, [str(path) for path in paths], roles)
         lines = [f'{{"step": {step}, "loss": {1 / (step + 1)}, "spread": 0.9}}\n' for step in range(0, 500, 2)]
         (place / "log.jsonl").write_text("".join(lines) if trains else "", encoding="utf-8")

@@ -37,25 +37,10 @@ LABELS = np.arange(10) % 3
 
 
 def page(**changes: object) -> Data:
-    return {
-        "format": FORMAT,
-        "live": None,
-        "levelfield": "1",
-        "study": "s",
-        "about": "",
-        "answer": ["Use margin."],
-        "cautions": [],
-        "best": 0,
-        "metrics": [],
-        "rows": [],
-        "comparisons": [],
-        "comparison_note": "",
-        "tables": [],
-        "curves": [],
-        "missing": [],
-        "tests": [empty_test("photos", [])],
-        **changes,
-    }
+    texts = {"levelfield": "1", "study": "s", "about": "", "comparison_note": "", "answer": ["Use margin."]}
+    lists: Data = {key: [] for key in ("cautions", "metrics", "rows", "comparisons", "tables", "curves", "missing")}
+    tests = [empty_test("photos", [])]
+    return {"format": FORMAT, "live": None, "best": 0, **texts, **lists, "tests": tests, **changes}
 
 
 def test_an_array_comes_back_with_its_type_shape_and_numbers() -> None:

@@ -93,8 +93,7 @@ class Drawn:
 
     def spectrum(self, kind: str) -> np.ndarray:
         """Mean over seeds of the training embeddings' spectrum."""
-        mean: np.ndarray = np.mean([read_spectrum(result.folder, kind) for result in self.results], axis=0)
-        return mean
+        return np.asarray(np.mean([read_spectrum(result.folder, kind) for result in self.results], axis=0))
 
     @property
     def pair(self) -> str:

@@ -99,8 +99,7 @@ def overlaid(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
     size = image.shape[1], image.shape[0]
     large = np.asarray(Image.fromarray(heat.astype(np.float32)).resize(size, Image.Resampling.BILINEAR))
     colours = colormaps["jet"](np.clip(large, 0, 1))[..., :3] * 255
-    blended: np.ndarray = np.rint(0.5 * image + 0.5 * colours).astype(np.uint8)
-    return blended
+    return np.asarray(np.rint(0.5 * image + 0.5 * colours), np.uint8)
 
 
 @plainly

@@ -113,8 +113,7 @@ def open_graph(library: str, stored: Stored, path: Path) -> Search:
     def search(queries: Rows, k: int) -> Positions:
         rows = packed(queries, stored.codes)
         if library == "faiss":
-            positions: Positions = graph.search(rows, k)[1].astype(np.int64)
-            return positions
+            return np.asarray(graph.search(rows, k)[1], np.int64)
         # for a single query usearch returns an object of another kind
         matches = graph.search(np.repeat(rows, 2, axis=0) if len(rows) == 1 else rows, k)
         keys, counts = np.asarray(matches.keys).astype(np.int64), np.asarray(matches.counts)

@@ -32,8 +32,7 @@ class Stored:
     def part(self, which: slice | Positions) -> Rows:
         """Some rows as unit rows in float32."""
         if self.codes == FLOAT:
-            rows: Rows = np.asarray(self.values[which], dtype=np.float32)
-            return rows
+            return np.asarray(self.values[which], dtype=np.float32)
         bits = np.unpackbits(self.values[which], axis=-1, count=self.dim)
         return (bits * np.float32(2) - 1) * np.float32(self.dim**-0.5)
 
