@@ -19,7 +19,7 @@ from small_world import Heard, board_of, carry_out, make_photos, small_study
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.studies import PlannedRun, Study
 from levelfield.studies.runs.finished import how_many_bits, how_many_models, how_refined, stored_test
-from levelfield.studies.runs.folder.files import FINISHED, MADE, PER_QUERY, check_all, read_spectrum
+from levelfield.studies.runs.folder.files import FINISHED, MADE, PER_QUERY, read_spectrum
 from levelfield.studies.runs.folder.store import finished_result, is_finished, read_plan, read_spec, write_plan
 from levelfield.studies.runs.joined.members import checked
 
@@ -162,7 +162,18 @@ def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, da
     assert not outcome.failed
     assert heard.of("start") == [0]
     assert ask(run_folder) == world.answer
-    check_all(run_folder)
+    assert is_finished(run_folder, world.run.spec, world.study.metrics)
+
+
+def test_an_unfinished_run_whose_description_lacks_its_identity_is_made_again(world: World, tmp_path: Path) -> None:
+    study_folder, run_folder = world.copy(tmp_path / "runs")
+    for name in JSON:
+        (run_folder / name).unlink()
+    lines = (run_folder / "run.yaml").read_text().splitlines(keepends=True)
+    (run_folder / "run.yaml").write_text("".join(line for line in lines if not line.startswith("identity")))
+    _, outcome = carry_out(world.study, study_folder)
+    assert not outcome.failed
+    assert ask(run_folder) == world.answer
 
 
 @pytest.mark.parametrize("names", [(PER_QUERY,), FILES], ids=["one", "all"])

@@ -104,7 +104,7 @@ class RunSpec(BaseModel):
 
     def with_deviations(self, settled: Sequence[Deviation]) -> list[Deviation]:
         """The method's own conditions and the deviations of its ledger, each against the common value."""
-        own, notes = self.conditions, rate_notes(self.method, self.conditions)
+        notes = rate_notes(self.method, self.conditions)
 
         def origin(deviation: Deviation) -> str:
             """The published rate of a group's learning rate; measured rates are only nearly equal to it."""
@@ -114,7 +114,8 @@ class RunSpec(BaseModel):
             return next(near, "")
 
         common = {key: _in_short(value) for key, value in self.common.items()}
-        deviations = {key: Deviation(key, value, _in_short(getattr(own, key))) for key, value in common.items()}
+        values = {key: _in_short(getattr(self.conditions, key)) for key in common}
+        deviations = {key: Deviation(key, value, values[key]) for key, value in common.items()}
         deviations |= {each.what: replace(each, condition=common.get(each.what, each.condition)) for each in settled}
         return [replace(each, note=origin(each)) for each in deviations.values()]
 
@@ -186,6 +187,7 @@ class _Described(RunSpec):
     """The content of run.yaml; further keys say how the run was made."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+    recorded_identity: str = Field(alias="identity")
     place: Location | None = None
 
 

@@ -112,14 +112,6 @@ def check_made(folder: Path) -> None:
         check(folder, name, checksums)
 
 
-def check_all(folder: Path) -> None:
-    """Refuse a finished run with a damaged file."""
-    finished = read_finished(folder)
-    check_made(folder)
-    if finished["signatures"]:
-        read_per_query(folder, finished["checksums"])
-
-
 def _write_sealed(path: Path, content: dict[str, Any], files: Sequence[str]) -> None:
     """Write JSON with its own checksum and those of the existing files beside it."""
     plain = {key: value for key, value in content.items() if key not in ("checksums", "checksum")}
