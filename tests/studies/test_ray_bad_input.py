@@ -31,7 +31,8 @@ from levelfield.studies.execution.cluster.nodes import (
     survey,
 )
 from levelfield.studies.execution.cluster.parcels import Changes, pack, unpack
-from levelfield.studies.runs.run import versions
+from levelfield.studies.execution.cluster.resources import Demands
+from levelfield.studies.runs.run import Options, versions
 from levelfield.studies.specification.choices import Data
 
 
@@ -182,6 +183,11 @@ def test_a_node_without_the_data_is_named(photos: Path) -> None:
     other = NodeState({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
     with pytest.raises(BadInput, match=r"The nodes have levelfield .*9.9.*install the same version"):
         refuse_unready([Answer(node("a"), good), Answer(node("e"), other)])
+
+
+def test_a_cluster_without_a_gpu_is_refused() -> None:
+    with pytest.raises(BadInput, match="--device cuda: no node of the cluster has a GPU"):
+        Demands(Options(device="cuda")).check([], [node("a")])
 
 
 def test_a_parcel_of_a_whole_folder_replaces_all_of_its_files(tmp_path: Path) -> None:

@@ -47,9 +47,11 @@ class Demands:
         """Refuse, before training, a run that no node can do: Ray would wait for such a node forever."""
         gpu = self.options.device.startswith("cuda")
         fit = [node.cpus for node in nodes if node.gpus >= gpu]
+        if gpu and not fit:
+            raise BadInput(f"--device {self.options.device}: no node of the cluster has a GPU.")
         for run in runs:
             if (cpus := run.spec.conditions.threads) > max(fit, default=0):
-                which = f"node with a GPU (--device {self.options.device})" if gpu else "node"
+                which = "node with a GPU" if gpu else "node"
                 raise BadInput(
                     f"'{run.title}' needs {cpus} cores (conditions.threads), but no {which} has more than "
                     f"{max(fit, default=0):g}."
