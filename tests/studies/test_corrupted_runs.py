@@ -21,7 +21,7 @@ from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.progress import SILENT, CallbackProgress
-from levelfield.studies.execution.corrupted_runs import record_on
+from levelfield.studies.execution.cluster.on_ray import OnRay
 from levelfield.studies.runs import corrupted_scores as corrupted
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, missing, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
@@ -177,7 +177,7 @@ class Promise(SimpleNamespace):
 def test_tasks_of_a_cluster_measure_what_one_process_does(copies: list[Path], runs: list[Path]) -> None:
     heard: list[tuple[Path, str, int, int]] = []
     progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in copies}
-    assert record_on(InlineRay(), copies, NAMES, METRICS, progress) == {}
+    assert OnRay(InlineRay()).record(copies, NAMES, METRICS, progress) == {}
     assert record(runs[:2], NAMES, METRICS) == {}
     for own, other in zip(copies, runs[:2], strict=True):
         for name in NAMES:
@@ -189,10 +189,10 @@ def test_tasks_of_a_cluster_measure_what_one_process_does(copies: list[Path], ru
 
 def test_a_lost_task_is_reported_and_the_rest_is_measured(copies: list[Path]) -> None:
     silent = dict.fromkeys(copies, SILENT)
-    failed = record_on(InlineRay("cutout"), copies, NAMES, METRICS, silent)
+    failed = OnRay(InlineRay("cutout")).record(copies, NAMES, METRICS, silent)
     assert failed == dict.fromkeys(copies, "The node died.")
     assert missing(copies, NAMES, METRICS) == ["cutout"]
-    assert record_on(InlineRay(), copies, NAMES, METRICS, silent) == {}
+    assert OnRay(InlineRay()).record(copies, NAMES, METRICS, silent) == {}
 
 
 def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from levelfield.progress import SELDOM, CallbackProgress, Progress
@@ -20,11 +21,15 @@ class Event:
 
 
 class RunsProgress(Progress):
-    """Progress of many runs: each starts, has stages, and ends. Silent by default; subclasses override `on_event`, and
-    `report` for work before the runs."""
+    """Progress of many runs: each starts, has stages, and ends. Calls `send` with each event; silent by default.
+    Subclasses override `on_event`, and `report` for work before the runs."""
+
+    def __init__(self, send: Callable[[Event], None] = lambda event: None) -> None:
+        self._send = send
 
     def on_event(self, event: Event) -> None:
         """Handle an event of a run."""
+        self._send(event)
 
     def of_run(self, number: int) -> Progress:
         """The progress of one run; its stages become events, at a limited rate."""

@@ -78,7 +78,10 @@ class _Workers:
         each = max(self.work.runs[k].spec.conditions.processes for k in self.work.agenda.waiting)
         try:
             while True:
-                idle = self._idle()
+                for pipe, worker in list(self.workers.items()):
+                    if worker.run is None and not worker.process.is_alive():  # it died, as for lack of memory
+                        del self.workers[pipe]
+                idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
                 while len(self.workers) - len(idle) < self.jobs:
                     number, patient = self.work.agenda.next(), False
                     if number is None and self.held:
@@ -91,18 +94,10 @@ class _Workers:
                     self._end(idle)
                 if not busy:
                     break
-                for pipe in wait(busy):
-                    self._receive(cast(Connection, pipe))
+                for ready in wait(busy):
+                    self._receive(cast(Connection, ready))
         finally:
             processes.stop([worker.process for worker in self.workers.values()])
-
-    def _idle(self) -> list[Connection]:
-        """The workers without a run. Those that died, as for lack of memory, are dropped."""
-        idle = [pipe for pipe, worker in self.workers.items() if worker.run is None]
-        for pipe in idle:
-            if not self.workers[pipe].process.is_alive():
-                del self.workers[pipe]
-        return [pipe for pipe in idle if pipe in self.workers]
 
     def _end(self, idle: list[Connection]) -> None:
         """End workers that get no more runs, to free their memory."""
@@ -149,21 +144,15 @@ class _Workers:
 
 def _work(pipe: Connection) -> None:
     """Main function of a worker: receive runs, execute them, report results."""
-    progress = _Sent(pipe)
+
+    def send(event: Event) -> None:
+        try:
+            pipe.send(event)
+        except ConnectionError as error:  # it was killed; a later command continues the run
+            raise CommandEnded("The parent process is gone.") from error
+
+    progress = RunsProgress(send)
     with contextlib.suppress(EOFError, ConnectionError, CommandEnded):
         while (assigned := pipe.recv()) is not None:
             number, task, patient = assigned
-            progress.on_event(do_one(number, task, patient=patient, progress=progress))
-
-
-class _Sent(RunsProgress):
-    """Sends every event to the parent process."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-
-    def on_event(self, event: Event) -> None:
-        try:
-            self._pipe.send(event)
-        except ConnectionError as error:  # it was killed; a later command continues the run
-            raise CommandEnded("The parent process is gone.") from error
+            send(do_one(number, task, patient=patient, progress=progress))

@@ -74,7 +74,7 @@ class Answer:
 def nodes_of(ray: Any) -> list[Node]:
     """The nodes that are alive."""
     nodes = []
-    for node in (node for node in ray.nodes() if node["Alive"]):
+    for node in filter(lambda node: node["Alive"], ray.nodes()):
         has, name = node["Resources"], node.get("NodeManagerHostname") or node["NodeManagerAddress"]
         memory = int(has.get("memory", 0))
         nodes.append(Node(node["NodeID"], name, has.get("CPU", 0.0), has.get("GPU", 0.0), memory))
@@ -120,7 +120,7 @@ def survey(ray: Any, data: Data | None, mark: Mark, device: str, trust: tuple[st
         asked.append((node, task.remote(data, mark, device, trust, Path.cwd())))
     answers = [_answer(ray, node, promised) for node, promised in asked]
     alive = {node.identity for node in nodes_of(ray)}
-    return [one for one in answers if one.state is not None or one.node.identity in alive]
+    return [answer for answer in answers if answer.state is not None or answer.node.identity in alive]
 
 
 def _answer(ray: Any, node: Node, promised: Any) -> Answer:
