@@ -26,9 +26,6 @@ class MadeUp(Entry):
     def value(self, metric: str) -> float:
         return float(np.mean(self.means))
 
-    def has_queries(self, metric: str) -> bool:
-        return self.queries
-
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(self.means), np.ones(len(self.means))
 
@@ -45,7 +42,7 @@ def row(
 
 
 def judged(*claims: str | dict[str, Any], metric: str = "recall@1", **rows: list[Entry]) -> list[Verdict]:
-    queried = all(entry.has_queries(metric) for entries in rows.values() for entry in entries)
+    queried = all(entry.queries for entries in rows.values() for entry in entries)  # type: ignore[attr-defined]
     tables = {metric: class_table(rows, metric)} if queried else {}
     return judge_claims([Claim.model_validate(claim) for claim in claims], [(rows, tables)], metric)
 

@@ -54,8 +54,7 @@ def path(name: str) -> Path:
 
 def content(name: str) -> dict[str, Any]:
     """The plain data of a study's file, without the studies that it extends."""
-    data: dict[str, Any] = read_yaml_file(path(name))
-    return data
+    return dict(read_yaml_file(path(name)))
 
 
 def copy(name: str) -> str:
@@ -77,14 +76,14 @@ def describe(name: str) -> Facts:
     >>> describe("backbones").needs
     'levelfield[demo], levelfield[mobilenetv2], levelfield[lite1], levelfield[lite2]'
     """
-    own = content(name)
+    study = content(name)
     base: dict[str, Any] = {}
-    if "extends" in own:  # a study, or a file beside this one
-        named = own["extends"]
+    if "extends" in study:  # a study, or a file beside this one
+        named = study["extends"]
         base = content(named) if named in _files() else read_yaml_file(path(name).parent / named)
-    conditions = {**base.get("conditions", {}), **own.get("conditions", {})}
-    varied = own.get("vary", {}).get("conditions.backbone", [])
-    data, needs = [own["data"], *own.get("also", {})], ["levelfield[demo]"]
+    conditions = {**base.get("conditions", {}), **study.get("conditions", {})}
+    varied = study.get("vary", {}).get("conditions.backbone", [])
+    data, needs = [study["data"], *study.get("also", {})], ["levelfield[demo]"]
     if data != [_EMBEDDED]:
         *others, last = data
         needs = [f"{', '.join(others)} or {last}" if others else last]
@@ -93,9 +92,9 @@ def describe(name: str) -> Facts:
             needs += ["levelfield[demo]"] if _EMBEDDED_NETWORK in backbones else []
             weights = [network for network in backbones if network not in (_EMBEDDED_NETWORK, *_EXTRAS)]
             needs += [f"weights of {' and '.join(weights)}"] if weights else []
-        needs[-1] += " (--mini: levelfield[demo])" if "mini" in own or "mini" in base else ""
+        needs[-1] += " (--mini: levelfield[demo])" if "mini" in study or "mini" in base else ""
     needs += [f"levelfield[{_EXTRAS[network]}]" for network in varied if network in _EXTRAS]
-    return Facts(own["about"], ", ".join(needs), str(path(name)), tuple(data))
+    return Facts(study["about"], ", ".join(needs), str(path(name)), tuple(data))
 
 
 def name_of(file: Path) -> str | None:
@@ -105,7 +104,7 @@ def name_of(file: Path) -> str | None:
     ('roth2020/table4', None)
     """
     target = Path(os.path.realpath(file))  # works for link loops too
-    return next((name for name, own in _files().items() if own == target), None)
+    return next((name for name, file in _files().items() if file == target), None)
 
 
 @cache

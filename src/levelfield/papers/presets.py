@@ -16,8 +16,6 @@ from typing import Any
 from levelfield.errors import BadSpecification, nearest
 from levelfield.papers.published._tables import entries_of
 
-_REGULARISED = "rho"
-
 
 @cache
 def _rows(objective: str) -> Mapping[str, Mapping[str, Any]]:
@@ -57,5 +55,5 @@ def without_regulariser(preset: str) -> str:
     ('roth2020/cub', 'roth2020/sop/beta06')
     """
     paper, dataset, variant = (*preset.split("/"), "", "")[:3]
-    plain = variant.removeprefix(_REGULARISED).lstrip("_")
+    plain = variant.removeprefix("rho").lstrip("_")
     return "/".join(part for part in (paper, dataset, plain) if part)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from levelfield.papers.published._reported import Reported, is_about, reported
-from levelfield.papers.published._tables import (
-    Line,
-    Table,
-    benchmarks,
-    ceiling,
-    entries_of,
-    papers,
-    table,
-    tables,
-)
+from levelfield.papers.published._tables import Line, Table, benchmarks, ceiling, entries_of, papers, table, tables
 
 __all__ = [
     "Line",

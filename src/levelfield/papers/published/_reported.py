@@ -65,13 +65,13 @@ def reported(
     []
     """
     ours = dict(conditions or {})
-    lines = [line for one in tables() for line in one.lines if (line.dataset, line.method) == (dataset, method)]
+    lines = [line for table in tables() for line in table.lines if (line.dataset, line.method) == (dataset, method)]
     matches = [
         _beside(line, metric, ours)
         for line in lines
         if line.value is not None and is_about(line, metric) and _same_method(line, ours)
     ]
-    return sorted(matches, key=lambda one: _order(one, source))
+    return sorted(matches, key=lambda match: _order(match, source))
 
 
 def is_about(line: Line, metric: str) -> bool:
@@ -145,9 +145,9 @@ def _stated(line: Line) -> dict[str, Any]:
     return stated | {"selection": "best_on_test" if "best test" in chosen else None}
 
 
-def _order(one: Reported, source: str) -> tuple[float, bool, bool, str]:
+def _order(match: Reported, source: str) -> tuple[float, bool, bool, str]:
     """Sort key: how far apart the settings are, then the table asked for, then a paper's own numbers."""
-    other = one.line.source != source
-    apart: float = sum(_WEIGHT.get(text.split()[0], 1) for text in one.differs)
-    apart += sum(0.5 * _WEIGHT.get(key, 1) for key in one.unknown if other)
-    return apart, other, one.line.origin != "own", one.line.source
+    other = match.line.source != source
+    apart: float = sum(_WEIGHT.get(text.split()[0], 1) for text in match.differs)
+    apart += sum(0.5 * _WEIGHT.get(key, 1) for key in match.unknown if other)
+    return apart, other, match.line.origin != "own", match.line.source

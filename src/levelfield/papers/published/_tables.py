@@ -77,7 +77,7 @@ def tables() -> tuple[Table, ...]:
     ['table3', 'table4', 'table5']
     """
     described = entries_of("tables.json")
-    return tuple(_table(one) for one in sorted(described, key=lambda one: (one["paper"], one["table"])))
+    return tuple(_table(entry) for entry in sorted(described, key=lambda entry: (entry["paper"], entry["table"])))
 
 
 def table(paper: str, name: str) -> Table:
@@ -93,10 +93,10 @@ def table(paper: str, name: str) -> Table:
     if paper not in papers():
         raise unknown("paper", paper, papers(), see="levelfield published")
     wanted = re.sub(r"^(table)?[ _.]*", "table", name.lower())
-    there = {one.name: one for one in tables() if one.paper == paper}
-    if wanted not in there:
-        raise unknown(f"table of {paper}", name, there, see="levelfield published")
-    return there[wanted]
+    by_name = {table.name: table for table in tables() if table.paper == paper}
+    if wanted not in by_name:
+        raise unknown(f"table of {paper}", name, by_name, see="levelfield published")
+    return by_name[wanted]
 
 
 def papers() -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -43,7 +43,11 @@ def across(folders: Sequence[Path], metric: str | None = None) -> Across:
             )
         notes += [f"{folder}: {len(missing)} runs are missing ({'; '.join(missing[:3])})."] if missing else []
         for test_set, methods in _by_test_set(entries).items():
-            name = _unused(next(iter(methods.values()))[0].run.spec.data.name, folder, scores)
+            plain = name = Path(next(iter(methods.values()))[0].run.spec.data.name).name
+            for number in itertools.count(1):  # with the study's name if another one uses the dataset, too
+                if name not in scores:
+                    break
+                name = f"{plain} ({folder.name})" + (f" #{number}" if number > 1 else "")
             if test_set in names:
                 other = names[test_set]
                 notes.append(f"{name} and {other} use the same test images, so they are not independent datasets.")
@@ -68,10 +72,3 @@ def _by_test_set(entries: dict[str, list[Entry]]) -> dict[str, dict[str, list[En
         varied = [(key, value) for key, value in run.variation if key.split(".")[0] not in ELSEWHERE]
         sets.setdefault(run_entries[0].test_set, {})[replace(run, variation=tuple(varied)).row] = run_entries
     return sets
-
-
-def _unused(name: str, folder: Path, taken: Container[str]) -> str:
-    """A unique name for the dataset: its own, plus the study's if another study uses it, too."""
-    name = Path(name).name
-    numbered = (f"{name} ({folder.name})" + (f" #{number}" if number > 1 else "") for number in itertools.count(1))
-    return next(unused for unused in itertools.chain([name], numbered) if unused not in taken)

@@ -79,7 +79,7 @@ class Leaderboard:
 
     @cached_property
     def _by_pair(self) -> dict[frozenset[str], Comparison]:
-        return {frozenset((one.first, one.second)): one for one in self.comparisons}
+        return {frozenset((pair.first, pair.second)): pair for pair in self.comparisons}
 
     @property
     def fronts(self) -> dict[str, dict[str, list[str]]]:
@@ -122,7 +122,7 @@ class Leaderboard:
             raise unknown("table of a leaderboard", of, ("rows", "comparisons"))
         if of == "comparisons":
             listed = [asdict(comparison) for comparison in self.comparisons]
-            return frame({key: [one[key] for one in listed] for key in listed[0]} if listed else {})
+            return frame({key: [pair[key] for pair in listed] for key in listed[0]} if listed else {})
         columns: dict[str, list[Any]] = {"method": [row.label for row in self.rows]}
         for metric in self.metrics:
             cells = [row.cells[metric] for row in self.rows]
@@ -141,20 +141,15 @@ class Leaderboard:
         """The content of leaderboard.json."""
         rest = asdict(replace(self, comparisons=[]))  # asdict copies deeply, and pairs may be tens of thousands
         pairs = []
-        for one in self.comparisons:
-            needed = {"needed_seeds": one.needed_seeds, "needed_classes": one.needed_classes}
+        for pair in self.comparisons:
+            needed = {"needed_seeds": pair.needed_seeds, "needed_classes": pair.needed_classes}
             plain = {key: None if number is None else vars(number) for key, number in needed.items()}
-            pairs.append({**vars(one), **plain})
+            pairs.append({**vars(pair), **plain})
         return {**rest, "comparisons": pairs, "fronts": self.fronts, "limit": self.limit}
 
 
 def gather(
-    name: str,
-    runs: list[PlannedRun],
-    study_folder: Path,
-    metrics: tuple[str, ...],
-    *,
-    claims: Sequence[Claim] = (),
+    name: str, runs: list[PlannedRun], study_folder: Path, metrics: tuple[str, ...], *, claims: Sequence[Claim] = ()
 ) -> Leaderboard:
     """The leaderboard of all finished runs; missing runs are listed."""
     entries_by_row, missing = finished_entries(runs, study_folder, metrics)
@@ -163,8 +158,8 @@ def gather(
             f"No finished run of '{name}' under {study_folder} has {', '.join(metrics)}. "
             "Run `levelfield compare` first."
         )
-    every_entry = [entry for entries in entries_by_row.values() for entry in entries]
-    queried = [metric for metric in metrics if all(entry.has_queries(metric) for entry in every_entry)]
+    results = [result for entries in entries_by_row.values() for entry in entries for result in entry.results]
+    queried = [metric for metric in metrics if all(metric in result.by_class for result in results)]
     first = (queried or ranking(metrics))[0]
     metrics = tuple(dict.fromkeys([first, *metrics]))  # the tested metric comes first and decides the order
     representations = Counter(
@@ -183,8 +178,8 @@ def gather(
         tables = {metric: class_table(part, metric) for metric in queried}
         intervals = {metric: dict(zip(part, figure_intervals(table), strict=True)) for metric, table in tables.items()}
         for label, entries in part.items():
-            own = {metric: by_label[label] for metric, by_label in intervals.items()}
-            rows.append(row_of(label, test_set, entries, cells_of(entries, metrics, own, usual)))
+            of_row = {metric: by_label[label] for metric, by_label in intervals.items()}
+            rows.append(row_of(label, test_set, entries, cells_of(entries, metrics, of_row, usual)))
         best.append(next(iter(part)))
         if queried:
             differences.append(tables[first].differences())
@@ -193,13 +188,12 @@ def gather(
     rows.sort(key=lambda row: -row.cells[first].mean)
     comparisons = joint(differences) if differences else []
     tied = set(best)
-    for one in comparisons:
-        if not one.better() and (one.first in best or one.second in best):
-            tied |= {one.first, one.second}
+    for pair in comparisons:
+        if not pair.better() and (pair.first in best or pair.second in best):
+            tied |= {pair.first, pair.second}
     rows = [replace(row, tied_with_best=row.label in tied) for row in rows]
     trials = {run.row: int(run.spec.method.settings.get("trials", 0)) for run in runs}
     judged = judge_claims(claims, parts, first, trials=trials)
-    results = [result for entry in every_entry for result in entry.results]
     facts: dict[str, Any] = {"queries_that_count": counted, "kept_start": kept_start(results)}
     computed_by = [result.summary.get("computed_by", ()) for result in results]
     if machines := unlike(computed_by):

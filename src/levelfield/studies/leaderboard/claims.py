@@ -87,13 +87,13 @@ def _corrected(
 ) -> dict[int, Comparison]:
     """The tests of all claims by number; those of `a > b` corrected together."""
     better = [k for k, claim in enumerate(claims) if claim.parts[1] == ">"]
-    chances = {k: one.p for k, one in by_seeds.items() if k in better and one.p is not None}
+    chances = {k: test.p for k, test in by_seeds.items() if k in better and test.p is not None}
     together = [k for k in better if k in crossed]
     tests = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
     others = [1.0 if (p := tests[k].p) is None else p for k in together]
     adjusted = dict(zip(chances, holm([*chances.values(), *others]), strict=False))
     tests |= {k: joint([crossed[k]])[0] for k in crossed if k not in tests}
-    return tests | {k: replace(one, adjusted=adjusted.get(k)) for k, one in by_seeds.items()}
+    return tests | {k: replace(test, adjusted=adjusted.get(k)) for k, test in by_seeds.items()}
 
 
 def _other_budget(claim: Claim, trials: Mapping[str, int]) -> str:
@@ -121,36 +121,38 @@ def _by_seeds(claim: Claim, pairs: list[tuple[Entry, Entry]], metric: str) -> Co
     return Comparison(first, second, mean, low, high, t, count - 1, p, None, 0, (count, count), True)
 
 
-def _verdict(claim: Claim, one: Comparison | None, metric: str, note: str) -> Verdict:
+def _verdict(claim: Claim, pair: Comparison | None, metric: str, note: str) -> Verdict:
     """note: why the claim could not be tested, if that is known."""
-    if one is None:
+    if pair is None:
         return Verdict(claim.claim, metric, claim.source, OPEN, note=note or "its runs did not finish")
-    result = _decision(claim, one)
-    if not one.classes:
-        seeds = "one seed" if one.seeds[0] == 1 else f"equal for all {one.seeds[0]} seeds"
-        note = f"{seeds}, and no value per class" if one.p is None else "over seeds only"
-    elif result == OPEN and (numbers := needed_text(one)):
+    result = _decision(claim, pair)
+    if not pair.classes:
+        seeds = "one seed" if pair.seeds[0] == 1 else f"equal for all {pair.seeds[0]} seeds"
+        note = f"{seeds}, and no value per class" if pair.p is None else "over seeds only"
+    elif result == OPEN and (numbers := needed_text(pair)):
         note = f"{numbers} would resolve it"
-    elif result == OPEN and one.classes < MIN_CLASSES:
-        note = f"{one.classes} test classes are too few"
+    elif result == OPEN and pair.classes < MIN_CLASSES:
+        note = f"{pair.classes} test classes are too few"
     elif result == OPEN:
         note = "too small a difference to say what would resolve it"
     else:
-        note = "" if one.retrained else "for these runs only"
-    verdict = Verdict(claim.claim, metric, claim.source, result, one.difference, one.low, one.high, one.adjusted, note)
+        note = "" if pair.retrained else "for these runs only"
+    verdict = Verdict(
+        claim.claim, metric, claim.source, result, pair.difference, pair.low, pair.high, pair.adjusted, note
+    )
     if result != OPEN:
         return verdict
-    return replace(verdict, missing=one.missing, needed_seeds=one.needed_seeds, needed_classes=one.needed_classes)
+    return replace(verdict, missing=pair.missing, needed_seeds=pair.needed_seeds, needed_classes=pair.needed_classes)
 
 
-def _decision(claim: Claim, one: Comparison) -> str:
+def _decision(claim: Claim, pair: Comparison) -> str:
     if claim.parts[1] == ">":
-        return OPEN if not one.better() else HOLDS if one.difference > 0 else FAILS
-    if one.low is None or one.high is None:
+        return OPEN if not pair.better() else HOLDS if pair.difference > 0 else FAILS
+    if pair.low is None or pair.high is None:
         return OPEN
-    if max(-one.low, one.high) <= claim.within:
+    if max(-pair.low, pair.high) <= claim.within:
         return HOLDS
-    return FAILS if one.low > claim.within or one.high < -claim.within else OPEN
+    return FAILS if pair.low > claim.within or pair.high < -claim.within else OPEN
 
 
 def limit_sentence(comparisons: Sequence[Comparison]) -> str:
@@ -161,9 +163,9 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     >>> limit_sentence([few])
     '4 test classes: no difference can be established; 14 classes would be needed to detect a difference of 0.100.'
     """
-    if not comparisons or any(one.better() for one in comparisons):
+    if not comparisons or any(pair.better() for pair in comparisons):
         return ""
-    widest = max(comparisons, key=lambda one: abs(one.difference))
+    widest = max(comparisons, key=lambda pair: abs(pair.difference))
     sentence = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
     if widest.retrained and widest.classes >= MIN_CLASSES:
         sentence += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
@@ -175,18 +177,13 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     return sentence + least
 
 
-def needed_text(one: Comparison, *, brief: bool = False) -> str:
+def needed_text(pair: Comparison, *, brief: bool = False) -> str:
     """How many seeds or classes would resolve a tie, with 80 % power; empty if unknown.
 
     >>> tie = Comparison("a", "b", 0.01, -0.01, 0.03, 1.0, 9.0, 0.3, 0.3, 50, (3, 3), True, "seeds", Needed(9, 4, None))
     >>> needed_text(tie)
     '9 seeds (95 %: 4 or more)'
     """
-    parts: list[tuple[Needed | None, str]] = []
-    if one.missing in ("seeds", "both"):
-        parts.append((one.needed_seeds, "seeds"))
-    if one.missing in ("classes", "both"):
-        parts.append((one.needed_classes, "classes"))
-    return " and ".join(
-        f"{number.number:,} {word}" if brief else number.text(word) for number, word in parts if number is not None
-    )
+    numbers = {"seeds": pair.needed_seeds, "classes": pair.needed_classes}
+    parts = [(number, word) for word, number in numbers.items() if number and pair.missing in (word, "both")]
+    return " and ".join(f"{number.number:,} {word}" if brief else number.text(word) for number, word in parts)

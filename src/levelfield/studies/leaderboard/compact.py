@@ -115,13 +115,13 @@ def _seed(entry: Entry, metric: str) -> dict[str, _Seed]:
     members = [_forms(result.folder, metric) for result in entry.results]
     return {
         name: _Seed(
-            one.form.bytes,
-            one.form.source.shape[1],
+            first.form.bytes,
+            first.form.source.shape[1],
             float(np.mean([each[name].result[metric] for each in members])),
             np.mean([each[name].result.per_class(metric).means for each in members], axis=0),
-            one.result.per_class(metric).queries,
+            first.result.per_class(metric).queries,
         )
-        for name, one in members[0].items()
+        for name, first in members[0].items()
         if all(name in each for each in members)
     }
 
@@ -134,18 +134,18 @@ def _forms(folder: Path, metric: str) -> dict[str, CompactScore]:
         raise BadInput(f"the stored model alone cannot repeat its refinement of test embeddings ({refined}).")
     train, _ = embed_part(folder, "training")
     settings = {"metrics": [metric], "ci": None}
-    return {one.form.name: one for one in compact_scores(train, items.arrays(test), settings)}
+    return {score.form.name: score for score in compact_scores(train, items.arrays(test), settings)}
 
 
 def _cell(form: Sequence[_Seed], whole: Sequence[_Seed], name: str) -> CompactCell:
-    mean, queries = float(np.mean([one.value for one in form])), form[0].queries
-    own, theirs = (np.stack([one.classes for one in each]) for each in (form, whole))
-    cell = CompactCell(form[0].bytes, mean, *_ends(class_interval(own, queries)))
+    queries, (mean, whole_mean) = form[0].queries, (float(np.mean([s.value for s in seeds])) for seeds in (form, whole))
+    classes, whole_classes = (np.stack([seed.classes for seed in seeds]) for seeds in (form, whole))
+    cell = CompactCell(form[0].bytes, mean, *_ends(class_interval(classes, queries)))
     if name == WHOLE:
         return cell
-    apart = paired_interval(mean - float(np.mean([one.value for one in whole])), own, theirs, queries)
-    low, high = _ends(apart)
-    return replace(cell, difference=apart.mean, difference_low=low, difference_high=high)
+    difference = paired_interval(mean - whole_mean, classes, whole_classes, queries)
+    low, high = _ends(difference)
+    return replace(cell, difference=difference.mean, difference_low=low, difference_high=high)
 
 
 def _ends(interval: Interval | None) -> tuple[float | None, float | None]:

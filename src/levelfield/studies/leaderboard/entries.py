@@ -35,9 +35,6 @@ class Entry:
     def value(self, metric: str) -> float:
         return float(np.mean([result.values[metric] for result in self.results]))
 
-    def has_queries(self, metric: str) -> bool:
-        return all(metric in result.by_class for result in self.results)
-
     def class_means(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """The metric of each test class, and its number of queries."""
         means_and_counts = [result.by_class[metric] for result in self.results]

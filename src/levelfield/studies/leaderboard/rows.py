@@ -58,7 +58,6 @@ COSTS = {
     "rows_through_trunk": "rows through the trunk",
     "operations": "operations per image",
 }
-COUNTED = ("peak_bytes", "images", "rows_through_trunk", "weights", "operations")
 OF_USE = ("operations",)  # costs of the network itself, whether it trains or not
 
 
@@ -79,7 +78,7 @@ def front(rows: Sequence[Row], cost: str, metric: str) -> list[str]:
     ]
     labels: list[str] = []
     best, price = float("-inf"), -1.0
-    for paid, value, label in sorted(priced, key=lambda one: (one[0], -one[1])):
+    for paid, value, label in sorted(priced, key=lambda row: (row[0], -row[1])):
         if value > best or (value == best and paid == price):
             labels.append(label)
             best, price = value, paid
@@ -125,20 +124,21 @@ def row_of(label: str, test_set: str, entries: list[Entry], cells: dict[str, Cel
     if idle := sum(result.summary["idle_batches"] for result in results):
         warnings.append(f"{plural(idle, 'batch', 'batches')} without an active tuple")
     trained = results[0].summary["step"] > 0
-    joins = any(one["what"] == "members" for one in results[0].deviations)
+    joins = any(deviation["what"] == "members" for deviation in results[0].deviations)
     conditions = entries[0].run.spec.conditions
-    costs: dict[str, Any] = {name: mean_cost(entries, name) for name in ("seconds", "planning", *COUNTED)}
+    counted = ("peak_bytes", "images", "rows_through_trunk", "weights", "operations")
+    costs: dict[str, Any] = {name: mean_cost(entries, name) for name in counted}
     return Row(
         label,
         trained,
         [entry.seed for entry in entries],
         cells,
-        costs.pop("seconds") or 0.0,
+        mean_cost(entries, "seconds") or 0.0,
         list(dict.fromkeys(text for result in results for text in result.deviation_texts)),
         warnings,
         dict(entries[0].run.variation),
         str(results[0].folder),
-        planning=costs.pop("planning") or 0.0,
+        planning=mean_cost(entries, "planning") or 0.0,
         **costs,
         backbone=conditions.backbone,
         cut="" if joins else conditions.cut if trained else "frozen",
@@ -162,15 +162,16 @@ def cells_of(
     return cells
 
 
-def _in_words(own: dict[str, Any], usual: dict[str, Any]) -> str:
+def _in_words(representation: dict[str, Any], usual: dict[str, Any]) -> str:
     """How a representation differs from the usual one.
 
     >>> _in_words({"dim": 2048, "bits": 1, "ensemble": 4}, {"dim": 64, "bits": 32, "ensemble": 1})
     '2048 bits, ensemble 4'
     """
-    differs = {key: value for key, value in own.items() if usual[key] != value}
+    differs = {key: value for key, value in representation.items() if usual[key] != value}
     if differs.get("bits") == 1:
-        differs = {"bits": own["dim"], **{key: value for key, value in differs.items() if key not in ("dim", "bits")}}
+        rest = {key: value for key, value in differs.items() if key not in ("dim", "bits")}
+        differs = {"bits": representation["dim"], **rest}
     words = {"dim": "{}-d", "bits": "{} bits"}
     return ", ".join(words.get(key, key + " {}").format(value) for key, value in differs.items())
 

@@ -29,14 +29,14 @@ class OneMethod:
 
     def runs(self, resolved: ResolvedStudy) -> list[PlannedRun]:
         """The run of the method, last, and those that it needs."""
-        own = [run for run in resolved.runs if run.label == self.label]
-        of_seed = [run for run in own if run.spec.seed == self.seed or not run.seeded]
-        if not of_seed:
+        runs = [run for run in resolved.runs if run.label == self.label]
+        runs = [run for run in runs if run.spec.seed == self.seed or not run.seeded]
+        if not runs:
             seeds = ", ".join(map(str, self.study.seeds))
             raise BadSpecification(
                 f"'{self.label}' needs all seeds of the study ({seeds}): --seed {self.seed} is not one of them."
             )
-        return with_needed(resolved.runs, of_seed[-1])  # the last run joins the others, if there are members
+        return with_needed(resolved.runs, runs[-1])  # the last run joins the others, if there are members
 
 
 def one_method(

@@ -103,29 +103,30 @@ def _all_seeds(
         if not methods.trains(method.name) and not methods.class_of(method.name).joins:
             fixed.add("batch")  # it has none
         common = study.conditions.model_copy(update={key: getattr(unvaried, key) for key in fixed})
+        conditions = _with_its_weights(method.under(common))
         spec = RunSpec(
             data=study.data,
             protocol=study.protocol,
-            conditions=(own := _of_its_backbone(method.under(common))),
-            common=differing(_of_its_backbone(common), own),
+            conditions=conditions,
+            common=differing(_with_its_weights(common), conditions),
             method=method,
             seed=seed,
             needs=_needs(method, seed, planned, all_seeds=all_seeds),
             device=device,
             data_digest=digest,
-            code_digest=_file_digest(method, own, study.protocol),
+            code_digest=_file_digest(method, conditions, study.protocol),
         )
         concerned = {None, *needed_labels(study.methods, method.label)}  # settings of other methods do not vary it
         varied = [(key, value) for key, value in variation if key.removeprefix("conditions.") not in fixed]
-        own_variation = tuple((key, value) for key, value in varied if owner(key, planned) in concerned)
+        variation_of_run = tuple((key, value) for key, value in varied if owner(key, planned) in concerned)
         seeded = methods.class_of(method.name).seeded and not all_seeds
-        runs = [PlannedRun(part, method.label, own_variation, seeded) for part in _parts(spec, study.protocol.folds)]
+        runs = [PlannedRun(part, method.label, variation_of_run, seeded) for part in _parts(spec, study.protocol.folds)]
         planned[method.label][seed] = runs[-1]
         yield from runs
 
 
-def _of_its_backbone(conditions: Conditions) -> Conditions:
-    """The conditions with the weights of their own backbone alone, so that those of others do not change a run."""
+def _with_its_weights(conditions: Conditions) -> Conditions:
+    """The conditions with the weights of their backbone alone: those of other backbones do not change the run."""
     return conditions.model_copy(update={"weights": conditions.own_weights})
 
 

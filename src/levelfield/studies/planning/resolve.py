@@ -79,9 +79,9 @@ def resolve(
     # wrong settings, and an unknown protocol, are reported before all images are checked
     built = {}
     if not here:
-        for one, _ in varied:
-            for method_spec in one.methods:
-                conditions = method_spec.under(one.conditions)
+        for varied_study, _ in varied:
+            for method_spec in varied_study.methods:
+                conditions = method_spec.under(varied_study.conditions)
                 built[_built_as(method_spec, conditions)] = build_method(method_spec, conditions)
     check_settings(
         f"protocol '{study.protocol.name}'", study.protocol.settings, protocols.registry.get(study.protocol.name)

@@ -135,15 +135,15 @@ def _fill(
     progress: Progress = SILENT,
     of_runs: Mapping[Path, Progress] = MappingProxyType({}),
 ) -> None:
-    """Compute the missing embeddings of all models at once."""
+    """Compute the folders embeddings of all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
-        missing = [folder for folder in models if _rows(folder, name) is None]
-        for folder in missing:
+        folders = [folder for folder in models if _rows(folder, name) is None]
+        for folder in folders:
             of_runs.get(folder, SILENT).report(f"corrupted: {name}", number, len(names))
-        if missing:
-            together = Ensemble(tuple(_corrupted(models[folder], corruption) for folder in missing), {})
-            for folder, rows in zip(missing, together.embed_apart(images, progress=progress), strict=True):
+        if folders:
+            together = Ensemble(tuple(_corrupted(models[folder], corruption) for folder in folders), {})
+            for folder, rows in zip(folders, together.embed_apart(images, progress=progress), strict=True):
                 if how_refined(folder):
                     rows = refined(load_method(folder), rows, stored_test(folder)[1].queries)
                 _keep(folder, corruption, rows)
@@ -170,10 +170,10 @@ def _keep(folder: Path, corruption: corruptions.Corruption, rows: np.ndarray) ->
 def _measure(folder: Path, name: str, metrics: Sequence[str]) -> None:
     description = _description(folder, name)
     assert description is not None
-    missing = [metric for metric in metrics if metric not in description.values]
-    if missing:
+    unscored = [metric for metric in metrics if metric not in description.values]
+    if unscored:
         rows = read_array(_path(folder, name, "npy"), kinds="f")
-        result = evaluate(**stored_test(folder)[1].arrays(rows), metrics=missing)
+        result = evaluate(**stored_test(folder)[1].arrays(rows), metrics=unscored)
         description.values.update({metric: float(result[metric]) for metric in result})
         write_json(_path(folder, name, "json"), description.model_dump())
 

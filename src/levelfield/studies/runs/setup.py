@@ -57,11 +57,16 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
     setting = setting_of(method, conditions, inputs.width, spec.draws)
     features = inputs.start_features(progress)
     with forbid_other_optimisers([]):  # a head may be computed from training features, but only the loop may train it
-        own = method.head(features, setting)
-        own_start = own is not None and (not _start_own(own, spec, inputs, features) or _is_custom(spec.method.name))
+        custom = method.head(features, setting)
+        own_start = custom is not None and (
+            not _start_own(custom, spec, inputs, features) or _is_custom(spec.method.name)
+        )
     common = _start_head(method, conditions, inputs, features, spec.draws)
     embedder = Embedder(
-        inputs.new_trunk(), common if own is None else own, codes=conditions.codes, precision=conditions.precision
+        inputs.new_trunk(),
+        common if custom is None else custom,
+        codes=conditions.codes,
+        precision=conditions.precision,
     ).to(device)
     if conditions.compile:
         embedder.trunk.compile_steps()

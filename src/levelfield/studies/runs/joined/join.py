@@ -199,10 +199,10 @@ def separate(members: Sequence[Member], together: Result, metrics: Sequence[str]
 
 
 def _scores(member: Member, together: Result, metrics: Sequence[str]) -> dict[str, _Score]:
-    own = member.result
-    definitions = {name: signature["definition"] for name, signature in own.signatures.items()}
+    alone = member.result
+    definitions = {name: signature["definition"] for name, signature in alone.signatures.items()}
     stored = [name for name in metrics if definitions.get(name) == together.signatures[name]["definition"]]
-    scores: dict[str, _Score] = {name: (own.values[name], own.by_class.get(name)) for name in stored}
+    scores: dict[str, _Score] = {name: (alone.values[name], alone.by_class.get(name)) for name in stored}
     missing = [name for name in metrics if name not in stored]
     if missing:
         arrays = Items.read(member.folder).arrays(member.rows, member.labels)  # with the gallery, if there is one

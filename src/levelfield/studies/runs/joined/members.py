@@ -21,8 +21,6 @@ from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import Result, read_result, read_spec
 from levelfield.studies.runs.spec import DESCRIPTIONS, ENSEMBLE, RunSpec, described_in
 
-PLACE = ("seed", "fold", "member")  # keys that distinguish the runs of one label
-
 
 @dataclass(frozen=True)
 class Member:
@@ -56,7 +54,8 @@ class Member:
     @property
     def numbers(self) -> dict[str, int]:
         """What distinguishes the run from others of its label."""
-        return {key: self.described[key] for key in PLACE if self.described.get(key) is not None}
+        keys = ("seed", "fold", "member")
+        return {key: self.described[key] for key in keys if self.described.get(key) is not None}
 
     @property
     def title(self) -> str:
@@ -114,7 +113,7 @@ def checked(folders: Sequence[Path]) -> list[Member]:
         by_identity[member.identity] = member
         if not _tested_alike(first, member):
             pairs = zip(member.items, first.items, strict=False)
-            difference = next((f"{one} against {other}" for one, other in pairs if one != other), "one has more")
+            difference = next((f"{item} against {other}" for item, other in pairs if item != other), "one has more")
             raise BadInput(
                 f"{member.folder} and {first.folder} have different test images ({len(member.items):,} and "
                 f"{len(first.items):,}; path, class and role): {difference}."
