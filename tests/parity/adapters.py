@@ -797,52 +797,32 @@ def folds_of_classes(case: Case) -> Outputs:
     }
 
 
-TABLE: dict[tuple[str, str], Callable[[Case], Any]] = {
-    ("module", "corruption"): corruption,
-    ("module", "corruption_statistics"): corruption_statistics,
-    ("module", "activation_maps"): activation_maps,
-    ("module", "early_stopping"): early_stopping,
-    ("loss", "group_loss"): group_loss,
-    ("loss", "switched_triplet"): switched_triplets,
-    ("loss", "mixup-triplet"): mixed_triplets,
-    ("loss", "manifold_mixup_triplet"): mixed_triplets,
-    ("loss", "manifold_mixup_softmax"): mixed_softmax,
-    ("loss", "masked_softmax"): masked_softmax,
-    ("loss", "teacher_student"): teacher_student,
-    ("module", "mpn"): mpn,
-    ("module", "mpn_inference"): mpn_inference,
-    ("sampler", "reciprocal_batches"): reciprocal,
-    ("miner", "switch"): switch,
-    ("module", "dreml"): dreml,
-    ("sampler", "dreml_partition"): dreml_partition,
-    ("module", "ensemble"): ensemble,
-    ("module", "hist"): hist,
-    ("module", "drml"): drml,
-    ("module", "normalized_softmax_head"): head,
-    ("module", "proxy_nca_pp_head"): head,
-    ("metric", "retrieval"): retrieval,
-    ("metric", "map_at_c"): map_at,
-    ("metric", "map_at_k"): map_at,
-    ("metric", "clustering"): clusters,
-    ("metric", "spectral_decay"): spectral_decay,
-    ("metric", "class_spectrum"): class_spectrum,
-    ("metric", "density"): density,
-    ("metric", "alignment_uniformity"): alignment_uniformity,
-    ("metric", "confidence_interval"): interval,
-    ("sampler", "batch-stats"): batch_stats,
-    ("sampler", "spc"): samples_per_class,
-    ("sampler", "m-per-class"): m_per_class,
-    ("sampler", "frd"): frd,
-    ("sampler", "class_folds"): folds_of_classes,
-    ("sampler", "ddm"): ddm,
-    ("sampler", "greedy-coreset"): greedy_coreset,
-    ("sampler", "d2-coreset"): d2_coreset,
+NAMED_ALIKE = (
+    corruption, corruption_statistics, activation_maps, early_stopping, group_loss, masked_softmax, teacher_student,
+    mpn, mpn_inference, switch, dreml, dreml_partition, ensemble, hist, drml, retrieval, spectral_decay, class_spectrum,
+    density, alignment_uniformity, batch_stats, m_per_class, frd, ddm, greedy_coreset, d2_coreset,
+)  # fmt: skip
+TABLE: dict[str, Callable[[Case], Any]] = {
+    **{call.__name__: call for call in NAMED_ALIKE},
+    "switched_triplet": switched_triplets,
+    "mixup_triplet": mixed_triplets,
+    "manifold_mixup_triplet": mixed_triplets,
+    "manifold_mixup_softmax": mixed_softmax,
+    "reciprocal_batches": reciprocal,
+    "normalized_softmax_head": head,
+    "proxy_nca_pp_head": head,
+    "map_at_c": map_at,
+    "map_at_k": map_at,
+    "clustering": clusters,
+    "confidence_interval": interval,
+    "spc": samples_per_class,
+    "class_folds": folds_of_classes,
 }
 
 
 def adapter(case: Case) -> Callable[[Case], Any] | None:
     """What answers the case; None if the thing it is about is not built."""
-    call = TABLE.get((case.kind, case.what))
+    call = TABLE.get(case.what.replace("-", "_"))
     if case.kind == "loss" and call is None:
         return loss if case.what in objectives.names() else None
     return miner if call is None and case.kind == "miner" and case.what in miners.names() else call
