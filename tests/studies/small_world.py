@@ -94,12 +94,19 @@ def carry_out(
     return runs, outcome
 
 
-def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
-    """The only run of a study; its folder. It has to end well."""
-    runs, outcome = carry_out(study, folder, options)
-    assert len(runs) == 1
+def completed(
+    study: Study, folder: Path, options: Options | None = None, *, progress: RunsProgress = SILENT_RUNS
+) -> list[PlannedRun]:
+    """All runs of a study; none may fail."""
+    runs, outcome = carry_out(study, folder, options, progress=progress)
     assert not outcome.failed, outcome.failed
-    return runs[0].folder(folder)
+    return runs
+
+
+def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
+    """The folder of a study's only run, which may not fail."""
+    [run] = completed(study, folder, options)
+    return run.folder(folder)
 
 
 def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:

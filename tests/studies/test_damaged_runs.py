@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_world import Heard, board_of, carry_out, make_photos, small_study
+from small_world import Heard, board_of, carry_out, completed, make_photos, small_study
 
 from levelfield.errors import Damaged, LevelfieldError
 from levelfield.studies import PlannedRun, Study
@@ -34,8 +34,7 @@ class World:
         self.home = home
         photos = make_photos(home / "photos", classes=6, each=4)
         self.study: Study = small_study(photos, ["contrastive", "lda"], steps=2, batch="3x2")
-        self.runs, outcome = carry_out(self.study, home / "runs")
-        assert not outcome.failed
+        self.runs = completed(self.study, home / "runs")
         write_plan(home / "runs", self.runs)
         self.run: PlannedRun = self.runs[0]
         self.answer = ask(self.folder)
@@ -158,8 +157,7 @@ def test_a_damaged_run_is_made_again(world: World, tmp_path: Path, name: str, da
     study_folder, run_folder = world.copy(tmp_path / "runs")
     damage(run_folder / name)
     heard = Heard()
-    _, outcome = carry_out(world.study, study_folder, progress=heard)
-    assert not outcome.failed
+    completed(world.study, study_folder, progress=heard)
     assert heard.of("start") == [0]
     assert ask(run_folder) == world.answer
     assert is_finished(run_folder, world.run.spec, world.study.metrics)
@@ -171,8 +169,7 @@ def test_an_unfinished_run_whose_description_lacks_its_identity_is_made_again(wo
         (run_folder / name).unlink()
     lines = (run_folder / "run.yaml").read_text().splitlines(keepends=True)
     (run_folder / "run.yaml").write_text("".join(line for line in lines if not line.startswith("identity")))
-    _, outcome = carry_out(world.study, study_folder)
-    assert not outcome.failed
+    completed(world.study, study_folder)
     assert ask(run_folder) == world.answer
 
 
@@ -182,8 +179,7 @@ def test_a_folder_in_the_place_of_a_file_is_renamed(world: World, tmp_path: Path
     for name in names:
         folder(run_folder / name)
         (run_folder / name / "notes.txt").write_text("of a user")
-    _, outcome = carry_out(world.study, study_folder)
-    assert not outcome.failed
+    completed(world.study, study_folder)
     assert ask(run_folder) == world.answer
     assert all((run_folder / f"{name}.damaged" / "notes.txt").exists() for name in names)
 

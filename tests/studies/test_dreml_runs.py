@@ -20,8 +20,7 @@ from levelfield.studies.runs.run import Options
 
 def test_members_are_trained_alone_and_joined(photos: Path, tmp_path: Path) -> None:
     study = small_world.small_study(photos, [{"dreml": {"members": 3, "meta_classes": 2}}])
-    runs, outcome = small_world.carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = small_world.completed(study, tmp_path)
     *members, together = [run.folder(tmp_path) for run in runs]
     rows = [np.load(folder / "embeddings.npy") for folder in members]
     assert [part.shape[1] for part in rows] == [2, 2, 2]
@@ -43,8 +42,7 @@ def test_every_form_trains_under_any_start(photos: Path, tmp_path: Path, setting
     chosen = {"dreml": {"members": 2, "meta_classes": 3, **settings}}
     for start in ({"head_init": "pca", "proxies": "class_means"}, {"head_init": "random", "proxies": "random"}):
         study = small_world.small_study(photos, [chosen], **start)
-        runs, outcome = small_world.carry_out(study, tmp_path)
-        assert not outcome.failed
+        runs = small_world.completed(study, tmp_path)
         assert all(np.isfinite(np.load(run.folder(tmp_path) / "embeddings.npy")).all() for run in runs)
 
 
@@ -62,8 +60,7 @@ def test_a_wider_head_and_the_parameters_of_all_members_are_told(
 ) -> None:
     dreml = {"members": 2, "meta_classes": meta_classes, "proxies": proxies}
     study = small_world.small_study(photos, [{"dreml": dreml}], dim=2)
-    runs, outcome = small_world.carry_out(study, tmp_path)
-    assert not outcome.failed, outcome.failed
+    runs = small_world.completed(study, tmp_path)
     extra = meta_classes**2 if proxies == "learned" else 0
     extra += (meta_classes - 2) * (96 + 1)  # a column of the head for each number more, and its bias
     rows = {row.label: row for row in small_world.board_of(study, runs, tmp_path).rows}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from small_world import SMALL, Heard, carry_out, command, processes, wait_for
+from small_world import SMALL, Heard, command, completed, processes, wait_for
 
 from levelfield.studies import read_study
 
@@ -84,8 +84,7 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     wait_for(lambda: not members(process.pid), seconds=5)
     losses.with_name("go").touch()
     heard = Heard()
-    runs, outcome = carry_out(read_study(study), tmp_path / "runs" / "shared", progress=heard)
-    assert not outcome.failed
+    runs = completed(read_study(study), tmp_path / "runs" / "shared", progress=heard)
     assert [runs[k].label for k in heard.of("start")] == ["Waits"], "what was finished is not done again"
 
 

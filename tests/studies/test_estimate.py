@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import carry_out, make_photos, small_study
+from small_world import carry_out, completed, make_photos, small_study
 
 from levelfield.methods import Method
 from levelfield.studies import resolve
@@ -41,8 +41,7 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
     assert joined - plain == 4 * 20 * (8 + 16)  # 20 test images; the weights of the members get a second name
 
     study = small_study(photos, three)
-    runs, outcome = carry_out(study, tmp_path / "runs")
-    assert not outcome.failed
+    runs = completed(study, tmp_path / "runs")
     folder = next(run.folder(tmp_path / "runs") for run in runs if run.spec.joined)
     own = [path for path in folder.rglob("*") if path.is_file() and path.stat().st_nlink == 1]
     assert (folder / "embeddings.npy").stat().st_size == 128 + 4 * 20 * (8 + 16)
@@ -103,8 +102,7 @@ def test_a_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path, m
 
     monkeypatch.setattr(checkpoint, "save", measured)
     study = small_study(photos, ["contrastive"], cut="tuned", image=32)
-    [run], outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    [run] = completed(study, tmp_path)
     taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
     assert estimate(study, resolve(study).runs, options=Options(), jobs=1).run_bytes == pytest.approx(
         taken + sizes[-1], rel=0.1

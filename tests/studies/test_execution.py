@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from small_world import Heard, board_of, carry_out, processes, run_one, small_study
+from small_world import Heard, board_of, carry_out, completed, processes, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from levelfield import compare
@@ -54,8 +54,7 @@ def test_a_crashing_run_is_reported_stops_no_other_and_is_tried_again(
         f"Killed, seed 0: {outcome.failed[3]}",
     ]
     losses.with_name("broken").unlink()
-    _, outcome = carry_out(small_study(photos, [f"{losses}:Broken"]), tmp_path / "out")
-    assert not outcome.failed
+    completed(small_study(photos, [f"{losses}:Broken"]), tmp_path / "out")
     assert not errors[0].exists()
 
 
@@ -153,8 +152,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
         runs, outcome = carry_out(study, tmp_path)
     assert outcome.failed[0].startswith("Cannot write ")
     assert "No space left on device" in outcome.failed[0]
-    _, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    completed(study, tmp_path)
     whole = run_one(study, tmp_path / "whole")
     assert {path.name for path in runs[0].folder(tmp_path).iterdir()} == {path.name for path in whole.iterdir()}
 

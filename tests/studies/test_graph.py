@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import board_of, carry_out, small_study
+from small_world import board_of, carry_out, completed, small_study
 
 from levelfield import load
 from levelfield.errors import BadSpecification
@@ -159,8 +159,7 @@ def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
 
 def test_members_and_their_ensemble_are_trained_joined_and_reported(photos: Path, tmp_path: Path, own: str) -> None:
     study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"], overrides=("seeds=2",))
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = completed(study, tmp_path)
     board = board_of(study, runs, tmp_path)
     rows = {row.label: row for row in board.rows}
     assert set(rows) == {"turned", "turned (separated)", "contrastive"}
@@ -206,8 +205,7 @@ def test_finished_runs_of_another_study_can_be_joined(photos: Path, tmp_path: Pa
     first, _ = carry_out(small_study(photos, ["contrastive", "triplet"]), tmp_path / "a")
     folders = [str(run.folder(tmp_path / "a")) for run in first]
     study = small_study(photos, [{"label": "both", "ensemble": {"of": folders}}])
-    runs, outcome = carry_out(study, tmp_path / "b")
-    assert not outcome.failed
+    runs = completed(study, tmp_path / "b")
     assert np.load(runs[0].folder(tmp_path / "b") / "embeddings.npy").shape[1] == 16
     shutil.rmtree(folders[0])
     assert load(runs[0].folder(tmp_path / "b")).dim == 16, "the ensemble is complete in itself"
@@ -222,8 +220,7 @@ def test_what_was_trained_otherwise_is_told_when_it_is_joined(photos: Path, tmp_
         for label, runs, folder in (("other", more, "a"), ("same", same, "b"))
     ]
     study = small_study(photos, ["triplet", *joined])
-    runs, outcome = carry_out(study, tmp_path / "c")
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path / "c")
     rows = {row.label: row.deviations for row in board_of(study, runs, tmp_path / "c").rows}
     assert rows["same"] == ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
     assert rows["other"] == [

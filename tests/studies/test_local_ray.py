@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from ray_world import results
-from small_world import carry_out, command, processes, small_study
+from small_world import command, completed, processes, small_study
 
 from levelfield.distributed import local_ray
 from levelfield.distributed import ray_connection as connect
@@ -128,8 +128,7 @@ def test_a_study_on_a_local_ray_has_the_same_bits_and_imports_nothing_from_its_d
     assert "Token authentication" not in said
     assert "SIGTERM" not in said
     assert not (tmp_path / "imported").exists()
-    runs, outcome = carry_out(study, tmp_path / "here")
-    assert not outcome.failed
+    runs = completed(study, tmp_path / "here")
     small, here = results(resolve(study).runs, tmp_path / "small"), results(runs, tmp_path / "here")
     for one, other in zip(small, here, strict=True):
         assert one | {"log.jsonl": b""} == other | {"log.jsonl": b""}

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.numpy import load_file
-from small_world import board_of, carry_out, run_one, small_study
+from small_world import board_of, completed, run_one, small_study
 
 from levelfield.errors import BadInput
 from levelfield.reports.figures import draw_figures, why_not
@@ -23,8 +23,7 @@ REFINED = {"label": "refined", "message_passing": {"heads": 2, "steps": 2, "refi
 
 def test_attention_is_that_of_the_trained_network_among_test_images(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, [PLAIN, REFINED, "margin"], batch="3x4")
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path)
     folder = runs[0].folder(tmp_path)
     scores, classes = scores_of(folder)
     assert scores.shape == (2, 12, 12)
@@ -49,8 +48,7 @@ def test_attention_is_that_of_the_trained_network_among_test_images(photos: Path
 
 def test_activation_maps_have_a_line_for_each_network(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["margin", "contrastive"], cut="last-1")
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path)
     (path,) = draw_figures(["activation-maps"], board_of(study, runs, tmp_path), runs, tmp_path)
     with Image.open(path) as drawn:
         assert drawn.width > 3 * drawn.height  # four images of three channels beside each other, three lines
@@ -76,8 +74,7 @@ def test_learned_and_found_are_those_of_the_run(photos: Path, tmp_path: Path) ->
 def test_the_figure_shows_hist_and_not_its_ablations(photos: Path, tmp_path: Path) -> None:
     plain, fixed = {"hist": {"hidden": 6}}, {"label": "proxies", "hist": {"hidden": 6, "variance": "fixed"}}
     study = small_study(photos, [plain, fixed, "lda"])
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = completed(study, tmp_path)
     board = board_of(study, runs, tmp_path)
     (path,) = draw_figures(["distributions"], board, runs, tmp_path)
     assert path.stat().st_size > 5000

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import carry_out, small_study
+from small_world import carry_out, completed, small_study
 
 import levelfield
 from levelfield.errors import BadSpecification
@@ -41,8 +41,7 @@ LARGE = {
 def done(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """Three methods, two of them with conditions of their own."""
     folder = tmp_path_factory.mktemp("own") / "runs"
-    runs, outcome = carry_out(small_study(photos, ["margin", BITS, LARGE]), folder)
-    assert not outcome.failed
+    runs = completed(small_study(photos, ["margin", BITS, LARGE]), folder)
     return runs, folder
 
 
@@ -69,8 +68,7 @@ def test_what_differs_is_said(done: tuple[Any, Path], photos: Path, tmp_path: Pa
 def test_what_joins_them_is_compared_with_the_common_width(photos: Path, tmp_path: Path) -> None:
     methods = ["margin", BITS, {"label": "both", "ensemble": {"of": ["margin", "bits"]}}]
     study = small_study(photos, methods, overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = completed(study, tmp_path)
     texts = {run.label: read_result(run.folder(tmp_path)).deviation_texts for run in runs if run.spec.joined}
     assert "dim 128 (16)" in texts["bits"]
     assert not any(text.startswith(("dim", "trunk passes")) for text in texts["margin"])
@@ -141,8 +139,7 @@ def test_batches_of_all_are_drawn_as_the_conditions_say(photos: Path, tmp_path: 
         ["margin", {"label": "pairs", "margin": {"batch": "6x2"}}, {"label": "any", "margin": {"batch": 12}}],
         batching={"spc": {"replace": True}},
     )
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = completed(study, tmp_path)
     texts = [[t for t in read_result(run.folder(tmp_path)).deviation_texts if t.startswith("batch")] for run in runs]
     assert texts == [[], ["batch 6x2 (4x3)"], ["batch 12 (4x3)", "batching random (spc (replace=True))"]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_world import NETWORK, carry_out, make_photos
+from small_world import NETWORK, completed, make_photos
 
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.studies import parse_study, resolve
@@ -92,8 +92,7 @@ def test_the_start_is_chosen_where_training_harms(photos: Path, tmp_path: Path) 
     overrides = [f"conditions.{key}={value}" for key, value in NETWORK.items()]
     overrides += ["conditions.image=32", "conditions.taps=final", "conditions.pooling=average", "conditions.lr=10.0"]
     study, _ = fitted(photos, *overrides, "methods=[start, contrastive]", "seeds=1", "metrics=[recall@1]")
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed
+    runs = completed(study, tmp_path)
     start, trained = (run.folder(tmp_path) for run in resolve(study).runs)
     assert (start / "embeddings.npy").read_bytes() == (trained / "embeddings.npy").read_bytes()
     assert len(runs) == 2

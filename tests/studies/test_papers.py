@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from small_world import NETWORK, Heard, board_of, carry_out, make_photos
+from small_world import NETWORK, Heard, board_of, completed, make_photos
 
 from drawn_cub import draw_cub
 from levelfield import data, library, methods
@@ -136,8 +136,7 @@ def test_a_table_runs_to_its_verdicts(tmp_path: Path, name: str) -> None:
         named = {label for claim in claims for label in (claim.parts[0], claim.parts[2])}
         kept = tuple(m for m in study.methods if m.label in named)
         study = study.model_copy(update={"methods": kept, "claims": tuple(claims)})
-    runs, outcome = carry_out(study, tmp_path / "runs")
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path / "runs")
     board = board_of(study, runs, tmp_path / "runs")
     assert not board.missing
     assert {verdict.claim for verdict in board.claims} == {claim.claim for claim in study.claims}
@@ -180,8 +179,7 @@ def test_the_conditions_of_a_paper_run_to_its_report(name: str, birds: Path, tmp
     assert study.conditions.test_view == whole.conditions.test_view
     assert study.conditions.image == content_of(name)["conditions"]["image"] >= 224
 
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path)
     again = Heard()
     run_all(runs, tmp_path, study.metrics, jobs=0, options=Options(), progress=again)
     assert not again.of("start")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import board_of, carry_out, small_study
+from small_world import board_of, carry_out, completed, small_study
 
 from levelfield.studies.planning.cost_counted import count
 from levelfield.studies.planning.cost_measured import OVERHEAD, estimate
@@ -58,8 +58,7 @@ def test_a_used_network_gives_the_bits_of_one_trained_again(
     trained = []
     monkeypatch.setattr(training, "train", lambda *a, _train=training.train, **k: trained.append(a) or _train(*a, **k))
     study = small_study(photos, REFINED)
-    runs, outcome = carry_out(study, tmp_path / "together")
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path / "together")
     assert len(trained) == 2
     rows = {row.label: row for row in board_of(study, runs, tmp_path / "together").rows}
     for run in runs:

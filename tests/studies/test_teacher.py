@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_world import Trial, carry_out, make_photos, run_one, small_study
+from small_world import Trial, carry_out, completed, make_photos, run_one, small_study
 
 import levelfield
 from levelfield.errors import BadInput
@@ -49,8 +49,7 @@ def home(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     """A teacher and a student of each form, trained in one study that names the students first."""
     methods = [student("distill", temperature=2), student("imitate", "contrastive"), student("relational"), TEACHER]
     folder = tmp_path_factory.mktemp("school")
-    runs, outcome = carry_out(small_study(photos, methods), folder)
-    assert not outcome.failed, outcome.failed
+    runs = completed(small_study(photos, methods), folder)
     return {run.label: run.folder(folder) for run in runs}
 
 
@@ -88,8 +87,7 @@ class Copies(Method):
 def test_somebodys_own_method_waits_for_the_run_that_it_requires(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(COPIES)
     own = {"label": "own", f"{tmp_path}/own.py:Copies": {"elder": "margin"}}
-    runs, outcome = carry_out(small_study(photos, [own, "margin"]), tmp_path / "runs")
-    assert not outcome.failed, outcome.failed
+    runs = completed(small_study(photos, [own, "margin"]), tmp_path / "runs")
     assert [run.label for run in runs] == ["margin", "own"]
     (elder, copy) = runs
     assert [need.identity for need in copy.spec.needs] == [elder.spec.identity]
@@ -163,8 +161,7 @@ def test_of_an_ensemble_of_folds_those_of_the_student_teach(tmp_path: Path) -> N
     both = {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}
     methods = ["margin", "triplet", both, student("relational", teacher="both")]
     study = small_study(photos, methods, overrides=("protocol=mlrc",), steps=1, batch="2x2")
-    runs, outcome = carry_out(study, tmp_path)
-    assert not outcome.failed, outcome.failed
+    runs = completed(study, tmp_path)
     parts = {(run.label, run.spec.fold): run.folder(tmp_path) for run in runs}
     for fold in range(4):
         expected = joined([told(parts[name, fold], "rows") for name in ("margin", "triplet")])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from small_world import carry_out, resolve, run_one, small_study
+from small_world import completed, resolve, run_one, small_study
 
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
@@ -63,8 +63,7 @@ def test_a_depth_below_the_cut_is_refused_before_anything_runs(photos: Path) -> 
 
 def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Path) -> None:
     methods = [{"label": "R", "margin": {"preset": "roth2020/cub/rho_beta06"}}, {"contrastive": {"switch": 0.5}}]
-    runs, outcome = carry_out(small_study(photos, methods, steps=30), tmp_path)
-    assert not outcome.failed
+    runs = completed(small_study(photos, methods, steps=30), tmp_path)
     for run, share in zip(runs, (0.4, 0.5), strict=True):
         lines = (run.folder(tmp_path) / "log.jsonl").read_text().splitlines()
         seen = [json.loads(line)["switched"] for line in lines]
