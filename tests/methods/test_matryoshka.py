@@ -65,11 +65,7 @@ def test_proxies_of_every_size_start_at_the_class_means_of_the_first_numbers():
     [
         ([2, 16], {}, "the largest size is 16, but embeddings have 8 numbers: the largest must be 8"),
         ([2, 4], {}, "since no loss would train the numbers after it"),
-        ([], {}, "expected a list of sizes"),
-        ([0, 8], {}, "expected a list of sizes"),
-        ([2.5, 8], {}, "expected a list of sizes"),
-        (True, {}, "expected a list of sizes"),
-        ("16,32", {}, "expected a list of sizes"),
+        *((sizes, {}, "expected a list of sizes") for sizes in ([], [0, 8], [2.5, 8], True, "16,32")),
         (SIZES, {"memory": 64}, "'matryoshka' and 'memory' cannot be combined"),
         (SIZES, {"mixup": True}, "'matryoshka' and 'mixup' cannot be combined"),
         (SIZES, {"student": {"teacher": "big"}}, "'matryoshka' and 'student' cannot be combined"),

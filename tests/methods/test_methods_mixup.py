@@ -138,11 +138,8 @@ def test_a_step_mixes_at_the_depth_it_says(cut, layer, monkeypatch):
     [
         ({"alfa": 1}, "alpha"),
         ({"alpha": 0}, "above 0"),
-        ({"layers": []}, "name one or more"),
-        ({"layers": 3}, "name one or more"),
-        ({"layers": {"stage1": 1}}, "name one or more"),
-        (1, "true, or settings"),
-        ("strong", "true, or settings"),
+        *(({"layers": layers}, "name one or more") for layers in ([], 3, {"stage1": 1})),
+        *((setting, "true, or settings") for setting in (1, "strong")),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(mixup, told):

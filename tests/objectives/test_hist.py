@@ -56,14 +56,8 @@ def test_ablations_are_their_equations() -> None:
     queries, keys = (z @ parts[name].T for name in ("query_weight", "key_weight"))
     graph = functional.scaled_dot_product_attention(queries, keys, identity)
     torch.testing.assert_close(attention.steps(rows(), LABELS).propagation, graph)
-    hidden = functional.batch_norm(
-        graph @ (z @ parts["theta1_weight"].T + parts["theta1_bias"]),
-        None,
-        None,
-        parts["bn_weight"],
-        parts["bn_bias"],
-        training=True,
-    )
+    hidden = graph @ (z @ parts["theta1_weight"].T + parts["theta1_bias"])
+    hidden = functional.batch_norm(hidden, None, None, parts["bn_weight"], parts["bn_bias"], training=True)
     logits = graph @ (functional.leaky_relu(hidden, 0.1) @ parts["theta2_weight"].T + parts["theta2_bias"])
     expected = functional.cross_entropy(logits, LABELS)
     torch.testing.assert_close(attention.terms(rows(), LABELS)["classification"], expected)

@@ -82,16 +82,13 @@ def test_the_classifier_chooses_the_nearest_class_mean_at_any_temperature(start:
 
 @pytest.mark.parametrize("name", ["softmax", "group_loss", "message_passing", "hist", "normalized_softmax"])
 def test_the_first_loss_of_a_started_objective_is_below_a_random_one(start: StartRows, name: str) -> None:
-    made, random = (objectives.create(name, num_classes=CLASSES, dim=DIM, **_settings(name)) for _ in range(2))
+    settings = {"heads": 1, "dropout": 0.0} if name == "message_passing" else {}
+    made, random = (objectives.create(name, num_classes=CLASSES, dim=DIM, **settings) for _ in range(2))
     if made.class_vectors is not None:
         made.class_vectors.data.copy_(start.unit.means())
     made.start_from(start)
     assert made(start.rows, start.labels) < random(start.rows, start.labels)
     assert all(parameter.isfinite().all() and parameter.requires_grad for parameter in made.parameters())
-
-
-def _settings(name: str) -> dict[str, object]:
-    return {"heads": 1, "dropout": 0.0} if name == "message_passing" else {}
 
 
 def test_hist_starts_at_the_variances_of_the_rows_that_its_loss_compares(start: StartRows) -> None:
