@@ -37,7 +37,7 @@ def sharded(ranks: Ranks, variant: str, sample: float = 1.0) -> tuple[ShardedCla
     ).double()
     vectors = batch()[2]
     with torch.no_grad():
-        loss.proxies.copy_(vectors[loss.own])
+        loss.proxies.copy_(vectors[loss.local_classes])
     return loss, vectors
 
 
