@@ -308,10 +308,11 @@ sum_steps(np.array([0, 1]), np.ones(1, np.int64), counts, counts)
 """
 
 
-def test_a_file_in_the_working_directory_does_not_choose_the_folder_of_compiled_code(tmp_path: Path) -> None:
-    (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\n")
+def test_files_in_the_working_directory_choose_no_folder_for_compiled_code_and_do_not_run(tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: here\ncache_locator_classes: mine.Locator\n")
+    (tmp_path / "mine.py").write_text("raise SystemExit('this file ran')")
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment["LEVELFIELD_CACHE"] = str(tmp_path / "cache")
     subprocess.run([sys.executable, "-c", CODE], cwd=tmp_path, env=environment, check=True)
     assert list((tmp_path / "cache" / "numba").rglob("*sum_steps*.nbi"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".numba_config.yaml", "cache"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".numba_config.yaml", "cache", "mine.py"]

@@ -20,16 +20,20 @@ SEARCH = 256  # from this many positives, use binary search
 
 
 def compiled(function: Any) -> Any:
-    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache."""
+    """Compile at the first call and cache on disk: in the folder `NUMBA_CACHE_DIR`, else in levelfield's cache.
+
+    numba also reads a file .numba_config.yaml in the working directory, which could choose the cache and import code.
+    """
     settings: Any = config
-    before = settings.CACHE_DIR
+    before = settings.CACHE_DIR, getattr(settings, "CACHE_LOCATOR_CLASSES", "")
     settings.CACHE_DIR = os.environ.get("NUMBA_CACHE_DIR") or str(default_cache_folder() / "numba")
+    settings.CACHE_LOCATOR_CLASSES = ""
     try:
         return njit(cache=True, nogil=True)(function)
     except RuntimeError:  # no writable cache: every process compiles again
         return njit(nogil=True)(function)
     finally:
-        settings.CACHE_DIR = before
+        settings.CACHE_DIR, settings.CACHE_LOCATOR_CLASSES = before
 
 
 def _plus_typed(typing: Any, number: Any, flag: Any) -> Any:
