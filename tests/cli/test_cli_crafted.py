@@ -139,9 +139,9 @@ def test_a_crafted_folder_gives_one_message_and_nothing_else(
         ended = levelfield(*placed(COMMANDS[command], places))
         assert "Traceback" not in ended.err, (command, ended.err)
         assert ended.code == 0 or ended.error, command
-    made = {path for path in compared.rglob("*") if study not in path.parents} - there
+    created = {path for path in compared.rglob("*") if study not in path.parents} - there
     expected = {compared / name for name in ("e.npy", "e.paths.txt", "m.png", "both")}
-    assert {path for path in made if compared / "both" not in path.parents} <= expected
+    assert {path for path in created if compared / "both" not in path.parents} <= expected
     assert not (compared / "both" / "model.yaml").is_symlink()
 
 

@@ -18,9 +18,9 @@ def test_list_studies_says_what_each_is_about_and_needs(levelfield: Levelfield) 
     listed = levelfield("list", "studies").printed
     assert all(name in listed for name in library.names())
     assert "Six losses on handwritten characters" in listed
-    one = levelfield("list", "studies", "roth2020/table4").printed
-    assert "objectives on CUB" in one
-    assert "cub, weights of resnet50.tv_in1k (--mini: levelfield[demo])" in " ".join(one.split())
+    shown = levelfield("list", "studies", "roth2020/table4").printed
+    assert "objectives on CUB" in shown
+    assert "cub, weights of resnet50.tv_in1k (--mini: levelfield[demo])" in " ".join(shown.split())
 
 
 def test_init_copies_a_study_to_edit(levelfield: Levelfield, room: Path) -> None:

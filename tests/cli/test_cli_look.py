@@ -136,10 +136,10 @@ def test_init_refuses_what_compare_would_refuse(levelfield: Levelfield, room: Pa
 
 
 def test_report_draws_the_figures_that_are_asked_for(levelfield: Levelfield, compared: Path, tmp_path: Path) -> None:
-    place = tmp_path / "figures"
+    figures = tmp_path / "figures"
     printed = levelfield(
-        "report", "runs/small", "--figure", "leaderboard", "--figure", "spectra", "--out", str(place)
+        "report", "runs/small", "--figure", "leaderboard", "--figure", "spectra", "--out", str(figures)
     ).printed
-    assert {path.name for path in place.glob("*.png")} == {"leaderboard.png", "spectra.png"}
+    assert {path.name for path in figures.glob("*.png")} == {"leaderboard.png", "spectra.png"}
     assert "spectra.png" in printed
     assert "Did you mean 'spectra'" in levelfield("report", "runs/small", "--figure", "spectrum").error

@@ -64,12 +64,12 @@ def test_the_root_of_another_dataset_is_recognised(levelfield: Levelfield, birds
     assert "has no images.txt, which 'cub' needs. This is the dataset 'sop' (it has Ebay_train.txt)" in message
 
 
-@pytest.mark.parametrize("given", ["CUB_200_2011/images", "far"])
-def test_a_folder_above_or_below_the_root_names_the_root(levelfield: Levelfield, birds: Path, given: str) -> None:
-    if given == "far":
+@pytest.mark.parametrize("root", ["CUB_200_2011/images", "far"])
+def test_a_folder_above_or_below_the_root_names_the_root(levelfield: Levelfield, birds: Path, root: str) -> None:
+    if root == "far":
         Path("far/away").mkdir(parents=True)
         birds = birds.rename(Path("far/away/CUB_200_2011"))
-    message = planned(levelfield, Path(given), *SMALL).error
+    message = planned(levelfield, Path(root), *SMALL).error
     assert f"{birds}: give that folder as the root" in message or f"give {birds} as the root" in message
 
 
@@ -115,8 +115,8 @@ def test_a_study_of_two_networks_reads_a_file_for_each(levelfield: Levelfield, b
         (torch.save if file.endswith(".pth") else safetensors.torch.save_file)(tensors, file)
     words = ("--root", birds, "data.allow_incomplete=true", "claims=[]", "methods=[untrained]", "seeds=1")
     several = "vary={conditions.backbone: [bninception, test_resnet]}"
-    given = [f"conditions.weights.{name}={file}" for name, file in names.items()]
-    printed = levelfield("compare", "fehervari2019/table2", *words, several, *given, "--dry-run").printed
+    weights = [f"conditions.weights.{name}={file}" for name, file in names.items()]
+    printed = levelfield("compare", "fehervari2019/table2", *words, several, *weights, "--dry-run").printed
     assert "Estimated time" in printed
     assert all(f"backbone={name}" in " ".join(printed.split()) for name in names)
     wrong = levelfield("compare", "fehervari2019/table2", *words, several, f"conditions.weights={names['bninception']}")

@@ -37,7 +37,7 @@ LIGHT = ("numpy", "PIL", "multiprocessing")  # light beside torch, and more than
 SCRIPT = """
 import contextlib, io, json, sys
 from levelfield.cli import main
-told = []
+ended = []
 for words in json.loads(sys.argv[1]):
     before, printed = set(sys.modules), io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
@@ -46,8 +46,8 @@ for words in json.loads(sys.argv[1]):
         except SystemExit as end:
             code = end.code
     heavy = [name for name in json.loads(sys.argv[2]) if name in sys.modules and name not in before]
-    told.append([words, code, heavy, printed.getvalue()])
-print(json.dumps(told))
+    ended.append([words, code, heavy, printed.getvalue()])
+print(json.dumps(ended))
 """
 
 

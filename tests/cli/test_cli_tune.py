@@ -30,9 +30,9 @@ def test_a_search_ends_with_a_study_that_can_be_compared(levelfield: Levelfield,
     assert (room / "runs/small-tuned/tuning.md").exists()
     again = " ".join(levelfield("report", "runs/small-tuned").printed.split())
     assert "Tuning: 7 trials per method" in again
-    one = levelfield("compare", tuned, "methods=[lda]", "name=one").printed.partition("Tuning:")[2]
-    assert "lda" in one
-    assert "contrastive" not in one
+    alone = levelfield("compare", tuned, "methods=[lda]", "name=one").printed.partition("Tuning:")[2]
+    assert "lda" in alone
+    assert "contrastive" not in alone
 
 
 def test_compare_searches_first_if_it_is_asked_to(levelfield: Levelfield, room: Path) -> None:

@@ -114,9 +114,9 @@ def small(arguments: list[str]) -> list[str]:
 
 
 def networks_without_weights(arguments: list[str]) -> list[str]:
-    """Small networks in the place of those that a page compares."""
-    place = arguments.index("--backbones") + 1
-    return [*arguments[:place], "test_resnet,test_vit", *arguments[place + 1 :]]
+    """Small networks instead of those that a page compares."""
+    position = arguments.index("--backbones") + 1
+    return [*arguments[:position], "test_resnet,test_vit", *arguments[position + 1 :]]
 
 
 def few_classes(study: str) -> list[str]:

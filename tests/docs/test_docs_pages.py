@@ -15,10 +15,10 @@ VERBS = "help install demo check test coverage fuzz lint bench tables docs page 
 
 
 def test_tables_are_those_the_code_gives() -> None:
-    made = pages.script("generate").pages()
-    stale = [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text]
+    written = pages.script("generate").pages()
+    stale = [path.name for path, text in written.items() if path.read_text(encoding="utf-8") != text]
     assert not stale, f"run `make docs`: {', '.join(stale)}"
-    assert len(made) >= 3
+    assert len(written) >= 3
 
 
 def test_every_objective_has_a_small_picture_that_shows_what_it_does() -> None:

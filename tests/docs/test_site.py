@@ -54,13 +54,13 @@ def test_links_are_those_of_the_site(site: dict[str, Any]) -> None:
 
 
 def test_the_reference_has_every_public_name(site: dict[str, Any]) -> None:
-    made = site["sources"].reference()
+    reference = site["sources"].reference()
     for room in ("objectives", "evaluation", "data", "geometry", "testing"):
         module = importlib.import_module(f"levelfield.{room}")
         names = [name for name in module.__all__ if not isinstance(getattr(module, name), ModuleType)]
-        missing = [name for name in names if f"::: levelfield.{room}.{name}\n" not in made[f"python/{room}.md"]]
+        missing = [name for name in names if f"::: levelfield.{room}.{name}\n" not in reference[f"python/{room}.md"]]
         assert not missing
-    assert "::: levelfield.compare\n" in made["python/levelfield.md"]
+    assert "::: levelfield.compare\n" in reference["python/levelfield.md"]
 
 
 def test_the_site_asks_no_other_server() -> None:

@@ -57,20 +57,20 @@ def test_a_lock_whose_holder_removed_it_meanwhile_is_created_again(
 
 
 def test_a_scratch_folder_is_removed_also_after_an_error(tmp_path: Path) -> None:
-    def fail(place: Path) -> None:
-        assert place.stat().st_mode & 0o777 == 0o700
-        (place / "inside").mkdir()
+    def fail(folder: Path) -> None:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "inside").mkdir()
         raise ValueError("enough")
 
-    with pytest.raises(ValueError, match="enough"), scratch_folder(tmp_path / "new", "run") as place:
-        fail(place)
+    with pytest.raises(ValueError, match="enough"), scratch_folder(tmp_path / "new", "run") as folder:
+        fail(folder)
     assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_a_scratch_folder_is_beside_a_folder_of_its_name(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()  # perhaps of another user
-    with scratch_folder(tmp_path, "run") as place:
-        assert place.parent == tmp_path
+    with scratch_folder(tmp_path, "run") as folder:
+        assert folder.parent == tmp_path
 
 
 def test_only_what_dead_processes_of_this_machine_left_is_removed(tmp_path: Path) -> None:

@@ -146,10 +146,10 @@ class OwnOptimiser(Plain):
     """Takes extra steps on the head with an optimiser of its own."""
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
-        own = torch.optim.SGD(embedder.head.parameters(), lr=0.1)  # type: ignore[union-attr]
+        optimiser = torch.optim.SGD(embedder.head.parameters(), lr=0.1)  # type: ignore[union-attr]
         sum(super().step(embedder, batch, generator).values()).backward()  # type: ignore[union-attr]
-        own.step()
-        own.zero_grad()
+        optimiser.step()
+        optimiser.zero_grad()
         return super().step(embedder, batch, generator)
 
 

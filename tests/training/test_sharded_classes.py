@@ -44,14 +44,14 @@ def sharded(ranks: Ranks, variant: str, sample: float = 1.0) -> tuple[ShardedCla
 def results(ranks: Ranks) -> dict[str, list[Tensor]]:
     class_scores.AT_ONCE = 3  # several chunks
     rows, labels, _ = batch()
-    found = {}
+    result = {}
     for variant in VARIANTS:
         loss, _ = sharded(ranks, variant)
-        given = rows.clone().requires_grad_()
-        value = loss(given, labels)
+        leaf = rows.clone().requires_grad_()
+        value = loss(leaf, labels)
         value.backward()
-        found[variant] = [value.detach(), given.grad, loss.proxies.grad]
-    return found
+        result[variant] = [value.detach(), leaf.grad, loss.proxies.grad]
+    return result
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -63,13 +63,13 @@ def test_the_loss_over_divided_classes_is_that_of_all(size: int, monkeypatch: py
         whole = objectives.create(variant.partition(",")[0], num_classes=CLASSES, dim=DIM, **settings).double()
         with torch.no_grad():
             whole.proxies.copy_(vectors)
-        given = rows.clone().requires_grad_()
-        value = whole(given, labels)
+        leaf = rows.clone().requires_grad_()
+        value = whole(leaf, labels)
         value.backward()
         for part in parts:
             assert isinstance(part, dict), part
             torch.testing.assert_close(part[variant][0], value.detach(), rtol=1e-10, atol=1e-12)
-            torch.testing.assert_close(part[variant][1], given.grad, rtol=1e-9, atol=1e-11)
+            torch.testing.assert_close(part[variant][1], leaf.grad, rtol=1e-9, atol=1e-11)
         of_classes = torch.cat([part[variant][2] for part in parts])
         torch.testing.assert_close(of_classes, whole.proxies.grad, rtol=1e-9, atol=1e-11)
 

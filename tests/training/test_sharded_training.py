@@ -58,19 +58,19 @@ def compare(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 def test_training_equals_that_of_the_undivided_objective(tmp_path: Path) -> None:
     expected = some_steps(ALONE, tmp_path / "undivided", {}, RUNS)
-    compare(some_steps(ALONE, tmp_path / "one", {"sharded": True}, RUNS), expected)
+    compare(some_steps(ALONE, tmp_path / "alone", {"sharded": True}, RUNS), expected)
     results = together(2, some_steps, tmp_path / "two", {"sharded": True}, RUNS)
     assert isinstance(results[0], dict), results[0]
     compare(results[0], expected)
-    assert [len(part["cosface"]["proxies"]) for part in results] == [6, 3]  # all classes, and the second one's own
+    assert [len(part["cosface"]["proxies"]) for part in results] == [6, 3]  # all classes, and the second alone's own
     assert {*RUNS} == {*SHARDED}
 
 
 def test_a_sample_of_the_classes_does_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
-    one = some_steps(ALONE, tmp_path, {}, SAMPLED)
+    alone = some_steps(ALONE, tmp_path, {}, SAMPLED)
     two = together(2, some_steps, tmp_path, {}, SAMPLED)
     assert isinstance(two[0], dict), two[0]
-    compare(two[0], one)
+    compare(two[0], alone)
 
 
 def killed(ranks: Ranks, folder: Path, stop: int | None) -> dict[str, Tensor] | str:

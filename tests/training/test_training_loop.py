@@ -42,10 +42,10 @@ def test_the_log_shows_the_terms_that_a_step_gives_and_of_one_term_nothing_but_t
 
     for name, step in {"two": two_terms, "one": pull}.items():
         make(Told(step), steps=2, clip=1.0).train(tmp_path / name)
-    two, one = log_of(tmp_path / "two")[0], log_of(tmp_path / "one")[0]
-    assert two["terms"] == {"norm": pytest.approx(two["loss"]), "step": 0.0}
-    assert two["step"] == 0
-    assert "terms" not in one
+    several, single = log_of(tmp_path / "two")[0], log_of(tmp_path / "one")[0]
+    assert several["terms"] == {"norm": pytest.approx(several["loss"]), "step": 0.0}
+    assert several["step"] == 0
+    assert "terms" not in single
 
 
 def test_the_global_random_stream_is_as_it_was_before(tmp_path):
