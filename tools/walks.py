@@ -9,9 +9,8 @@ Calls are those of functions of levelfield after all imports, with the features 
 from __future__ import annotations
 
 import importlib
-import json
+import multiprocessing
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -103,11 +102,14 @@ def table() -> str:
 
 
 def _walk_of_compare(folder: Path) -> Walk:
-    """A comparison in this process, after one in another process that stored features and listed the imports."""
+    """A comparison in this process, after one in a fork of it that stored features and listed the imports."""
+    import levelfield
+
     _draw_images(folder / "images")
-    command = [sys.executable, __file__, str(folder)]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    for name in json.loads(listed.stdout.splitlines()[-1]):
+    _ = levelfield.compare  # imported here, so that the fork need not
+    with multiprocessing.get_context("fork").Pool(1) as forks:
+        imported = forks.apply(_modules_of_compare, [folder])
+    for name in imported:
         importlib.import_module(name)
     shutil.rmtree(folder / "runs")
     return walk(lambda: _compare(folder))
@@ -119,6 +121,11 @@ def _compare(folder: Path) -> None:
 
     options = Options(cache_folder=folder / "features")
     levelfield.compare(STUDY | {"data": str(folder / "images")}, out=folder / "runs", options=options, page=False)
+
+
+def _modules_of_compare(folder: Path) -> list[str]:
+    _compare(folder)
+    return [name for name in sys.modules if name.startswith("levelfield.")]
 
 
 def _draw_images(folder: Path) -> None:
@@ -137,8 +144,5 @@ if __name__ == "__main__":
         first, begin, rest = page.read_text(encoding="utf-8").partition("<!-- walks -->\n")
         _, end, last = rest.partition("<!-- end of walks -->")
         page.write_text(f"{first}{begin}{table()}\n{end}{last}", encoding="utf-8")
-    elif len(sys.argv) > 1:  # the first comparison, see `_walk_of_compare`
-        _compare(Path(sys.argv[1]))
-        print(json.dumps([name for name in sys.modules if name.startswith("levelfield.")]))
     else:
         print(table())
