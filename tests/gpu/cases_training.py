@@ -50,13 +50,14 @@ def methods_of_papers() -> list[dict[str, Any]]:
     return list(result.values())
 
 
-def options(folder: Path, **pace: Any) -> Options:
-    return Options(device="cuda", cache_folder=folder / "cache", pace=Pace(**pace))
+def options(photos: Path, **pace: Any) -> Options:
+    """On the device; the features of the photos are computed once for all tests."""
+    return Options(device="cuda", cache_folder=photos.parent / "cache", pace=Pace(**pace))
 
 
-def rarely(folder: Path) -> Options:
+def rarely(photos: Path) -> Options:
     """Only the first and the last step log."""
-    return options(folder, log_every=100, save_every_seconds=1e9)
+    return options(photos, log_every=100, save_every_seconds=1e9)
 
 
 @contextmanager
@@ -78,7 +79,7 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_bits(
     photos: Path, tmp_path: Path, conditions: dict[str, Any]
 ) -> None:
     study = small_study(photos, [{"margin": {"miner": "distance_weighted"}}], steps=6, **conditions)
-    whole = run_one(study, tmp_path / "whole", options(tmp_path))
+    whole = run_one(study, tmp_path / "whole", options(photos))
     steps = count(1)
 
     def interrupt() -> None:
@@ -86,9 +87,9 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_bits(
             raise RuntimeError("interrupted")
 
     with at_every_step(interrupt):
-        _, outcome = carry_out(study, tmp_path / "resumed", options(tmp_path, save_every_steps=3))
+        _, outcome = carry_out(study, tmp_path / "resumed", options(photos, save_every_steps=3))
         assert outcome.failed
-        resumed = run_one(study, tmp_path / "resumed", options(tmp_path))
+        resumed = run_one(study, tmp_path / "resumed", options(photos))
     assert next(steps) == 5 + 3 + 1, "it goes on after the third step"
     expected, result = (load_file(folder / "model.safetensors") for folder in (whole, resumed))
     assert expected.keys() == result.keys()
@@ -111,7 +112,7 @@ def test_every_method_of_the_papers_trains_and_waits_at_most_once_in_a_step(phot
     study = small_study(photos, methods_of_papers(), proxies="class_means", steps=STEPS, batch="3x4")
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
-        runs, outcome = carry_out(study, tmp_path / "runs", rarely(tmp_path))
+        runs, outcome = carry_out(study, tmp_path / "runs", rarely(photos))
     assert not outcome.failed, outcome.failed
     assert len(runs) >= 65
     assert len(begins) >= STEPS * 60
@@ -136,7 +137,7 @@ def test_a_normal_step_waits_for_the_device_at_most_once(
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
         run_one(
-            small_study(photos, [method], steps=STEPS, batch="3x4", **conditions), tmp_path / "runs", rarely(tmp_path)
+            small_study(photos, [method], steps=STEPS, batch="3x4", **conditions), tmp_path / "runs", rarely(photos)
         )
     check_steps(waited, begins)
 
@@ -147,18 +148,19 @@ def test_stored_features_that_do_not_fit_on_the_device_arrive_without_a_wait(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda *_: (0, 1))
     begins: list[int] = []
     with waits() as waited, at_every_step(lambda: begins.append(len(waited))):
-        run_one(small_study(photos, ["proxy_anchor"], steps=STEPS), tmp_path / "runs", rarely(tmp_path))
+        run_one(small_study(photos, ["proxy_anchor"], steps=STEPS), tmp_path / "runs", rarely(photos))
     assert begins[1] == begins[2], waited[begins[1] : begins[2]]
 
 
-@pytest.mark.parametrize("method", FIVE, ids=str)
-def test_training_needs_no_float64_on_the_device(photos: Path, tmp_path: Path, method: dict[str, Any]) -> None:
+def test_training_needs_no_float64_on_the_device(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, FIVE, steps=2, batch="3x4")
     WITHOUT_FLOAT64.add("cuda")
     try:
-        with without_float64():
-            run_one(small_study(photos, [method], steps=2, batch="3x4"), tmp_path / "runs", options(tmp_path))
+        with without_float64():  # with the features, which are computed once more
+            _, outcome = carry_out(study, tmp_path / "runs", Options(device="cuda", cache_folder=tmp_path / "cache"))
     finally:
         WITHOUT_FLOAT64.remove("cuda")
+    assert not outcome.failed, outcome.failed
 
 
 def test_a_constant_loss_on_the_host_is_read_with_those_on_the_device() -> None:
