@@ -123,8 +123,8 @@ def images(count: int, seed: int, *, reverse: bool) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(pixels[:, ::-1] if reverse else pixels))
 
 
-def pieces(name: str, setup: Setup) -> list[Piece]:
-    """Our tensors that make up the tensor `name` of a case."""
+def pieces(name: str, setup: Setup, trunk: Mapping[str, Tensor]) -> list[Piece]:
+    """Our tensors that make up the tensor `name` of a case. trunk: the tensors of our trunk by name."""
     owner, _, rest = name.replace("gain", "weight").partition(".")
     embedder, method = setup.embedder, setup.method
     if owner == "trunk":
@@ -132,7 +132,7 @@ def pieces(name: str, setup: Setup) -> list[Piece]:
             [rest] = renamed({rest: torch.empty(0)})
         elif rest.startswith(("conv1.", "bn1.")):
             rest = rest.replace("conv1.", "entrance.0.").replace("bn1.", "entrance.1.")
-        return [Piece(embedder.trunk.state_dict(keep_vars=True)[f"pieces.{rest}"])]
+        return [Piece(trunk[f"pieces.{rest}"])]
     if owner == "head":
         linear = dict(embedder.head.named_parameters()).get(f"linear.{rest}")
         return _relation(rest, embedder.head) if linear is None else [Piece(linear)]
@@ -164,7 +164,8 @@ class Tensors:
     """The tensors of a run by the names of a case."""
 
     def __init__(self, case: Case, setup: Setup) -> None:
-        self.pieces = {str(name): pieces(str(name), setup) for name in case.arrays["names"]}
+        trunk = setup.embedder.trunk.state_dict(keep_vars=True)
+        self.pieces = {str(name): pieces(str(name), setup, trunk) for name in case.arrays["names"]}
 
     @torch.no_grad()
     def load(self, case: Case) -> None:
@@ -181,14 +182,14 @@ class Tensors:
 
     def values(self) -> dict[str, Tensor]:
         return {
-            name: torch.cat([part.of(part.tensor.detach()) for part in parts], -1).clone()
+            name: torch.cat([part.of(part.tensor.detach()) for part in parts], -1)  # a copy, also of one tensor
             for name, parts in self.pieces.items()
         }
 
     def gradient_norms(self) -> list[float]:
         """NaN without a gradient."""
         return [
-            float(torch.cat([part.of(part.tensor.grad).flatten() for part in parts]).norm())
+            float(torch.stack([part.of(part.tensor.grad).norm() for part in parts]).norm())
             if parts[0].tensor.grad is not None
             else np.nan
             for parts in self.pieces.values()
