@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -47,7 +46,7 @@ def compare_study(
     if parallel.ray is not None and max(study.conditions.processes, torchrun) > 1:
         raise BadSpecification("Runs over several processes (--processes) cannot be given to Ray: leave out one.")
     if not dry_run:  # in parallel with this process's imports and checks
-        get_ready(parallel, threads=study.conditions.threads, timed=data is not None)
+        get_ready(parallel)
 
     with without_collection():  # these need torch; the study file was checked without it
         from levelfield.cli.plans import print_plan
@@ -93,8 +92,7 @@ def search_study(
     study: Study, search: Search, environment: Environment, parallel: Parallel, *, compact: bool = False
 ) -> Tuned:
     """Search the settings of a study. compact: whether the comparison after it has a table of compact embeddings."""
-    threads = study.conditions.threads
-    get_ready(parallel, threads=threads)
+    get_ready(parallel)
 
     from levelfield.cli.tuning_bars import TuningBars
     from levelfield.reports.pipeline import check_output
@@ -106,7 +104,7 @@ def search_study(
     check_output(study, compact=compact)
     how = choose_how(study, search)
     folder = environment.out / f"{study.name}-tuning"
-    with executor_on(parallel, jobs=jobs, threads=threads) as executor, bars(transient=True) as drawn:
+    with executor_on(parallel, jobs=jobs, threads=study.conditions.threads) as executor, bars(transient=True) as drawn:
         progress = TuningBars(drawn)
         tuned = tune(study, folder, how, jobs=jobs, options=options, progress=progress, executor=executor)
     return replace(tuned, paths=(*tuned.paths, *tuning_table(tuned.record).write(folder)))
@@ -143,25 +141,19 @@ def with_ray_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def get_ready(parallel: Parallel, *, threads: int, timed: bool = False) -> None:
-    """Start what takes long before it is needed, and refuse an address where no Ray answers.
-
-    threads: of a run. timed: steps are measured before the runs, which the start of a Ray would disturb.
-    """
+def get_ready(parallel: Parallel) -> None:
+    """Start the server of worker processes before it is needed, and refuse an address where no Ray answers."""
     if parallel.ray is None:
         from levelfield.distributed import processes
 
         processes.warm_up()
         return
-    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray, start_early
-    from levelfield.studies.execution.cluster import preloaded
+    from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray
 
     import_ray()
     address = address_of(parallel.ray)
     if address != LOCAL:
         check_address(address)
-    elif not timed:
-        start_early((parallel.jobs or os.cpu_count() or 1) * threads, preloaded(threads))
 
 
 def executor_on(parallel: Parallel, *, jobs: int, threads: int) -> AbstractContextManager[Executor | None]:

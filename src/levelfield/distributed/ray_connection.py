@@ -4,6 +4,7 @@ within seconds; Ray itself would try for minutes."""
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import re
 import shutil
@@ -11,16 +12,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from levelfield.distributed import local_ray
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra
 
 LOCAL = "local"
 OLDEST = (2, 50)
+STORE = 256 * 1024**2  # bytes of shared memory of a local Ray
 PATIENCE = 5.0  # seconds until an open port accepts a connection
 STATUS_SECONDS = 20.0  # until `ray status` has answered; alone it would try for 40 seconds
 _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
@@ -48,45 +50,48 @@ def address_of(named: str) -> str:
     return named or os.environ.get("RAY_ADDRESS", "") or LOCAL
 
 
-def start_early(cpus: int, modules: Sequence[str]) -> None:
-    """Start a local Ray in the background, for the next `connected`. A Ray in use stays connected."""
-    ray = import_ray()
-    local_ray.wait_for_end()
-    if not ray.is_initialized():
-        local_ray.start(ray, cpus, modules)
-
-
 @contextmanager
-def connected(address: str, *, cpus: int | None = None, modules: Sequence[str] = ()) -> Iterator[Any]:
+def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
     """Context in which this process uses the Ray at `address`; yields the module. A Ray in use stays connected.
 
-    cpus, modules: of a local Ray, which ends with the context (see `LocalRay`).
+    cpus: of a local Ray, which is started here and ends with the context; None: all of this machine.
     """
     ray = import_ray()
-    local_ray.wait_for_end()
-    if ray.is_initialized() and not local_ray.is_early():
+    if ray.is_initialized():
         yield ray
         return
     address = address_of(address)
+    local = {"num_cpus": cpus, "object_store_memory": STORE, "include_dashboard": False} if address == LOCAL else {}
+    if address != LOCAL:
+        check_address(address)
     stoppable = threading.current_thread() is threading.main_thread()  # others cannot change handlers
     before = signal.getsignal(signal.SIGTERM)
-    with ExitStack() as held:
+    with ExitStack() as stack:
         if stoppable:
-            held.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
+            stack.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
+        stack.callback(ray.shutdown)
         try:
-            if address == LOCAL:
-                held.enter_context(local_ray.running(ray, cpus, modules))
-            else:
-                check_address(address)
-                local_ray.end_early()
-                with local_ray.safe_path() as environment:
-                    ray.init(address=address, log_to_driver=False, configure_logging=False, runtime_env=environment)
-                held.callback(ray.shutdown)
+            # without a working directory, Ray adds that of the command to the path of every process; it copies this one
+            with tempfile.TemporaryDirectory() as empty, _without_warnings():
+                quiet = {"log_to_driver": False, "configure_logging": False}
+                ray.init(address=address, runtime_env={"working_dir": empty}, **quiet, **local)
         except (RuntimeError, ConnectionError, ValueError) as error:
             raise _explained(ray, address, error) from error
         if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
             signal.signal(signal.SIGTERM, _stop)
         yield ray
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Context without Ray's warnings that others do not need a token, and that it was started in a thread."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _stop(*_: object) -> None:

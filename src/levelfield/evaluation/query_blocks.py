@@ -33,7 +33,6 @@ from levelfield.evaluation.search.threads import share
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.trust import as_trusted, trusted
 
-MODULES = (__name__, "levelfield.evaluation.search.blocked")  # imported once in each process of Ray
 NOWHERE = -(2**62)  # position of a query that is not in the gallery
 
 
@@ -219,7 +218,7 @@ def on_ray(address: str | None = None) -> Iterator[Shards]:
 
     Every node opens the embeddings by their path; labels are shared through Ray's object store.
     """
-    with connected(address or LOCAL, modules=MODULES) as ray:
+    with connected(address or LOCAL) as ray:
         resources: dict[str, float] = ray.cluster_resources()
 
         def run(job: Job, blocks: Sequence[Array]) -> Iterator[Array]:

@@ -16,7 +16,6 @@ from typing import Any
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import LevelfieldError
 from levelfield.progress import Progress
-from levelfield.studies.execution.cluster import preloaded
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.nodes import (
     Mark,
@@ -46,7 +45,7 @@ POLL_SECONDS = 0.5  # interval at which runs that another command executes are c
 def on_ray(address: str, *, jobs: int, threads: int) -> Iterator[OnRay]:
     """An executor on the Ray at `address` (see `address_of`); a local one has `jobs` times `threads` cores."""
     address = address_of(address)
-    with connected(address, cpus=jobs * threads, modules=preloaded(threads)) as ray, ExitStack() as claims:
+    with connected(address, cpus=jobs * threads) as ray, ExitStack() as claims:
         local = address == LOCAL
         yield OnRay(ray, local, jobs + 1 if local else None, claims=claims)
 
