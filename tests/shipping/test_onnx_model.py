@@ -222,6 +222,24 @@ def test_a_network_that_takes_too_much_memory_or_fails_ends_with_one_message(fil
         levelfield.load(file).embed(photo)
 
 
+def test_a_network_that_takes_too_long_ends_with_one_message(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros = helper.make_node("ConstantOfShape", ["big"], ["zeros"])
+    long = [helper.make_node("MatMul", [f"m{k}", "m0"], [f"m{k + 1}"]) for k in range(60)]
+    long += [helper.make_node("ReduceSum", ["m60"], ["sum"]), *ending("sum")]
+    sizes = {**SIZES, "big": [1500, 1500]}
+    any_image = helper.make_node("ReduceSum", ["images"], ["any"], keepdims=0)
+    exported(file, [any_image, zeros, helper.make_node("Add", ["zeros", "any"], ["m0"]), *long], sizes)
+    model = levelfield.load(file)
+    monkeypatch.setattr("levelfield.shipping.onnx_model._SECONDS", 0.05)
+    with pytest.raises(Damaged, match=r"cannot be computed: it takes more than 0\.05 s"):
+        model.embed(photos(tmp_path / "photos", 1))
+    exported(file, [zeros, helper.make_node("Identity", ["zeros"], ["m0"]), *long], sizes)
+    with pytest.raises(Damaged, match=r"is not a valid ONNX file: .*cancel"):  # computed when it is opened
+        levelfield.load(file)
+
+
 def test_weights_in_other_files_are_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("secret").write_bytes(bytes(24))

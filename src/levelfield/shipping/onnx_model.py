@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +43,7 @@ EXTRA = 'pip install "levelfield[onnx]"'
 _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
 _MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
+_SECONDS = 60  # to open a file, and per image; the largest networks take about 1
 _EXTERNAL = b"\x0a\x08location\x12"  # how ONNX writes the key of a file with weights outside of the model
 _TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
 
@@ -94,10 +97,13 @@ class OnnxModel(Shown):
 
         run = onnxruntime.RunOptions()
         run.log_severity_level = 4  # the message below is enough
+        seconds = _SECONDS * len(images)
         try:
-            rows = np.asarray(self.session.run([OUTPUT], {INPUT: images}, run)[0], dtype=np.float32)
+            with _stopped_after(seconds, partial(setattr, run, "terminate", True)):
+                rows = np.asarray(self.session.run([OUTPUT], {INPUT: images}, run)[0], dtype=np.float32)
         except Exception as error:  # onnxruntime's errors have no common class of their own
-            raise Damaged(f"{self.path} cannot be computed: {str(error).splitlines()[0]}") from error
+            reason = f"it takes more than {seconds:g} s" if run.terminate else str(error).splitlines()[0]
+            raise Damaged(f"{self.path} cannot be computed: {reason}") from error
         if rows.shape != (len(images), self.dim):
             raise Damaged(f"{self.path} gives rows of the shape {rows.shape} for {len(images)} images.")
         return rows
@@ -198,9 +204,21 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
     # waiting threads sleep: other programs need the cores between two images
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        with _stopped_after(_SECONDS, partial(options.set_load_cancellation_flag, True)):
+            return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def _stopped_after(seconds: float, stop: Callable[[], object]) -> Iterator[None]:
+    """Call `stop` in another thread if the block takes longer; Ctrl-C does not interrupt onnxruntime."""
+    timer = Timer(seconds, stop)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @cache
