@@ -21,6 +21,8 @@ MISTAKES = {
     "a: 0x_": "X is not valid YAML: invalid literal for int() with base 16: ''.",
     "!!python/object/apply:os.system [id]": "X is not valid YAML: could not determine a constructor for the tag",
     "!own a": "X is not valid YAML: could not determine a constructor for the tag '!own' (line 1, column 1).",
+    "&a [*a]": "X is not valid YAML: an alias is inside its own anchor (line 1, column 1).",
+    "b: &a {c: [*a]}": "X is not valid YAML: an alias is inside its own anchor (line 1, column 4).",
     "*a": "X is not valid YAML: found undefined alias",
     "1" * 5_000: "X is not valid YAML: Exceeds the limit (4300 digits) for integer string conversion",
     "? [a]\n: b": "X is not valid YAML: found unhashable key (line 1, column 3).",

@@ -74,6 +74,12 @@ def _read(text: str, loader: type[_WrittenLoader], origin: str) -> Any:
 class _WrittenLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
     """Loader for files written by `yaml.safe_dump`."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The object of a node with all its parts, in which a list or mapping inside of itself is noticed."""
+        if node in self.recursive_objects:
+            raise yaml.constructor.ConstructorError(None, None, "an alias is inside its own anchor", node.start_mark)
+        return super().construct_object(node, deep=True)
+
 
 class _Loader(_WrittenLoader):
     """Loader for files written by people."""
