@@ -11,7 +11,7 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, wraps
-from numbers import Real
+from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -228,9 +228,14 @@ def whole(name: str, value: Any, *, least: float = 0, most: float = math.inf) ->
     Traceback (most recent call last):
     ...
     levelfield.errors.BadSpecification: 'iterations' is 1.5; expected an integer.
+    >>> whole("bins", 99999999999999999999)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: 'bins' is 99999999999999999999; it is too large.
     """
     if number(name, value, least=least, most=most) != int(value):
-        raise BadSpecification(f"'{name}' is {value}; expected an integer.")
+        problem = "it is too large" if isinstance(value, Integral) else "expected an integer"
+        raise BadSpecification(f"'{name}' is {value}; {problem}.")
     return int(value)
 
 
