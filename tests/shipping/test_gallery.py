@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +14,9 @@ import pytest
 from shipped import DIM, made_model, photos
 
 from levelfield.embedder import Model
+from levelfield.errors import BadInput
 from levelfield.shipping import remembered
-from levelfield.shipping.searching import search_folder
+from levelfield.shipping.searching import find_images, search_folder
 
 
 @pytest.fixture
@@ -73,3 +77,26 @@ def test_an_image_is_not_its_own_neighbour_whatever_links_call_it(tmp_path: Path
     near = search_folder(made_model(), tmp_path / "photos", [query, paths[1]], k=3)
     assert {each["path"] for each in near[str(query)]} == {str(path) for path in paths[1:]}
     assert len(near[str(paths[1])]) == 3
+
+
+def test_an_unreadable_sub_folder_is_named_and_hidden_ones_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "photos"
+    paths = photos(folder, 3)
+    for name in ("lost+found", ".thumbnails"):
+        photos(folder / name, 2)
+    locked, scandir = folder / "lost+found", os.scandir
+
+    def refuse(path: str) -> Iterator[os.DirEntry[str]]:
+        if Path(path) == locked:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    near = search_folder(made_model(), folder, [paths[0]])
+    assert {each["path"] for each in near[str(paths[0])]} == set(map(str, paths[1:]))
+    assert find_images([folder]) == paths  # as an index and `embed`
+    assert caplog.text.count(f"Skipped the folder {locked}: Permission denied.") == 2
+    with pytest.raises(BadInput, match=r"Cannot read the folder .*Permission denied"):
+        search_folder(made_model(), locked, [paths[0]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import logging
 import os
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage, nearest
+
+_log = logging.getLogger(__name__)
 
 Picture: TypeAlias = str | Path | Image.Image | np.ndarray
 _USUAL = ".jpg .jpeg .jpe .jfif .png .bmp .gif .webp .avif .tif .tiff .ppm .pgm .pbm .pnm .tga .jp2 .heic .heif"
@@ -205,16 +208,19 @@ def opened(picture: Picture, *, decoded: int = 0) -> Image.Image:
     return as_rgb(Image.fromarray(array[:, :, 0] if array.shape[2:] == (1,) else array))
 
 
-def files_below(top: Path) -> Iterator[str]:
+def files_below(top: Path, *, skip_unreadable: bool = False) -> Iterator[str]:
     """All files below `top`, as text: for a million files, creating paths would cost more than the walk.
 
-    Links are followed unless they point to one of their parent folders.
+    Hidden folders are left out. Links are followed unless they point to one of their parent folders. skip_unreadable:
+    a warning names a sub-folder that cannot be read; otherwise it is refused.
     """
     if leads_up(top):
         return
 
     def stop(error: OSError) -> None:
-        raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+        if not skip_unreadable or Path(error.filename) == top:
+            raise BadInput(f"Cannot read the folder {error.filename}: {error.strerror}.") from error
+        _log.warning("Skipped the folder %s: %s.", error.filename, error.strerror)
 
     seen: set[Path] = set()
     for folder, folders, files in os.walk(top, followlinks=True, onerror=stop):
@@ -227,9 +233,9 @@ def files_below(top: Path) -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in files)
 
 
-def images_below(top: Path) -> list[Path]:
-    """All image files below `top`, sorted."""
-    return sorted(Path(name) for name in files_below(top) if is_image(name))
+def images_below(top: Path, *, skip_unreadable: bool = False) -> list[Path]:
+    """All image files below `top`, sorted. See `files_below`."""
+    return sorted(Path(name) for name in files_below(top, skip_unreadable=skip_unreadable) if is_image(name))
 
 
 def similar(path: Path) -> str:

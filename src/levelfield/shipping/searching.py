@@ -112,7 +112,10 @@ def _others(
 
 
 def find_images(sources: Sequence[Path]) -> list[Path]:
-    """Images below folders in a fixed order, of CSV files, and single image files; each once."""
+    """Images below folders in a fixed order, of CSV files, and single image files; each once.
+
+    Hidden folders are left out; a warning names a sub-folder that cannot be read.
+    """
     return list(dict.fromkeys(path for source in sources for path in _images_of(source)))
 
 
@@ -124,7 +127,8 @@ def _images_of(source: Path) -> list[Path]:
         return [source]
     if not source.exists():
         raise BadInput(f"File or folder not found: {source}")
-    images = [path for path in images_below(source) if path.is_file()]  # not a link to a file that is gone
+    # not a link to a file that is gone
+    images = [path for path in images_below(source, skip_unreadable=True) if path.is_file()]
     if not images:
         raise BadInput(f"No images found under {source}.")
     check_names(images)
