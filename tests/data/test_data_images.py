@@ -171,6 +171,12 @@ def test_unreadable_bytes_are_refused_for_the_same_reason(tmp_path, name, make, 
         decode_image((tmp_path / name).read_bytes(), name="the upload", most_pixels=MOST_PIXELS)
 
 
+def test_pillow_does_not_warn_of_an_image_that_is_accepted(tmp_path, recwarn):
+    Image.new("1", (10_900, 11_000)).save(tmp_path / "large.png")
+    assert verify_image(tmp_path / "large.png") is None
+    assert not recwarn.list
+
+
 def test_bytes_become_the_same_image_as_their_file(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6

@@ -26,6 +26,7 @@ SUFFIXES = frozenset(_USUAL.split())
 _KINDS = ("JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "AVIF", "TIFF", "PPM", "TGA", "JPEG2000", "HEIF")
 
 MOST_PIXELS = 120_000_000  # cameras and phones take up to 108 million; decoding takes about 12 bytes for each
+Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS and max(Image.MAX_IMAGE_PIXELS, MOST_PIXELS)  # above it, Pillow warns
 _RATIO, _SCANS = 100, 500  # a progressive JPEG usually has 10 scans
 _ORIENTATION = 0x0112  # EXIF tag
 _UPRIGHT = {
