@@ -46,13 +46,14 @@ def test_compare_and_report_say_that_nothing_crosses_the_split(levelfield: Level
 def test_without_images_a_report_says_that_nobody_knows_and_a_search_is_refused(
     levelfield: Levelfield, room: Path
 ) -> None:
-    assert levelfield("-q", "compare", "small.yaml", "methods=[lda]").code == 0
-    shutil.move("photos", "elsewhere")
-    assert str(room / "photos") in levelfield("report", "runs/small", "--leaks").error
+    shutil.move("photos", "only here")  # a run searches for its images in the folders above it, too
+    assert levelfield("-q", "compare", "small.yaml", "methods=[lda]", "data=only here").code == 0
+    shutil.move("only here", "elsewhere")
+    assert str(room / "only here") in levelfield("report", "runs/small", "--leaks").error
     assert "best first" in levelfield("report", "runs/small", "--leaks", "--root", "elsewhere").printed
     Path("runs/small/leaks.json").write_text("{ damaged")
     assert "Leaks across the split are unknown." in levelfield("report", "runs/small").printed
-    assert "photos" in facts()["text"]
+    assert "only here" in facts()["text"]
 
 
 def test_compare_tells_of_a_file_on_both_sides(levelfield: Levelfield, leaky: Path) -> None:

@@ -134,10 +134,16 @@ def test_a_run_finds_its_images(project: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_images_that_are_gone_are_told_with_every_place(tmp_path: Path) -> None:
-    run, there = tmp_path / "runs/demo/margin/seed0", Location(absolute="/gone/photos", relative="../../../../photos")
+    run, there = tmp_path / "runs/demo/margin/seed0", Location(absolute="/gone/p", relative="../../../../gone photos")
     with pytest.raises(MissingData) as error:
-        placed(Data(name="photos"), run, there)
-    for place in (Path.cwd() / "photos", "/gone/photos", tmp_path / "photos", tmp_path / "runs/demo/photos", "--root"):
+        placed(Data(name="gone photos"), run, there)
+    for place in (
+        Path.cwd() / "gone photos",
+        "/gone/p",
+        tmp_path / "gone photos",
+        run.parent / "gone photos",
+        "--root",
+    ):
         assert str(place) in str(error.value)
 
 
