@@ -20,10 +20,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL import Image
 
+import drawn_photos
 from levelfield.cli import main
 from levelfield.distributed import processes as levelfield_processes
 from levelfield.embedder.trunk import backbones
@@ -44,18 +43,7 @@ gc.freeze()  # nor is all that was imported searched for garbage again
 
 NETWORK = {"backbone": "test_resnet", "weights": "random"}  # timm's smallest: what a study does is not the network's
 SMALL = {**NETWORK, "cut": "frozen", "image": 32, "dim": 8, "steps": 4, "batch": "4x3", "warmup": 0}
-
-
-def make_photos(folder: Path, *, classes: int = 8, each: int = 5, side: int = 40, seed: int = 0) -> Path:
-    """One sub-folder per class; the images of a class share a pattern of 4 x 4 fields."""
-    random = np.random.default_rng(seed)
-    for label in range(classes):
-        (folder / f"class{label:02d}").mkdir(parents=True)
-        pattern = random.integers(0, 256, size=(4, 4, 3))
-        for number in range(each):
-            pixels = np.clip(pattern + random.normal(0, 40, size=pattern.shape), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).resize((side, side)).save(folder / f"class{label:02d}" / f"{number}.png")
-    return folder
+make_photos = functools.partial(drawn_photos.make_photos, classes=8, name="class{:02d}")
 
 
 def small_study(data: Path | str, methods: list[Any], *, overrides: tuple[str, ...] = (), **conditions: Any) -> Study:
