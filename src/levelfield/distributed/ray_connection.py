@@ -69,10 +69,13 @@ def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
     with ExitStack() as stack:
         if stoppable:
             stack.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
+        logger = logging.getLogger("ray")  # it warns that others do not need a token
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.ERROR)
         stack.callback(ray.shutdown)
         try:
             # without a working directory, Ray adds that of the command to the path of every process; it copies this one
-            with tempfile.TemporaryDirectory() as empty, _without_warnings():
+            with tempfile.TemporaryDirectory() as empty:
                 quiet = {"log_to_driver": False, "configure_logging": False}
                 ray.init(address=address, runtime_env={"working_dir": empty}, **quiet, **local)
         except (RuntimeError, ConnectionError, ValueError) as error:
@@ -80,18 +83,6 @@ def connected(address: str, *, cpus: int | None = None) -> Iterator[Any]:
         if stoppable:  # Ray's own handler calls sys.exit in the middle of its work, which aborts the process
             signal.signal(signal.SIGTERM, _stop)
         yield ray
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Context without Ray's warnings that others do not need a token, and that it was started in a thread."""
-    logger = logging.getLogger("ray")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _stop(*_: object) -> None:
