@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from levelfield.errors import BadInput, NotTrusted
+from levelfield.errors import NotTrusted
 from levelfield.registry import Registry, load_from_file, load_plugins
 from levelfield.trust import as_trusted, trust, trusted, trusting
 from made_parts import pretend_installed
@@ -80,12 +80,6 @@ def test_a_trusted_file_stands_for_one_that_lay_elsewhere(counting: Path, tmp_pa
         assert load_from_file("gone/mine.py:one")() == 1
         with pytest.raises(NotTrusted, match="does not exist: find it"):
             load_from_file("gone/other.py:one")
-
-
-def test_what_a_trusted_file_only_imports_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("from subprocess import run\n")
-    with trusting(tmp_path / "mine.py"), pytest.raises(BadInput, match="not defined there"):
-        load_from_file(f"{tmp_path}/mine.py:run")
 
 
 def test_a_package_in_the_working_directory_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

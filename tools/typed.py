@@ -23,7 +23,7 @@ def written() -> dict[Path, str]:
     from levelfield.registry import registries
 
     packages = {path: _BLOCK.sub(_class_imports(_name(path)), text) for path, text in lazy_packages().items()}
-    registered = {kind: registry.indexed() for kind, registry in registries().items()}
+    registered = {kind: _registered(registry) for kind, registry in registries().items()}
     return {**packages, INDEX: index(packages, registered)}
 
 
@@ -40,6 +40,16 @@ def index(packages: dict[Path, str], registered: dict[str, Any]) -> str:
     return re.sub(r"\[[^\]]*\]", lambda names: json.dumps(json.loads(names[0])), text) + "\n"
 
 
+def _registered(registry: Any) -> dict[str, list[str]]:
+    """The names that each file of the registry's home package registers."""
+    from levelfield.index import modules_of
+
+    modules: dict[str, list[str]] = {module: [] for module in modules_of(registry.home or "")}
+    for name in registry.names():
+        modules.get(registry.get(name).__module__, []).append(name)
+    return modules
+
+
 def _name(path: Path) -> str:
     return ".".join(path.parent.relative_to(SRC).parts)
 
@@ -49,7 +59,8 @@ def _class_imports(package: str) -> str:
     from levelfield.registry import registries
 
     registry = next((one for one in registries().values() if one.home == package), None)
-    parts = [] if registry is None else [registry.get(name) for names in registry.indexed().values() for name in names]
+    registered = {} if registry is None else _registered(registry)
+    parts = [registry.get(name) for names in registered.values() for name in names]
     classes = sorted({(part.__module__, part.__name__) for part in parts if isinstance(part, type)})
     return "".join(f"    from {module} import {name} as {name}\n" for module, name in classes)
 

@@ -120,14 +120,6 @@ class Registry(Generic[T]):
                 importlib.import_module(module)
             self._imported = True
 
-    def indexed(self) -> dict[str, list[str]]:
-        """The names that each file of the home package registers: the entry of this kind in the index."""
-        self.import_home()
-        modules: dict[str, list[str]] = {module: [] for module in modules_of(self.home or "")}
-        for name, entry in sorted(self._entries.items()):
-            modules.get(entry.__module__, []).append(name)
-        return modules
-
 
 @cache
 def registries() -> Mapping[str, Registry[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from cli_room import Levelfield
@@ -29,18 +28,6 @@ def test_wrong_usage_ends_with_2_and_says_where_to_look(levelfield: Levelfield, 
     assert ended.code == 2
     assert "--help" in ended.err
     assert "Traceback" not in ended.err
-
-
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
-    levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("levelfield.studies.execution.study.run_all", interrupted)
-    ended = levelfield("compare", "small.yaml")
-    assert ended.code == 130
-    assert "run the same command again to continue" in ended.err
 
 
 def test_a_reader_who_closes_the_pipe_is_told_nothing(levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -313,6 +313,11 @@ def test_a_graph_is_never_taken_from_the_folder_of_an_index(
         (["index", "photos", "photos", "--out", "new"], "contains no trained model"),
         (["search", "RUN", QUERY], "Name the photos to search with --gallery FOLDER, or make an index"),
         (["search", "RUN", "--gallery", "photos", "--model", "RUN", QUERY], "--model belongs to an index"),
+        (["search", "RUN", "--gallery", "photos", "gone.png"], "not found: gone.png"),
+        (["search", "RUN", "--gallery", "empty", QUERY], "No images found under empty"),
+        (["embed", "RUN", "gone"], "not found: gone"),
+        (["embed", "photos", "photos"], "contains no trained model"),
+        (["embed", "RUN", "small.yaml"], "small.yaml"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_message(
@@ -320,7 +325,7 @@ def test_what_cannot_be_used_is_refused_in_one_message(
 ) -> None:
     Path("empty").mkdir()
     assert message in levelfield(*[trained if word == "RUN" else word for word in words]).error
-    assert not Path("new").exists()
+    assert not [*Path().glob("new"), *Path().glob("*.npy")]
     assert left_behind() == []
 
 

@@ -70,24 +70,6 @@ def test_a_copy_of_the_query_under_another_name_is_found_first(levelfield: Level
     assert first == "  1.000  photos/class 03/2.png"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["search", "RUN", "--gallery", "photos", "gone.png"], "not found: gone.png"),
-        (["search", "RUN", "--gallery", "empty", "photos/class 00/0.png"], "No images found under empty"),
-        (["embed", "RUN", "gone"], "not found: gone"),
-        (["embed", "photos", "photos"], "contains no trained model"),
-        (["embed", "RUN", "small.yaml"], "small.yaml"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_one_message(
-    levelfield: Levelfield, trained: Path, words: list[str], message: str
-) -> None:
-    Path("empty").mkdir()
-    assert message in levelfield(*[trained if word == "RUN" else word for word in words]).error
-    assert not list(Path().glob("*.npy"))
-
-
 def test_a_folder_with_a_damaged_image_is_refused_by_name(levelfield: Levelfield, trained: Path) -> None:
     make_photos(Path("more"), classes=2)
     Path("more/class 01/1.png").write_bytes(Path("more/class 01/1.png").read_bytes()[:60])

@@ -26,17 +26,6 @@ def cache(pets, tmp_path):
     return place
 
 
-def test_all_is_found_with_its_size_and_removed(cache, pets):
-    found = {one.what.split("-")[0]: one for one in cache_items(cache)}
-    assert set(found) == {"unpacked archive packed", "records of checked images, for 1 folder"}
-    assert found["unpacked archive packed"].bytes == sum(file.stat().st_size for file in pets.rglob("*.png"))
-    assert found["records of checked images, for 1 folder"].bytes > 32
-    assert all(one.remove() for one in found.values())
-    assert cache_items(cache) == []
-    assert not [path for path in cache.rglob("*") if path.is_file() and path.name[-5:] != ".lock"]
-    assert list(pets.rglob("*.png"))
-
-
 def test_what_is_being_unpacked_stays(cache, tmp_path):
     [one] = [one for one in cache_items(cache) if "unpacked" in one.what]
     folder = unpacked(tmp_path / "packed.zip", cache=cache)

@@ -75,19 +75,6 @@ def test_contradictory_catalog_is_refused(change):
         replace(Catalog("x", (Path("a"), Path("b")), np.array([0, 1]), ("a", "b")), **change)
 
 
-def test_unreadable_images_are_named_and_counted(pets):
-    for path in pets.glob("*/[01].png"):
-        path.write_bytes(b"")
-    with pytest.raises(BadInput) as caught:
-        data.check_images(data.create(pets))
-    message = str(caught.value)
-    assert "8 of 11 images of 'pets' cannot be read" in message
-    assert message.count("empty") == 5
-    assert "and 3 more" in message
-    assert "--skip-unreadable" in message
-    assert f"{pets}/cat/0.png" in message
-
-
 def test_unreadable_images_are_skipped_on_request_with_notes(pets):
     for path in [*pets.glob("dog/*"), pets / "eel" / "0.png"]:
         path.write_bytes(b"no image")

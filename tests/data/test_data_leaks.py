@@ -59,13 +59,6 @@ def test_equal_and_similar_images_across_the_split_are_found_with_their_paths(le
     assert leaks_of(leaky, radius=-1).near is None
 
 
-def test_clean_data_has_no_leak(pets):
-    found = leaks_of(pets)
-    assert found.pairs == ()
-    assert not found.grave
-    assert "No class and no file is on both sides of the split." in str(found)
-
-
 def test_the_closed_protocol_says_that_classes_are_the_same_instead_of_refusing(tmp_path):
     root, _ = makers.imagenet(tmp_path / "imagenet")
     catalog = data.create("imagenet", root=root, allow_incomplete=True)

@@ -110,9 +110,6 @@ def test_unreadable_images_are_told_each_time_and_the_others_are_known(pets: Pat
         with pytest.raises(BadInput, match=r"1 of 11 images of 'pets' cannot be read(.|\n)*fox/2.png"):
             check_images(data.create(pets), cache=tmp_path)
     assert totals(pets, tmp_path, skip_unreadable=True) == [1]
-    catalog = check_images(data.create(pets), cache=tmp_path, skip_unreadable=True)
-    assert len(catalog) == 10
-    assert "Skipped 1 image that cannot be read: " in " ".join(catalog.notes)
 
 
 def test_an_image_too_long_for_any_view_counts_as_unreadable(pets: Path, tmp_path: Path) -> None:

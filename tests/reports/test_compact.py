@@ -18,7 +18,7 @@ from levelfield.reports import Report
 from levelfield.reports.compact_scores import compact_csv, compact_markdown, compact_tables, show_compact, write_compact
 from levelfield.reports.page.study_tables import tables_of
 from levelfield.studies.leaderboard.board import gather
-from levelfield.studies.leaderboard.compact import CompactCell, CompactRow, CompactTable, check_metrics, compact_table
+from levelfield.studies.leaderboard.compact import CompactCell, CompactRow, CompactTable, compact_table
 from levelfield.studies.runs.folder.files import write_training
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
@@ -115,12 +115,6 @@ def test_rows_that_cannot_be_compacted_are_left_out_with_the_reason(
     for text in table.left_out:
         assert f"Left out: {text}" in compact_markdown(table)
         assert f"Left out: {text}" in " ".join(printed(show_compact, table, width=400).split())
-
-
-def test_a_table_needs_a_retrieval_metric() -> None:
-    check_metrics(["nmi", "map@r"])
-    with pytest.raises(BadInput, match="such as recall@1, but the metrics are nmi, rho: add one"):
-        check_metrics(["nmi", "rho"])
 
 
 @pytest.fixture

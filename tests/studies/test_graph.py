@@ -19,7 +19,7 @@ from levelfield.studies.execution.workers import run_all
 from levelfield.studies.planning.plan import in_order, needed_labels, plan
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.spec import PlannedRun, needed_folder
+from levelfield.studies.runs.spec import PlannedRun
 
 OWN = """
 from levelfield.methods import Method
@@ -169,13 +169,6 @@ def test_members_and_their_ensemble_are_trained_joined_and_reported(photos: Path
     assert rows["turned (separated)"].cells["recall@1"].mean == pytest.approx(expected)
     assert rows["turned (separated)"].seeds == [0, 1], "members are no seeds"
     assert "members 2 (1)" in rows["turned"].deviations
-    joined = next(run for run in runs if run.spec.joined)
-    rows_joined = np.load(joined.folder(tmp_path) / "embeddings.npy")
-    assert rows_joined.shape[1] == 2 * study.conditions.dim
-    images = sorted(photos.glob("*/*.png"))[-3:]
-    assert np.array_equal(load(joined.folder(tmp_path)).embed(images, normalize=False), rows_joined[-3:])
-    parts = [np.load(needed_folder(joined.folder(tmp_path), need) / "embeddings.npy") for need in joined.spec.needs]
-    assert not np.array_equal(parts[0], parts[1])
 
 
 def test_a_failed_member_fails_what_needs_it_and_nothing_else(

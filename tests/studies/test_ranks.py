@@ -126,13 +126,6 @@ def test_a_study_that_varies_its_data_is_several_datasets_and_what_else_varies_m
     assert set(found.table["photos"]) == {"margin [beta=0.6]", "margin [beta=0.8]", "triplet", "contrastive"}
 
 
-def test_a_method_that_a_dataset_lacks_is_left_out_by_name(tmp_path: Path) -> None:
-    folders = [made(tmp_path / "a", {**LEVELS, "lda": 0.5}), made(tmp_path / "b", LEVELS, data="photos")]
-    found = across(folders)
-    assert all(list(figures) == list(LEVELS) for figures in found.table.values())
-    assert found.notes == ["lda is excluded: it has no finished run on photos."]
-
-
 def test_the_same_images_twice_are_doubted_and_a_missing_metric_is_named(tmp_path: Path) -> None:
     folders = [made(tmp_path / "a", LEVELS), made(tmp_path / "b", LEVELS)]
     found = across(folders)

@@ -215,13 +215,6 @@ def load_width(folder: Path) -> int:
     return int(load_file(folder / "model.safetensors")["head.0.linear.weight"].shape[1])
 
 
-def test_images_that_changed_after_the_plan_are_refused(training_photos, training_cache, tmp_path):
-    with pytest.raises(BadInput, match="are not those that the study began with"):
-        execute_run(
-            training_photos, tmp_path / "run", store=training_cache, cut="frozen", steps=1, data_digest="another"
-        )
-
-
 @pytest.mark.parametrize("lr", [float("nan"), -5, "fast", float("inf"), 0])
 def test_a_rate_that_is_no_positive_number_is_refused(lr):
     with pytest.raises(BadSpecification, match="'lr' is"):

@@ -6,10 +6,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from compared import compare_all
 from scipy import stats
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.comparisons import compare_all
 from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights, Table
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from compared import compare_all
 
-from levelfield.evaluation.statistics.comparisons import Comparison, compare_all
+from levelfield.evaluation.statistics.comparisons import Comparison
 from levelfield.evaluation.statistics.needed import detectable_effect
 
 CLASSES = 40

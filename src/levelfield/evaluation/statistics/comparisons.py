@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from levelfield.evaluation.statistics.crossed import Differences, Floats, Table
+from levelfield.evaluation.statistics.crossed import Differences, Floats
 from levelfield.evaluation.statistics.needed import Needed, needed
 
 ALPHA = 0.05
@@ -59,18 +58,6 @@ class Comparison:
         return (self.first if self.difference > 0 else self.second) if self.better() else None
 
 
-def compare_all(
-    rows: Mapping[str, npt.ArrayLike], queries: npt.ArrayLike, *, fixed: Collection[str] = ()
-) -> list[Comparison]:
-    """Compare all pairs of rows `[seeds, classes]`, Holm-corrected; fixed: deterministic rows.
-
-    >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
-    >>> [(c.first, c.second, c.winner) for c in compare_all({"A": a, "B": b, "C": b}, [5] * 6)]
-    [('A', 'B', 'A'), ('A', 'C', 'A'), ('B', 'C', None)]
-    """
-    return joint([Table.of(rows, queries, fixed=fixed).differences()]) if len(rows) > 1 else []
-
-
 def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
     """Compare the pairs of several tables (test sets), corrected together with the p-values `beside` of other tests."""
     p_values = [chances(table) for table in tables]
@@ -96,8 +83,9 @@ def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[lis
 
     Two members of a group may still differ significantly; see the comparisons.
 
+    >>> from levelfield.evaluation.statistics.crossed import Table
     >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
-    >>> ties(compare_all({"B": b, "A": a, "C": b}, [5] * 6))
+    >>> ties(joint([Table.of({"B": b, "A": a, "C": b}, [5] * 6).differences()]))
     [['A'], ['B', 'C']]
     """
     tied: dict[str, set[str]] = {}
