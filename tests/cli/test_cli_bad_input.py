@@ -151,7 +151,11 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, full: Callable[[str], bool]) -> N
 
 @pytest.mark.parametrize(
     "part",
-    ["study.yaml", "run.yaml", "cache", "checkpoint", "model.safetensors", "metrics.json", "leaderboard.md"],
+    [
+        *("study.yaml", "run.yaml", "cache", "checkpoint", "model.safetensors", "embeddings.npy", "metrics.json"),
+        "leaderboard.md",
+        "seed0",  # every file of the run, the note of its error among them
+    ],
 )
 def test_a_full_disk_is_one_message_and_leaves_no_half_file(
     levelfield: Levelfield, room: Path, monkeypatch: pytest.MonkeyPatch, part: str

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import resource
 import signal
 from pathlib import Path
@@ -13,10 +11,7 @@ import pytest
 from small_world import Heard, board_of, carry_out, completed, processes, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from levelfield import compare
 from levelfield.embedder.devices import VISIBLE
-from levelfield.errors import BadInput
-from levelfield.files import writing
 from levelfield.studies import Study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
@@ -128,33 +123,6 @@ def test_a_folder_made_with_another_specification_is_refused(photos: Path, tmp_p
     assert "was made with another specification" in outcome.failed[0]
     assert runs[0].spec.identity in outcome.failed[0]
     assert board_of(study, runs, tmp_path).missing == ["contrastive, seed 0"]
-
-
-def test_a_place_that_cannot_be_written_is_one_message(photos: Path, tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("a file, no folder")
-    with pytest.raises(BadInput, match=r"Cannot write .*study\.yaml: a parent of this path is a file"):
-        compare(small_study(photos, ["lda"]), out=tmp_path / "runs")
-
-
-@pytest.mark.parametrize("what", ["checkpoint", "model.safetensors", "embeddings.npy", "metrics.json", "/"])
-def test_a_full_disk_is_one_message_and_loses_nothing(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """Files with `what` in their path do not fit; "/" is in all of them, the note of the crash among them."""
-    study = small_study(photos, ["contrastive"], steps=2)
-
-    def full(file: int) -> None:
-        if what in str(Path(f"/proc/self/fd/{file}").readlink()):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(writing.os, "fsync", full)
-        runs, outcome = carry_out(study, tmp_path)
-    assert outcome.failed[0].startswith("Cannot write ")
-    assert "No space left on device" in outcome.failed[0]
-    completed(study, tmp_path)
-    whole = run_one(study, tmp_path / "whole")
-    assert {path.name for path in runs[0].folder(tmp_path).iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def small_file(size: int, study: Study, folder: Path, told: Path) -> None:
