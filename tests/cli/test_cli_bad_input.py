@@ -44,6 +44,7 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["conditions.accumulate=2", "conditions.cut=last-1", "conditions.batch_norm=train"], "contrastive"),
         (["conditions.processes=5"], "the nearest that does is 4"),
         (["vary={conditions.dmi: [1]}"], "'dim'"),
+        (["vary={methods.contrastve.lr: [1]}"], "'contrastive'"),
     ],
 )
 def test_an_unknown_or_unusable_name_is_one_line_with_the_nearest(

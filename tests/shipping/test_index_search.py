@@ -112,7 +112,7 @@ def test_binary_codes_are_stored_as_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cache")
-def test_an_exported_model_indexes_and_searches_without_torch(tmp_path: Path) -> None:
+def test_an_exported_model_is_used_without_torch(tmp_path: Path) -> None:
     shipped(made_model(), tmp_path / "exported")
     photos(tmp_path / "photos", 5)
     script = """
@@ -122,13 +122,16 @@ printed = io.StringIO()
 for words in (
     "index exported/model.onnx photos --out graph --approximate usearch", "search graph photos/0.png",
     "index exported photos --out index", "index index --add photos", "search index photos/0.png",
+    "embed exported photos --out e.npy", "search exported/model.onnx --gallery photos photos/0.png",
 ):
     with contextlib.redirect_stdout(printed):
         try:
             main(words.split())
         except SystemExit as end:
             assert end.code == 0, words
-assert printed.getvalue().count("Nearest to photos/0.png") == 2
+assert printed.getvalue().count("Nearest to photos/0.png") == 3
+import levelfield
+levelfield.load("exported").embed("photos/1.png")
 heavy = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib", "onnx", "faiss")
 print([name for name in heavy if name in sys.modules])
 """
@@ -137,7 +140,8 @@ print([name for name in heavy if name in sys.modules])
     )
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
     index = Index.open(tmp_path / "index")
-    np.testing.assert_allclose(index.rows, made_model().embed(index.paths), atol=1e-6)
+    for rows in (index.rows, np.load(tmp_path / "e.npy")):
+        np.testing.assert_allclose(rows, made_model().embed(index.paths), atol=1e-6)
     assert index.rows.shape == (5, DIM)
     assert add_to_index(tmp_path / "index", [tmp_path / "photos"]).known == 5
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -83,37 +81,6 @@ def test_photos_that_are_read_ahead_give_the_same_rows(
         with decoders.decoding(workers):
             rows.append(model.embed(paths, exact=True))
     np.testing.assert_array_equal(*rows)
-
-
-def test_commands_and_load_do_not_import_torch(file: Path, tmp_path: Path) -> None:
-    photos(tmp_path / "photos", 5)
-    script = """
-import contextlib, io, sys
-from levelfield.cli import main
-for words in ("embed MODEL photos --out e.npy", "search MODEL --gallery photos photos/0.png"):
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        try:
-            main([word.replace("MODEL", sys.argv[1]) for word in words.split()])
-        except SystemExit as end:
-            assert end.code == 0
-import levelfield
-levelfield.load(sys.argv[1]).embed("photos/1.png")
-assert "Nearest to photos/0.png" in printed.getvalue()
-heavy = ("torch", "torchvision", "timm", "scipy", "sklearn", "numba", "matplotlib", "onnx")
-print([name for name in heavy if name in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(file)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "LEVELFIELD_CACHE": str(tmp_path / "cache")},
-    )
-    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
-    np.testing.assert_allclose(
-        np.load(tmp_path / "e.npy"), made_model().embed(sorted((tmp_path / "photos").iterdir())), atol=1e-6
-    )
 
 
 def test_a_changed_file_is_refused(file: Path) -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from levelfield.errors import LevelfieldError
 from levelfield.studies.planning.foresight import foresee, sentence
 from levelfield.studies.planning.plan import left_out, plan
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import Data
-from levelfield.studies.specification.methods import build_method
 from levelfield.studies.specification.study import parse_study
 from levelfield.training import Conditions
 
@@ -170,21 +168,3 @@ def test_varied_data_are_each_looked_at_once() -> None:
     runs = plan(parse_study({**PLAIN, "vary": {"data": ["a", "b"], "conditions.dim": [8, 16]}}), digest=digest)
     assert sorted(seen) == ["a", "b"]
     assert [run.spec.data_digest for run in runs] == ["a", "a", "b", "b"]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ({"vary": {"conditions.dmi": [8]}}, "Did you mean 'dim'"),
-        ({"vary": {"methods.margn.beta": [1]}}, "Did you mean 'margin'"),
-        ({"methods": ["margn"]}, "Did you mean 'margin'"),
-        ({"methods": [{"margin": {"bet": 1}}]}, "Method 'margin'.*Did you mean 'beta'"),
-    ],
-)
-def test_an_unknown_name_suggests_the_nearest(content: dict[str, Any], said: str) -> None:
-    def build() -> None:
-        for run in planned(**content):
-            build_method(run.spec.method, run.spec.conditions)
-
-    with pytest.raises(LevelfieldError, match=said):
-        build()
