@@ -45,6 +45,11 @@ class Conditions(BaseModel):
     )
     channels_last: bool = Field(True, description="memory layout of the maps; faster on CPUs")
     # head
+    head: Literal["linear", "dropped"] = Field(
+        "linear",
+        description="dropped: a linear head takes part in training, and the embedding is the features below it, as of "
+        "projection heads (Chen et al. 2020); `dim` is their number",
+    )
     dim: Annotated[int, Field(ge=1, le=65_536)] = Field(128, description="embedding dimension")
     head_init: Literal["random", "torch", "he_normal", "pca", "whitened"] = Field(
         "random",
@@ -62,6 +67,9 @@ class Conditions(BaseModel):
     )
     # images
     image: Annotated[int, Field(ge=16, le=1024)] = Field(224, description="side of the square input image, in pixels")
+    test_image: Annotated[int, Field(ge=16, le=1024)] | None = Field(
+        None, description="side of the images that are evaluated, if another than that of the training images"
+    )
     crop: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="share of the shorter side that is kept")
     augment: Literal["none", "light", "standard"] = Field(
         "none", description="light: rotation, scale, shift, colour; standard: random resized crop and flip"
@@ -180,6 +188,11 @@ class Conditions(BaseModel):
         return layout, Choice.of(common if method.batching is None else method.batching, layout)
 
     @property
+    def tested_side(self) -> int:
+        """Side of the images that are evaluated."""
+        return self.test_image or self.image
+
+    @property
     def patience_steps(self) -> int | None:
         """The patience in steps; None if it is a number of evaluations."""
         return int(self.patience.split()[0]) if isinstance(self.patience, str) else None
@@ -277,6 +290,10 @@ class Conditions(BaseModel):
     def _parts_fit_together(self) -> Conditions:
         if self.views == 0 and self.cache and self.cut != "tuned":
             raise ValueError("views: 0 (a fresh view each time) cannot be cached: set cache: false or views: 4")
+        if self.head == "dropped" and self.select != "budget":
+            raise ValueError(f"select: {self.select} would judge the head that is dropped: set select: budget")
+        if self.tested_side != self.image and self.pooling == "grid":
+            raise ValueError("pooling: grid needs one size of images: leave test_image out")
         if self.train_view is not None and self.augment != "none":
             raise ValueError("train_view replaces augment: leave augment out")
         if self.test_view is not None and self.crop != 1.0:
@@ -284,17 +301,19 @@ class Conditions(BaseModel):
         if self.crop < 1:
             from levelfield.data.views.basic import LARGEST
 
-            if self.crop * LARGEST < self.image:
-                least = f"{self.image / LARGEST:.3g}"
-                raise ValueError(f"crop: {self.crop} of images of {self.image} pixels: it must be at least {least}")
+            side = max(self.image, self.tested_side)
+            if self.crop * LARGEST < side:
+                least = f"{side / LARGEST:.3g}"
+                raise ValueError(f"crop: {self.crop} of images of {side} pixels: it must be at least {least}")
         random = []
         for name, steps in (("train_view", self.train_view), ("test_view", self.test_view)):
             if steps is not None:
                 from levelfield.data.views.named import final_side, is_random, parse_steps
 
                 random += [name] if is_random(steps) else []
-                if (side := final_side(parse_steps(steps))) != self.image:
-                    raise ValueError(f"{name} ends with {side} pixels, but image is {self.image}")
+                wanted = "test_image" if name == "test_view" and self.test_image else "image"
+                if (side := final_side(parse_steps(steps))) != getattr(self, wanted):
+                    raise ValueError(f"{name} ends with {side} pixels, but {wanted} is {getattr(self, wanted)}")
         if "test_view" in random:
             raise ValueError("test_view must not be random: use only the steps resize and centre")
         if self.augment == "none" and self.views > 1 and "train_view" not in random:

@@ -9,6 +9,7 @@ from typing import TextIO
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.files.writing import write_text
 
+LOG = "log.jsonl"
 MOST = 1_000 * MEGABYTE  # bytes; a million steps need a tenth of that
 
 

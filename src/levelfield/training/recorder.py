@@ -31,7 +31,7 @@ from levelfield.training.audit import Audit
 from levelfield.training.checkpoint import CHECKPOINT, Checkpointer
 from levelfield.training.conditions import Conditions
 from levelfield.training.feed import Feed
-from levelfield.training.log import resume
+from levelfield.training.log import LOG, resume
 from levelfield.training.optimisers import factor
 from levelfield.training.peak import Peak
 from levelfield.training.precision import Precision
@@ -117,7 +117,7 @@ class Recorder:
         self.state, planned = self._checkpointer.resume(folder / CHECKPOINT)
         if planned:
             feed.batching.load_state_dict(planned)
-        self._log = resume(folder / "log.jsonl", self.state.step) if ranks.first else None
+        self._log = resume(folder / LOG, self.state.step) if ranks.first else None
         self._stage = observer.progress.stage("training", conditions.steps)
         self._peak = Peak(feed.device)
         self._unread: list[StepRecord] = []

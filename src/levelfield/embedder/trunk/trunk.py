@@ -206,6 +206,11 @@ class Trunk(nn.Module):
         return (*(("input",) if self.cut == "tuned" else ()), *self._used[max(self._first - 1, 0) :], "features")
 
     @property
+    def stages(self) -> int:
+        """The number of used stages, which a cut counts."""
+        return len([name for name in self._used if name not in ("entrance", "final")])
+
+    @property
     def frozen_prefixes(self) -> tuple[str, ...]:
         """Prefixes in `state_dict` of everything below the cut."""
         return tuple(f"pieces.{name}." for name in self.pieces if name not in self._above_cut)

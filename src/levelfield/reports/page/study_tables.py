@@ -22,9 +22,8 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.table import Table
 from levelfield.training.conditions import Conditions
-from levelfield.training.log import MOST
+from levelfield.training.log import LOG, MOST
 
-LOG = "log.jsonl"
 LONGEST = 200  # points of one curve
 _ALL, _SHORTEST = 60_000, 20  # points of all curves; a study with hundreds of runs has shorter ones
 _NAMES = ("loss", "spread", "rho")

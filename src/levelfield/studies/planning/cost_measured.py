@@ -40,12 +40,14 @@ OVERHEAD = 2.0  # seconds per run besides its steps and embeddings: building, ev
 
 @dataclass
 class MethodCost:
-    """One row of the plan; seconds of one run."""
+    """One row of the plan; seconds of one run, of one of its steps, and to embed one test image."""
 
     label: str
     runs: int
     seconds: float
     deviations: list[str]
+    step: float = 0.0
+    image: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def _network(inputs: RunInputs) -> _Network:
     view, trunk = inputs.views[1], inputs.still_trunk
     next(iter(Loader(inputs.catalog.paths[:1], view)))  # the first image loads the decoder
     began = time.perf_counter()
-    side = inputs.conditions.image
+    side = inputs.conditions.tested_side
     few = max(1, min(BLOCK, BLOCK * 512**2 // side**2))  # at most the pixels of a block of side 512, to limit memory
     [images] = next(iter(Loader(inputs.catalog.paths[:few], view, device=inputs.device)))
     each = (time.perf_counter() - began) / len(images)
@@ -176,12 +178,13 @@ def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost
         batches.plan(0, rows)
         step += (time.perf_counter() - began) / PROBES
     if not inputs.is_cached:
-        step += network.seconds_per_image * layout.batch_size
+        smaller = (conditions.image / conditions.tested_side) ** 2  # images were timed as they are tested
+        step += network.seconds_per_image * smaller * layout.batch_size
         embedding += network.seconds_per_image
     images = evaluated_images(conditions, trains, len(fold.train), len(fold.validation), len(fold.test))
     seconds = OVERHEAD + (step * conditions.steps if trains else 0.0) + embedding * images
     deviations = run.spec.with_deviations(declared(method, conditions, setting))
-    return MethodCost(run.row, 0, seconds, [deviation.text for deviation in deviations])
+    return MethodCost(run.row, 0, seconds, [deviation.text for deviation in deviations], step, embedding)
 
 
 def evaluated_images(conditions: Conditions, trains: bool, train: int, validation: int, test: int) -> int:
@@ -217,7 +220,7 @@ def _step_seconds(
     method.to(inputs.device)
     if method.wants is not None:  # the teacher is not trained yet
         method.taught(np.zeros((classes, classes if method.wants == "logits" else setting.dim), np.float32))
-    shapes = embedder.trunk.stored_shapes(inputs.conditions.image)
+    shapes, tested = (embedder.trunk.stored_shapes(side) for side in (conditions.image, conditions.tested_side))
     each = max(1, layout.per_class)
     member_labels = torch.from_numpy(method.labels(np.arange(classes), 0, 0))  # the member's label of each class
     trained = [p for p in (*embedder.parameters(), *method.parameters()) if p.requires_grad]
@@ -236,7 +239,7 @@ def _step_seconds(
         return (clock(inputs.device) - began) * layout.batch_size / size
 
     def embedded() -> float:
-        stored = tuple(torch.rand(FEW, *shape, device=inputs.device) for shape in shapes)
+        stored = tuple(torch.rand(FEW, *shape, device=inputs.device) for shape in tested)
         began = clock(inputs.device)
         embedder.embed(stored)
         return (clock(inputs.device) - began) / FEW

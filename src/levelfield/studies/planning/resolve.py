@@ -138,6 +138,11 @@ def _check_method(run: PlannedRun, method: Method, labels: np.ndarray, trunk: Tr
         return
     where = "" if run.spec.fold is None else f" in fold {run.spec.fold}"
     try:
+        if conditions.head == "dropped" and conditions.dim != trunk.width:
+            raise BadSpecification(
+                f"head: dropped leaves the {trunk.width} features below the head as the embedding: set dim to "
+                f"{trunk.width}, not {conditions.dim}."
+            )
         check_division(method, conditions, trunk)
         layout, drawn = conditions.batches(method)
         batching = drawn.make(labels, layout, batches_per_epoch=conditions.batches_per_epoch)

@@ -23,6 +23,7 @@ from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
 from levelfield.progress import Progress
+from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, ProtocolChoice
@@ -34,7 +35,8 @@ if TYPE_CHECKING:  # a report reads data and needs no network: timm takes second
     from levelfield.embedder.trunk.backbones import Backbone
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
-    "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image", "crop",
+    "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image",
+    "test_image", "crop",
     "augment", "train_view", "test_view", "views", "cache", "threads",
 )  # fmt: skip
 STAYS_FREE = 0.75  # of the memory of a GPU: networks, activations and other jobs need it
@@ -108,15 +110,18 @@ class RunInputs:
     def views(self) -> tuple[View, TestView | StepsView]:
         c, b = self.conditions, self._backbone
         shared: dict[str, Any] = {"image": c.image, "mean": b.mean, "std": b.std, "interpolation": b.interpolation}
-        test = TestView(crop=c.crop, **shared) if c.test_view is None else steps_view(c.test_view, **shared)
+        tested = {**shared, "image": c.tested_side}
+        test = TestView(crop=c.crop, **tested) if c.test_view is None else steps_view(c.test_view, **tested)
         if c.train_view is not None:
             return steps_view(c.train_view, **shared), test
-        return test if c.augment == "none" else train_view(c.augment, crop=c.crop, **shared), test
+        if c.augment != "none":
+            return train_view(c.augment, crop=c.crop, **shared), test
+        return (test if c.image == c.tested_side else TestView(crop=c.crop, **shared)), test
 
     @cached_property
     def network_cost(self) -> dict[str, int]:
         """Weights of the network, and its operations for one image."""
-        return self.still_trunk.cost(self.conditions.image)
+        return self.still_trunk.cost(self.conditions.tested_side)
 
     @property
     def is_cached(self) -> bool:
@@ -212,10 +217,12 @@ class RunInputs:
         stage = progress.stage(text, len(indices))
         return embedder.embed(rows, from_images=not cached, coded=coded, stage=stage).cpu().numpy()
 
-    def start_features(self, progress: Progress) -> StartFeatures:
+    def start_features(self, progress: Progress, *, most: int | None = None) -> StartFeatures:
+        """most: of that many training images, drawn at random."""
         still = networks.Embedder(self.still_trunk, torch.nn.Identity())
-        embed, train = self.embed, self.fold.train
-        return StartFeatures(self.width, self.train_labels, lambda: embed(still, train, progress, "start features"))
+        drawn = np.sort(numpy_stream(0, "start features").permutation(len(self.fold.train))[:most])
+        embed, train, labels = self.embed, self.fold.train[drawn], self.train_labels[drawn]
+        return StartFeatures(self.width, labels, lambda: embed(still, train, progress, "start features"))
 
     def _loader(self, indices: np.ndarray, view: View) -> Loader:
         return Loader([self.catalog.paths[i] for i in indices], view, device=self.device)

@@ -26,6 +26,7 @@ from levelfield.studies.runs.folder.items import refined, test_items
 from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
+from levelfield.studies.runs.longer import begin_from_shorter, can_go_on
 from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.several_processes import in_new_processes, train_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder
@@ -76,6 +77,7 @@ def _train(task: Task, inputs: RunInputs, progress: Progress) -> Trained:
     spec, folder = task.spec, task.folder
     if spec.trained_by is not None:
         return trained_before(spec, inputs, folder, needed_folder(folder, spec.trained_by))
+    begin_from_shorter(folder, spec)
     if spec.conditions.processes > 1 and trains(spec.method.name):
         return train_together(task, inputs, progress)
     return train_run(task, inputs, progress)
@@ -101,13 +103,14 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
     if items is not None:
         items.write(folder)
         write_whole(folder / EMBEDDINGS, lambda file: np.save(file, rows))
-    if method.trains:
+    if method.trains and spec.conditions.head != "dropped":  # the loss sees no such rows
         training_rows = inputs.embed(model.embedder, fold.train, progress, "training embeddings")
         summary["rho_train"] = write_spectra(folder, training_rows, inputs.train_labels)
     summary["computed_by"] = list(bits(machine_of(spec, inputs.device)))
     entries = [{**asdict(deviation), "text": deviation.text} for deviation in spec.with_deviations(deviations)]
     write_training(folder, {"summary": summary, "measured": asdict(measured), "deviations": entries})
-    (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model; nothing resumes a complete training
+    if not (task.options.keep_state and can_go_on(spec)):
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # two to three times the model
 
 
 def machine_of(spec: RunSpec, device: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from torch import nn
 from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
+from levelfield.embedder.head import Head
 from levelfield.embedder.model import HEADS, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
@@ -32,12 +33,12 @@ from levelfield.studies.runs.teacher import teach
 from levelfield.training import Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source, sees_unit_rows
 from levelfield.training.ledger import Measured, declared, frozen_in
+from levelfield.training.log import LOG
 from levelfield.training.precision import numerics
 from levelfield.training.shards import Shards
 from levelfield.trust import as_trusted
 
 _INTERNAL = ("checks_since_best", "checks_since_drop", "without_gradient", "class_sample")
-_LOG = "log.jsonl"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Options:
     tensorboard: bool = False
     pace: Pace = field(default_factory=Pace)
     trust: tuple[str, ...] | None = None  # files that runs may execute, see `trust.trusted`; None: any that they name
+    keep_state: bool = False  # after the last step, so that a longer run can go on from there
     home: Path | None = None  # where the folder of the run will be, if it is made elsewhere (on a node of a cluster)
 
 
@@ -83,6 +85,8 @@ def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks
     spec, folder = task.spec, task.folder
     setup, state, weights = _set_up_and_train(task, inputs, progress, ranks)
     method, measured = setup.method, setup.measured
+    if spec.conditions.head == "dropped" and method.trains and isinstance(setup.embedder.head, Head):
+        setup.embedder.head = nn.Identity()
     _save(folder, spec, inputs, setup.embedder, weights)
     setup.audit.check_saved(read_weights(folder))
     measured.images, measured.steps = state.images, state.step
@@ -106,8 +110,8 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path)
     method = make_method(spec, num_classes=inputs.num_classes).to(inputs.device).eval()
     method.load_state_dict(weights)
     _save(folder, spec, inputs, model.embedder, weights)
-    if (before / _LOG).exists():
-        link_whole(before / _LOG, folder / _LOG)
+    if (before / LOG).exists():
+        link_whole(before / LOG, folder / LOG)
     measured = replace(Measured(**stored["measured"]), refined="")
     return _trained(spec, inputs, method, model.embedder.head, stored["summary"], measured)
 
