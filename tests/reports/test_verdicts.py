@@ -34,19 +34,23 @@ def loss(tmp_path_factory: pytest.TempPathFactory) -> Leaderboard:
     return board_of(tmp_path_factory.mktemp("loss"), {"untrained": 0.7, "margin": 0.5})
 
 
+HEAD = "a head on the frozen network"
+STILL = "The network itself did not train."
+
+
 def test_training_that_pays_is_said_with_its_gain(gain: Leaderboard) -> None:
     use, training = answer(gain)
     assert use.startswith("Use margin: 7 of 10 nearest images are of the right class (recall@1 0.")
-    assert training.startswith("Training pays: margin is 0.300 above untrained (95 % +")
+    assert training.startswith(f"Training {HEAD} pays: margin is 0.300 above untrained (95 % +")
     assert not advice(gain, Conditions())
 
 
 def test_training_that_does_not_pay_is_said_plainly_with_advice(loss: Leaderboard, tmp_path: Path) -> None:
     use, training = answer(loss)
     assert use.startswith("Use untrained: 7 of 10")
-    assert training.startswith("Training does not pay here: margin is 0.200 below untrained")
+    assert training.startswith(f"Training {HEAD} does not pay here: margin is 0.200 below untrained")
     kept = answer(replace(loss, facts={"kept_start": (2, 3)}))[1]
-    assert kept.endswith("In 2 of 3 runs no step was better than the start on the validation classes.")
+    assert kept.endswith(f"In 2 of 3 runs no step was better than the start on the validation classes. {STILL}")
     assert "conditions.cut=last-2" in advice(loss, Conditions())
     assert "already trains" in advice(loss, Conditions(cut="last-2"))
     assert not advice(board_of(tmp_path, {"margin": 0.5}), Conditions())
@@ -59,7 +63,7 @@ def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -
     needed: dict[str, Any] = {"missing": "classes", "needed_classes": Needed(80, 30, None)}
     _, as_good, training = answer(replace(board, comparisons=[replace(one, **needed)]))
     assert as_good == "As good (not distinguishable on these test classes): margin."
-    assert training.startswith("Training does not pay here (no significant difference): margin and ")
+    assert training.startswith(f"Training {HEAD} does not pay here (no significant difference): margin and ")
     assert "have the same score" in training
     three = board_of(tmp_path / "three", {"lda": 0.3, "margin": 0.6, "triplet": 0.6})
     surer = answer(replace(three, comparisons=[replace(one, **needed) for one in three.comparisons]))[-1]
@@ -70,15 +74,17 @@ def test_a_gain_that_no_test_supports_is_left_open(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7})
     [one] = board.comparisons
     text = answer(replace(board, comparisons=[replace(one, adjusted=0.2)]))[2]
-    assert text.startswith("40 test classes cannot show whether training pays: margin is 0.300 above untrained")
+    assert text.startswith(f"40 test classes cannot show whether training {HEAD} pays: margin is 0.300 above untrained")
     few = replace(one.seen_from("untrained"), classes=4, low=None, high=None, t=None, df=None, p=None, adjusted=None)
     text = answer(replace(board, comparisons=[few]))[2]
-    assert text == "4 test classes cannot show whether training pays: margin is 0.300 above untrained."
+    assert text == f"4 test classes cannot show whether training {HEAD} pays: margin is 0.300 above untrained. {STILL}"
 
 
 def test_one_seed_speaks_of_these_runs(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.4, "margin": 0.7}, ("recall@1",), seeds=1)
-    assert answer(board)[1].startswith("Training pays in these runs (training was not repeated): margin is 0.300")
+    assert answer(board)[1].startswith(
+        f"Training {HEAD} pays in these runs (training was not repeated): margin is 0.300"
+    )
     assert explanation(board)[0].startswith("Interval: 95 %, over other test classes. sd:")
     assert "1 more row with --full" in verdicts(board, full=False)[-1]
 

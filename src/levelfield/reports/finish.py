@@ -102,6 +102,8 @@ def gathered(study: Study, runs: list[PlannedRun], folder: Path, metrics: Sequen
     """The leaderboard of the finished runs, with published results and advice."""
     board = gather(study.name, runs, folder, tuple(metrics) or study.metrics, claims=study.claims)
     board = with_published(board, runs)
+    if study.recipe is not None:
+        board = replace(board, facts={**board.facts, "recipe": study.recipe.model_dump(mode="json")})
     return replace(board, facts={**board.facts, "advice": advice(board, study.conditions)})
 
 

@@ -13,6 +13,7 @@ from levelfield.studies.leaderboard.claims import OPEN, needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
 
+UNTRIED = " The network itself did not train."
 _SHOWN = 6  # maximum number of named rows
 
 
@@ -39,7 +40,8 @@ def _use(board: Leaderboard, best: Row) -> str:
     if metric != "recall@1":
         return f"Use {best.label}: {figure}."
     share = f"{round(10 * cell.mean)} of 10" if 0.1 <= cell.mean <= 0.9 else f"{round(100 * cell.mean)} of 100"
-    return f"Use {best.label}: {share} nearest images are of the right class ({figure})."
+    chosen = " Validation classes chose it." if "recipe" in board.facts else ""
+    return f"Use {best.label}: {share} nearest images are of the right class ({figure}).{chosen}"
 
 
 def _as_good(board: Leaderboard, tied: list[str]) -> str:
@@ -64,14 +66,29 @@ def _training(board: Leaderboard) -> str:
     if kept:
         details += f" In {kept} of {total} runs no step was better than the start on the validation classes."
     these = "" if gain.retrained else " in these runs (training was not repeated)"
+    training = _trained_part(board.winner)
     if gain.winner == gain.first:
-        return f"Training pays{these}: {details}"
+        return f"{training} pays{these}: {details}"
+    untried = UNTRIED if board.winner.cut == "frozen" else ""
     if gain.winner == gain.second:
-        return f"Training does not pay here{these}: {details}"
+        return f"{training} does not pay here{these}: {details}{untried}"
     if gain.classes < MIN_CLASSES or gain.difference >= SEEN:
         tested = f"{gain.classes} test class{'es' * (gain.classes != 1)}"
-        return f"{tested} cannot show whether training pays: {details}"
-    return f"Training does not pay here (no significant difference): {details}"
+        return f"{tested} cannot show whether {training[0].lower()}{training[1:]} pays: {details}{untried}"
+    return f"{training} does not pay here (no significant difference): {details}{untried}"
+
+
+def _trained_part(row: Row) -> str:
+    """What trained in a row, as the subject of a sentence.
+
+    >>> from types import SimpleNamespace
+    >>> [_trained_part(SimpleNamespace(cut=cut)) for cut in ("frozen", "last-2", "tuned")]
+    ['Training a head on the frozen network', 'Training the last 2 stages of the network', 'Training the network']
+    """
+    if row.cut.startswith("last-"):
+        count = row.cut.removeprefix("last-")
+        return f"Training the last {f'{count} stages' if count != '1' else 'stage'} of the network"
+    return {"frozen": "Training a head on the frozen network", "tuned": "Training the network"}.get(row.cut, "Training")
 
 
 def advice(board: Leaderboard, conditions: Conditions) -> str:
@@ -81,8 +98,8 @@ def advice(board: Leaderboard, conditions: Conditions) -> str:
         return ""
     if conditions.cut == "frozen" and all(row.cut in ("", "frozen") for row in board.rows):
         return (
-            "To give training more capacity, train part of the network: conditions.cut=last-2 conditions.augment=light "
-            "conditions.views=4. More classes help, too."
+            "To train the network itself: conditions.cut=last-2 conditions.augment=light conditions.views=4, or for "
+            "photos levelfield compare --data FOLDER. More classes help, too."
         )
     return "Part of the network already trains. More classes, or more images per class, would help training."
 

@@ -152,7 +152,7 @@ def explanation(board: Leaderboard) -> list[str]:
         alone = [metric for metric, other in definitions.items() if other["gallery"] != first["gallery"]]
         line += f" {', '.join(alone)}: computed on the queries alone." if alone else ""
         lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + line)
-    lines += leak_lines(board)
+    lines += _dropped_lines(board) + leak_lines(board)
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
         for row in board.rows
@@ -167,6 +167,22 @@ def explanation(board: Leaderboard) -> list[str]:
         lines.append("On a GPU, without `deterministic: true`: the same study again can differ in the last bits.")
     lines += [f"Missing: {text}." for text in board.missing]
     return lines + [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
+
+
+def _dropped_lines(board: Leaderboard) -> list[str]:
+    """The methods that a recipe tried for fewer steps, and their scores on validation classes."""
+    if (recipe := board.facts.get("recipe")) is None:
+        return []
+    shown = {row.label for row in board.rows}
+    tried = [
+        f"{label} {max(scores.values()):.3f} ({' and '.join(scores)} steps)"
+        for label, scores in recipe["scores"].items()
+        if scores and label not in shown
+    ]
+    sizes = ", ".join(f"{score:.3f} at {size} px" for size, score in recipe["sizes"].items())
+    judged = f"{recipe['metric']} of {recipe['judged_by']}"
+    dropped = [f"Dropped early, so not ranked ({judged}): {', '.join(tried)}."] if tried else []
+    return [*dropped, f"Image size chosen by untrained features ({judged}): {sizes}."]
 
 
 def _computed(definition: dict[str, Any], counted: int | None) -> str:

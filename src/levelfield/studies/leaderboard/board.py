@@ -48,8 +48,11 @@ class Leaderboard:
 
     @property
     def answer(self) -> Row:
-        """The row to use: the one with the best score; if several are equal, one that trains nothing."""
-        first = self.metrics[0]
+        """The row to use: the one that validation classes chose; else the one with the best score, and of several that
+        are equal, one that trains nothing."""
+        first, chosen = self.metrics[0], self.facts.get("recipe", {}).get("best")
+        if chosen is not None:
+            return next((row for row in self.rows if row.label == chosen), self.rows[0])
         return max(self.rows, key=lambda row: (row.cells[first].mean, not row.trained))
 
     def ties(self, label: str) -> list[Comparison]:
