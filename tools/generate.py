@@ -344,44 +344,34 @@ def figure_facts() -> str:
     return _table(("figure", "what it shows"), [(f"`{name}`", figures.describe(name).what) for name in figures.names()])
 
 
-def own_photos() -> str:
-    """benchmarks/own_photos.py: a row for each subset of photos."""
-    log = json.loads((DOCS.parent / "benchmarks" / "results" / "own_photos.json").read_text(encoding="utf-8"))
+def lunch() -> str:
+    """benchmarks/lunch.py: a row for each folder of photos and number of CPU minutes."""
+    results = json.loads((DOCS.parent / "benchmarks" / "results" / "lunch.json").read_text(encoding="utf-8"))
     rows = []
-    for one in log["subsets"]:
-        trained = {label: row[log["metric"]] for label, row in one["trained"].items()}
-        best, worst = max(trained, key=trained.__getitem__), min(trained, key=trained.__getitem__)
-        steps = sorted(step for row in one["trained"].values() for step in row["steps"])
-        rows.append(
-            (
-                one["size"].replace("x", " x "),
-                f"{one['untrained']:.3f}",
-                f"{one['start']:.3f}",
-                f"{trained[best]:.3f} ({best})",
-                f"{trained[worst] - one['start']:+.3f}",
-                f"{steps[0]} to {steps[-1]}",
-            )
-        )
-    header = ("classes x photos", "untrained features", "head at its start", "best trained row")
-    return _table((*header, "worst trained row minus start", "steps"), rows)
+    for photos, by_name in results.items():
+        scripts = {entry["minutes"]: entry for entry in by_name.get("script", [])}
+        for entry in by_name.get("levelfield", []):
+            script = scripts.get(entry["minutes"])
+            other = "not run" if script is None else f"{script['recall@1']:.3f} ({script['untrained']:.3f})"
+            ours = f"{entry['recall@1']:.3f} ({entry['untrained']:.3f})"
+            rows.append((photos, f"{entry['minutes']:g}", ours, other, f"{entry['cpu_seconds'] / 60:.1f}"))
+    header = ("photos", "minutes", "levelfield (untrained)", "script (untrained)", "CPU minutes of levelfield")
+    return _table(header, rows)
 
 
-def own_photos_tuned() -> str:
-    """tools/own_photos.py: a row for each subset, without and with a search."""
-    log = json.loads((DOCS / "logs" / "own_photos" / "tuned.json").read_text(encoding="utf-8"))
-
-    def best(rows: dict[str, Any]) -> str:
-        score, label = max((row["recall@1"], label) for label, row in rows.items() if row["trained"])
-        return f"{score:.3f} ({label})"
-
+def recipe() -> str:
+    """benchmarks/recipe.py: a row for each way to train."""
+    results = json.loads((DOCS.parent / "benchmarks" / "results" / "recipe.json").read_text(encoding="utf-8"))
     rows = []
-    for one in log["subsets"]:
-        untuned, tuned = one["untuned"]["rows"], one["tuned"]["rows"]
-        nothing = [f"{untuned[label]['recall@1']:.3f}" for label in ("untrained features", "head at its start")]
-        pays = next(line for line in one["tuned"]["answer"] if "raining" in line).partition(". ")[0].rstrip(".")
-        rows.append((one["size"], *nothing, best(untuned), best(tuned), pays))
-    header = ("classes x photos", "untrained features", "head at its start", "best row, untuned", "best row, tuned")
-    return _table((*header, "the answer on training"), rows)
+    for one in results:
+        head = {"none": "no head"}.get(one["head"], f"{one['head']} head of {one['dim']}")
+        rates = f"rate {one['lr']:g}" + (f", weights averaged ({one['average']:g})" if one["average"] else "")
+        part = "average " if one["average"] else ""
+        scores = [f"{one[f'{part}{kind}@{side}']:.3f}" for kind in ("head", "features") for side in (160, 224)]
+        how = f"{rates}, {one['freeze']} pieces frozen"
+        rows.append((one["loss"], f"{one['image']}", head, how, one["steps"], *scores))
+    columns = ("loss", "pixels", "head", "how", "steps", "head at 160", "at 224", "features at 160", "at 224")
+    return _table(columns, rows)
 
 
 def calibration() -> str:
@@ -502,8 +492,8 @@ def _per_cent(share: float) -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "own_photos": own_photos,
-    "own_photos_tuned": own_photos_tuned,
+    "lunch": lunch,
+    "recipe": recipe,
     "calibration": calibration,
     "calibration_small": calibration_small,
     "calibration_needed": calibration_needed,

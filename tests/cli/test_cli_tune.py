@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_room import Levelfield, make_photos
-
-from levelfield.studies import read_study
+from cli_room import Levelfield
 
 SMALL = ["small.yaml", "conditions.batch=2x2", "seeds=1", "methods=[lda, contrastive]", "--sampler", "halton"]
 
@@ -42,22 +40,6 @@ def test_compare_searches_first_if_it_is_asked_to(levelfield: Levelfield, room: 
     assert "Tuning: 2 trials per method" in printed
 
 
-def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: Path) -> None:
-    photos = make_photos(room / "birds", classes=12, each=3, side=100)
-    tiny = ["conditions.backbone=test_resnet", "conditions.weights=random", "conditions.dim=8", "conditions.steps=2"]
-    tiny += ["conditions.image=32", "seeds=1", "metrics=[recall@1, map@r]", "methods=[start, contrastive]"]
-    printed = " ".join(levelfield("tune", "--data", photos, "--time", "1h", "--trials", "2", *tiny).printed.split())
-    assert "Within 1h: the network's last stage trains, 4 augmented views of each image, 2 trials of every" in printed
-    plan = " ".join(levelfield("compare", "--data", photos, "--time", "1h", "--dry-run", *tiny).printed.split())
-    assert "Within 1h: the network's last stage trains" in plan
-    assert "Before it, 16 trials of 1 method: at most about" in plan
-    study = read_study(room / "runs/birds-tuning/tuned.yaml")
-    assert (study.conditions.cut, study.conditions.views, study.conditions.augment) == ("last-1", 4, "standard")
-    short = " ".join(levelfield("tune", "--data", photos, "--time", "1s", "--trials", "2", *tiny).printed.split())
-    assert "the network stays as it is" in short
-    assert "Even that may take longer than the limit" in short
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -70,7 +52,6 @@ def test_a_time_limit_chooses_a_recipe_for_photos(levelfield: Levelfield, room: 
         (["small.yaml", "--search", "contrastive.neg_margin=[2, 1]"], "Use [1, 2, linear] or [1, 2, log] for a range"),
         (["small.yaml", "--search", "contrastive.neg_margn=[1, 2, log]"], "Did you mean 'neg_margin'?"),
         (["small.yaml", "--metric", "recal@1"], "recall@1"),
-        (["small.yaml", "--time", "5m"], "--time chooses a recipe for photos"),
         (["small.yaml", "--folds", "9"], "9 folds need at least as many"),
         (["missing.yaml"], "missing.yaml"),
         ([], "Name a study"),

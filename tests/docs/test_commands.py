@@ -106,10 +106,12 @@ def small(arguments: list[str]) -> list[str]:
         ]
     if arguments[0] == "tune":  # some of the classes judge
         added = [*added, "conditions.batch=2x3", "methods=[lda, contrastive]"]
+    if "--time" in arguments:  # few photos are seen so often that no more steps are made, in seconds
+        added = [word for word in added if word not in STEPS]
     searches = arguments[0] == "tune" or {"--trials", "--time"} & set(arguments)
     if searches and not study:
         added = [*added, "methods=[contrastive]"]
-    fewer = ["--trials", "2"] if searches else []
+    fewer = ["--trials", "2"] if searches and "--time" not in arguments else []
     return [*arguments[: 2 if study else 1], *added, *arguments[2 if study else 1 :], *fewer]
 
 

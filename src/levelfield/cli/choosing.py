@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from levelfield.cli.console import bar, checking_images, console, is_quiet
+from levelfield.cli.console import checking_images, console, is_quiet
 from levelfield.cli.option_groups import Environment, Parallel, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
-from levelfield.wording import duration
 
 if TYPE_CHECKING:
     from levelfield.studies.specification.study import Study
+    from levelfield.tuning.recipe import Recipe
 
 DEFAULT_SHARE = 0.25  # of the training classes, which judge trials
 _FOR_PHOTOS = "the study made for your photos"
@@ -72,9 +71,18 @@ def check_backbones_option(study: str | None, data: Path | None, overrides: list
 
 
 def _fit_photos(
-    overrides: list[str], source: Source, trial_share: float, backbones: str | None = None
+    overrides: list[str],
+    source: Source,
+    trial_share: float,
+    backbones: str | None = None,
+    *,
+    base: dict[str, Any] | None = None,
+    kept: Set[str] = frozenset(),
 ) -> tuple[dict[str, Any], list[str], int]:
-    """The content of a study fitted to the photos, what was found and chosen, and the usual shorter side in pixels."""
+    """The content of a study fitted to the photos, what was chosen and why, and the usual shorter side in pixels.
+
+    base: the study before fitting, by default six losses or networks. kept: its keys that are not fitted.
+    """
     if source.data is None:
         raise BadSpecification(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
@@ -82,7 +90,8 @@ def _fit_photos(
     from levelfield.studies.planning.own_photos import fit_to, named_backbones, photos_content, with_backbones
     from levelfield.studies.specification.study import parse_study
 
-    base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))
+    if base is None:
+        base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))
     wished = parse_study(base | {"data": str(source.data)}, overrides, origin=_FOR_PHOTOS)
     with checking_images() as progress:
         return fit_to(
@@ -90,7 +99,7 @@ def _fit_photos(
             root=source.root,
             skip_unreadable=source.skip_unreadable,
             wished=wished,
-            fixed=_keys(overrides),
+            fixed=_keys(overrides) | kept,
             trial_share=trial_share,
             content=base,
             progress=progress,
@@ -101,42 +110,42 @@ def _keys(overrides: list[str]) -> set[str]:
     return {override.partition("=")[0] for override in overrides}
 
 
-def fit_to_time(
-    time_limit: str,
-    study: str | None,
-    source: Source,
+def photos_recipe(
+    time_limit: str | None,
     overrides: list[str],
-    trials: int | None,
+    source: Source,
     parallel: Parallel,
     environment: Environment,
-) -> tuple[list[str], int]:
-    """Overrides and the number of trials with which the user's photos are compared within the time limit."""
-    if source.data is None or study is not None:
-        raise BadSpecification("--time chooses a recipe for photos: give --data FOLDER, and no study.")
+    *,
+    spent: float,
+) -> Recipe | None:
+    """The recipe for the user's photos; None if no method trains. time_limit: by default what suits the photos.
+
+    spent: seconds since the command began.
+    """
+    from levelfield.methods import trains
+    from levelfield.studies.planning.own_photos import photos_content
+    from levelfield.studies.specification.methods import check_names
     from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
-    from levelfield.tuning.recipe import LADDER, fit_recipe
+    from levelfield.tuning.recipe import LARGEST_SHARE, Recipe, training_content
 
-    limit = Budget.parse(time_limit).seconds
-    if limit is None:
+    limit = None if time_limit is None else Budget.parse(time_limit).seconds
+    if time_limit is not None and limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
-    options, fixed = environment.options(), _keys(overrides)
-    content, _, largest = _fit_photos(overrides, source, DEFAULT_SHARE)
-    with bar("timing a few recipes") as progress:
-        fitted = fit_recipe(
-            lambda words: parse_study(content, [*words, *overrides], origin=_FOR_PHOTOS),
-            limit,
-            fixed=fixed,
-            largest=largest,
-            jobs=parallel.count(options.device),
-            options=options,
-            ladder=LADDER if trials is None else [replace(recipe, trials=trials) for recipe in LADDER],
-            progress=progress,
-        )
-    longer = "" if fitted.fits else " Even that may take longer than the limit."
-    text = f"- Within {time_limit}: {fitted.recipe.text}: about {duration(fitted.seconds)}.{longer}"
-    console.print(text, soft_wrap=True)
-    return [*fitted.recipe.overrides(fixed), *overrides], fitted.recipe.trials
+    base, fixed = training_content(photos_content()), _keys(overrides)
+    kept = fixed | {"conditions.select", "conditions.image", "conditions.taps", "conditions.pooling"}
+    content, changes, side = _fit_photos(overrides, source, LARGEST_SHARE, base=base, kept=kept)
+    study = parse_study(content, overrides, origin=_FOR_PHOTOS)
+    check_names(study)
+    if limit is None and not any(trains(method.name) for method in study.methods):
+        return None
+    if not is_quiet():
+        for change in changes:
+            console.print(f"- {change}")
+    options = environment.options()
+    cores = parallel.all(options.device, study.conditions.processes)
+    return Recipe(study, environment.out / f"{study.name}-recipe", limit, side, fixed, cores, options, spent=spent)
 
 
 def with_ranges(study: Study, ranges: Sequence[str]) -> Study:

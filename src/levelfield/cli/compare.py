@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Annotated
 
-from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, fit_to_time
+from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, photos_recipe
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import (
     Overrides,
@@ -17,7 +18,7 @@ from levelfield.cli.options import (
     processes_override,
     trusted_words,
 )
-from levelfield.cli.running import compare_study, search_study
+from levelfield.cli.running import compare_study, follow_recipe, search_study
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification
 
@@ -43,10 +44,13 @@ def compare(
     output: Output,
 ) -> None:
     """Train all methods of a study under equal conditions; rank them."""
+    began = time.monotonic()
     study, overrides = trusted_words(study, overrides, source.data, backbones)
-    searched = trials is not None or time_limit is not None
+    for_photos = study is None and source.data is not None and backbones is None
+    if time_limit is not None and (not for_photos or trials is not None):
+        raise BadSpecification("--time is for photos: give --data FOLDER, and neither a study nor --trials.")
     if backbones is not None:
-        check_backbones_option(study, source.data, overrides, searched=searched)
+        check_backbones_option(study, source.data, overrides, searched=trials is not None)
     overrides += processes_override(processes)
     rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
@@ -56,11 +60,21 @@ def compare(
 
             following(usable(environment.device))
         return
-    if torchrun > 1 and searched:
+    fixed_length = any(word.startswith("conditions.steps=") for word in overrides)
+    in_stages = for_photos and trials is None and (time_limit is not None or not fixed_length)
+    if time_limit is not None and fixed_length:
+        raise BadSpecification("conditions.steps fixes the length of training, and --time chooses it: leave one out.")
+    if torchrun > 1 and (in_stages or trials is not None):
         raise BadSpecification(f"--trials and --time do not work under torchrun: use --processes {torchrun} instead.")
-    if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, trials, parallel, environment)
-    if searched and not dry_run:
+    recipe = None
+    if in_stages:
+        recipe = photos_recipe(time_limit, overrides, source, parallel, environment, spent=time.monotonic() - began)
+    if recipe is not None:
+        chosen = follow_recipe(recipe, parallel, dry_run=dry_run)
+        if chosen is None:
+            return
+        source = replace(source, data=None)
+    elif trials is not None and not dry_run:
         chosen = choose_study(study, overrides, source, trial_share=DEFAULT_SHARE)
         chosen = search_study(chosen, Search(trials=trials), environment, parallel, compact=output.compact).study
         source = replace(source, data=None)

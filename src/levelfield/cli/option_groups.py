@@ -59,8 +59,9 @@ class Parallel:
     """How many runs at once, and on which machines."""
 
     jobs: Annotated[
-        int, option("--jobs", "-j", "Number of parallel runs; 0: one per GPU, or per core without one.", min=0)
-    ] = 1
+        int | None,
+        option("--jobs", "-j", "Number of parallel runs; 0: one per GPU, or per core without one. Default: 1.", min=0),
+    ] = None
     ray: Annotated[
         str | None,
         option(
@@ -72,6 +73,10 @@ class Parallel:
 
     def count(self, device: str, processes: int = 1) -> int:
         """The number of parallel runs. processes: of each run."""
+        return 1 if self.jobs is None else self.all(device, processes)
+
+    def all(self, device: str, processes: int = 1) -> int:
+        """The same, but as many as the machine has room for by default."""
         from levelfield.embedder.devices import capacity
 
         return self.jobs or capacity(device, processes)

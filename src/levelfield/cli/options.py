@@ -115,9 +115,7 @@ ProcessesOption = Annotated[
 RootOption = Annotated[Path | None, option("--root", "Root folder of the benchmark.")]
 SkipOption = Annotated[bool, option("--skip-unreadable", "Skip images that cannot be read.")]
 TensorboardOption = Annotated[bool, option("--tensorboard", "Also write TensorBoard logs into each run folder.")]
-TimeOption = Annotated[
-    str | None, option("--time", "With --data: time limit that chooses network, image size and trials: 30m.")
-]
+TimeOption = Annotated[str | None, option("--time", "With --data: time for everything, e.g. 30m or 2h.")]
 TrustOption = Annotated[
     list[Path] | None,
     option(

@@ -17,6 +17,7 @@ from levelfield.cli.option_groups import Environment, Output, Parallel, Search
 from levelfield.cli.options import quoted
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, MissingData
+from levelfield.wording import duration, plural
 
 if TYPE_CHECKING:
     from levelfield.studies.execution.executor import Executor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from levelfield.studies.runs.training import Options
     from levelfield.studies.specification.study import Study
     from levelfield.tuning import How, Tuned
+    from levelfield.tuning.recipe import Recipe
 
 _ADDRESS = re.compile(r"auto|local|ray://\S+|(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d+")
 _AUGMENTED = " conditions.augment=light conditions.views=4"
@@ -108,6 +110,29 @@ def search_study(
         progress = TuningBars(drawn)
         tuned = tune(study, folder, how, jobs=jobs, options=options, progress=progress, executor=executor)
     return replace(tuned, paths=(*tuned.paths, *tuning_table(tuned.record).write(folder)))
+
+
+def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study | None:
+    """Print the stages of a recipe and carry them out; returns the study of the last one. None after a dry run."""
+    if not recipe.can_judge:
+        console.print(
+            f"- {recipe.classes} training classes are too few to hold some out, so nothing can say whether training "
+            "helps: nothing is trained. With 16 classes or more, half of which train, the network would be."
+        )
+        return None if dry_run else recipe.without_training()
+    with bar("timing a training step"):
+        plan = recipe.plan(keep=not dry_run)
+    console.print(f"Within {duration(plan.limit)}, on {plural(recipe.cores, 'core', 'cores')}:")
+    for line in plan.lines():
+        console.print(f"  {line}", soft_wrap=True)
+    if dry_run:
+        return None
+    get_ready(parallel)
+    from levelfield.cli.tuning_bars import RecipeBars
+
+    with executor_on(parallel, jobs=recipe.cores, threads=1) as executor, bars(transient=True) as drawn:
+        recipe.executor, recipe.progress = executor, RecipeBars(drawn)
+        return recipe.carry_out(plan)
 
 
 def choose_how(study: Study, search: Search) -> How:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from levelfield.cli.choosing import DEFAULT_SHARE, choose_study, fit_to_time, with_ranges
+from levelfield.cli.choosing import DEFAULT_SHARE, choose_study, with_ranges
 from levelfield.cli.console import bar, console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
-from levelfield.cli.options import Overrides, StudyArgument, TimeOption, option, quoted, trusted_words
+from levelfield.cli.options import Overrides, StudyArgument, option, quoted, trusted_words
 from levelfield.cli.running import choose_how, compare_study, search_study
 from levelfield.errors import BadInput, MissingData
 
@@ -24,7 +23,6 @@ def tune(
     *,
     source: Source,
     search: Search,
-    time_limit: TimeOption = None,
     then_compare: Annotated[bool, option("--compare", "Compare the tuned study afterwards.")] = False,
     dry_run: Annotated[bool, option("--dry-run", "Print ranges, number of runs and time without training.")] = False,
     environment: Environment,
@@ -35,9 +33,6 @@ def tune(
     if output.compact and not then_compare:
         raise BadInput("--compact needs --compare: it evaluates the compared runs.")
     study, overrides = trusted_words(study, overrides, source.data)
-    if time_limit is not None:
-        overrides, trials = fit_to_time(time_limit, study, source, overrides, search.trials, parallel, environment)
-        search = replace(search, trials=trials)
     share = search.validation or (1 / search.folds if search.folds else DEFAULT_SHARE)
     chosen = with_ranges(choose_study(study, overrides, source, trial_share=share), search.ranges or [])
     if dry_run:

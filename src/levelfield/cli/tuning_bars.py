@@ -1,4 +1,4 @@
-"""Progress of `levelfield tune` on the terminal: the time left, and the best trial of each method so far."""
+"""Progress of a search and of a recipe on the terminal: the time left, and the best so far."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.progress import Progress, TaskID
 from levelfield.cli.console import RunBars, error_console, failure, note
 from levelfield.studies.execution.events import Event
 from levelfield.tuning import Trial, TuningProgress
+from levelfield.tuning.recipe import RecipeProgress
 from levelfield.wording import plural
 
 
@@ -64,3 +65,27 @@ class TuningBars(TuningProgress):
         self._drawn.update(self._all, completed=sum(one.spent for one in self._tallies.values()))
         if not error_console.is_terminal and tally.trials % 4 == 0:
             note(f"{trial.method}: {tally}")
+
+
+class RecipeBars(RecipeProgress):
+    """A bar for the stage of a recipe and one for each active run; decisions become lines."""
+
+    def __init__(self, drawn: Progress) -> None:
+        self._drawn = drawn
+        self._stage = drawn.add_task("starting", total=None)
+        self._runs = RunBars(drawn, ())
+
+    def on_stage(self, text: str, titles: Sequence[str]) -> None:
+        self._runs.clear()
+        self._runs = RunBars(self._drawn, titles)
+        self._drawn.reset(self._stage, description=text, total=len(titles))
+
+    def on_decision(self, text: str) -> None:
+        note(text)
+
+    def on_event(self, event: Event) -> None:
+        self._runs.on_event(event)
+        if event.kind in ("done", "failed"):
+            self._drawn.advance(self._stage)
+        if event.kind == "failed":
+            note(failure(event.text))

@@ -25,7 +25,7 @@ from levelfield.training import Conditions
 DRAWINGS = 96  # pixels; images with a smaller shorter side are treated as small drawings, as in the demo
 SMALL: dict[str, Any] = {"image": 64, "taps": ["blocks.3", "blocks.4", "blocks.5"], "pooling": "grid"}
 VARIED = "conditions.backbone"
-# of the number of steps, from benchmarks/own_photos.py; see docs/own-photos.md
+# of the number of steps of a head on the frozen network; see docs/own-photos.md
 ENOUGH = 8  # training classes needed to keep some for validation
 SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
 GAIN = 0.16  # of map@r, divided by the number of validation classes: a gain on few of them may be a loss on others

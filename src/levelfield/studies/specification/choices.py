@@ -260,3 +260,19 @@ class TuningRecord(BaseModel):
     def of(self, labels: Set[str]) -> TuningRecord:
         """The record of these methods alone; the study may have been narrowed to a few of those that were tuned."""
         return self.model_copy(update={"methods": {k: tuned for k, tuned in self.methods.items() if k in labels}})
+
+
+class RecipeRecord(BaseModel):
+    """What the recipe for photos tried in short trainings, judged by validation classes.
+
+    sizes: scores of the untrained features by image size; scores: of each method by its steps; best: the row that the
+    validation classes prefer.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    time: str
+    metric: str
+    judged_by: str
+    sizes: dict[int, float]
+    scores: dict[str, dict[int, float]]
+    best: str

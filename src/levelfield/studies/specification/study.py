@@ -13,7 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from levelfield.errors import BadSpecification, LevelfieldError, nearest, suggestion
 from levelfield.files.plain_yaml import read_yaml
 from levelfield.ranges import Range
-from levelfield.studies.specification.choices import Claim, Data, FolderName, MethodSpec, ProtocolChoice, TuningRecord
+from levelfield.studies.specification.choices import (
+    Claim,
+    Data,
+    FolderName,
+    MethodSpec,
+    ProtocolChoice,
+    RecipeRecord,
+    TuningRecord,
+)
 from levelfield.training.conditions import Conditions
 
 _VARIABLE = ("data", "protocol", "conditions", "methods")
@@ -46,6 +54,7 @@ class Study(BaseModel):
     search: dict[str, Any] = Field(default_factory=dict)
     """Ranges for `levelfield tune`, e.g. {hist.tau: [8, 64, log], conditions.trunk_lr: [1e-5, 1e-3, log]}."""
     tuning: TuningRecord | None = None  # how the settings were chosen; written by `levelfield tune`
+    recipe: RecipeRecord | None = None  # how its conditions were chosen; written by `levelfield compare --data`
 
     @field_validator("data", "protocol", mode="before")
     @classmethod
