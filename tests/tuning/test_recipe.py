@@ -42,6 +42,11 @@ def test_each_rung_doubles_the_steps_of_half_of_the_methods(minutes: float) -> N
         assert fewer == -(-count // 2)
 
 
+def test_too_little_time_is_said_with_what_it_takes() -> None:
+    assert "Even the shortest training makes it about" in _plan(1).lines()[-1]
+    assert "shortest" not in " ".join(_plan(10).lines())
+
+
 def test_few_images_are_not_seen_too_often() -> None:
     few = Amounts(train=160, validation=40, test=200, batch=24)
     assert _plan(600, amounts=few).rungs[-1][0] <= EPOCHS * few.train // few.batch

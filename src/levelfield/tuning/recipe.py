@@ -102,8 +102,8 @@ class Plan:
     """What is tried. sizes: of the test images; rungs: (steps, number of methods), shortest first.
 
     limit: seconds for everything. looking, searching: expected seconds of stage 1, and of stages 2 and 3. testing: of
-    the end of stage 4, when nothing trains any more. judges: the validation classes in words. images: of the training
-    classes.
+    the end of stage 4, when nothing trains any more. shortest: of all stages with the fewest steps. judges: the
+    validation classes in words. images: of the training classes.
     """
 
     limit: float
@@ -112,6 +112,7 @@ class Plan:
     looking: float
     searching: float
     testing: float
+    shortest: float
     judges: str
     images: int
 
@@ -120,13 +121,16 @@ class Plan:
         (first, count), *others = self.rungs
         longer = f"; the better half goes on, and again, to {others[-1][0]} steps" if others else ""
         last = self.limit - self.looking - self.searching
-        return [
+        lines = [
             f"1. untrained features at {', '.join(map(str, self.sizes))} pixels: about {duration(self.looking)}",
             f"2. {plural(count, 'objective trains', 'objectives train')} the network for {first} steps{longer}: about "
             f"{duration(self.searching)}",
             f"3. the best one trains on all training classes, and is tested: about {duration(max(0.0, last))}",
             f"{self.judges} judge 1 and 2.",
         ]
+        if self.shortest > self.limit:
+            lines.append(f"Even the shortest training makes it about {duration(self.shortest)}: more than that.")
+        return lines
 
 
 def trained_size(tested: int) -> int:
@@ -161,7 +165,8 @@ def make_plan(
     rungs = max(fitting, key=lambda rungs: (rungs[0][1], rungs[0][0]), default=halving(FIRST_STEPS, 1))
     while rungs[-1][0] * 2 <= most and cost([*rungs, (rungs[-1][0] * 2, 1)]) <= budget:
         rungs.append((rungs[-1][0] * 2, 1))
-    return Plan(limit, tuple(affordable), tuple(rungs), looking, cost(rungs), testing, judges, amounts.train)
+    shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step + testing
+    return Plan(limit, tuple(affordable), tuple(rungs), looking, cost(rungs), testing, shortest, judges, amounts.train)
 
 
 def usual_time(amounts: Amounts, timing: Timing, sizes: Sequence[int], cores: int) -> float:
