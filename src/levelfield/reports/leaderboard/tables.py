@@ -11,6 +11,7 @@ from rich.text import Text
 from levelfield.files.writing import write_json, write_text
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.answer import answer
+from levelfield.reports.leaderboard.tried import tried_table
 from levelfield.reports.leaderboard.verdicts import pairs_table, verdicts
 from levelfield.reports.published_comparison import published_table
 from levelfield.reports.split_leaks import leak_lines, leak_links
@@ -52,13 +53,14 @@ def as_csv(board: Leaderboard) -> str:
 
 def as_markdown(board: Leaderboard) -> str:
     """The leaderboard and its comparisons as a Markdown page."""
-    pairs, published = pairs_table(board), published_table(board)
+    pairs, published, tried = pairs_table(board), published_table(board), tried_table(board)
     blocks = [
         f"# {board.study}",
         "\n".join(answer(board)),
         board.limit,
         _table(board).markdown(),
         "\n".join([*explanation(board), *leak_links(board), *cells.front_lines(board)]),
+        tried.markdown(level=2) if tried else "",
         f"## {_COMPARISONS}",
         "\n".join(verdicts(board)),
         pairs.markdown() if pairs else "",
@@ -82,6 +84,7 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
     shown: list[RenderableType] = [Text(use, style="bold"), *map(Text, sentences), Text()]
     shown += [Text(board.limit), Text()] if board.limit else []
     shown += [_short_table(board, letters).terminal(width), *map(Text, explanation(board)), Text()]
+    shown += [tried.terminal(width), Text()] if (tried := tried_table(board)) else []
     shown += [Text("Deviations from the conditions (the common value in brackets)", style="bold")]
     shown += [Text(f"  {notes}." if notes else "  none"), Text(), Text(_COMPARISONS, style="bold")]
     shown += map(Text, verdicts(board, full=full))
@@ -152,7 +155,7 @@ def explanation(board: Leaderboard) -> list[str]:
         alone = [metric for metric, other in definitions.items() if other["gallery"] != first["gallery"]]
         line += f" {', '.join(alone)}: computed on the queries alone." if alone else ""
         lines.append((f"{test_set}: " if len(board.signatures) > 1 else "") + line)
-    lines += _dropped_lines(board) + leak_lines(board)
+    lines += leak_lines(board)
     lines += [
         f"{row.label}: {row.planning:.1f} of its {row.seconds:.1f} seconds were spent planning batches."
         for row in board.rows
@@ -167,22 +170,6 @@ def explanation(board: Leaderboard) -> list[str]:
         lines.append("On a GPU, without `deterministic: true`: the same study again can differ in the last bits.")
     lines += [f"Missing: {text}." for text in board.missing]
     return lines + [f"{row.label}: {text}." for row in board.rows for text in row.warnings]
-
-
-def _dropped_lines(board: Leaderboard) -> list[str]:
-    """The methods that a recipe tried for fewer steps, and their scores on validation classes."""
-    if (recipe := board.facts.get("recipe")) is None:
-        return []
-    shown = {row.label for row in board.rows}
-    tried = [
-        f"{label} {max(scores.values()):.3f} ({' and '.join(scores)} steps)"
-        for label, scores in recipe["scores"].items()
-        if scores and label not in shown
-    ]
-    sizes = ", ".join(f"{score:.3f} at {size} px" for size, score in recipe["sizes"].items())
-    judged = f"{recipe['metric']} of {recipe['judged_by']}"
-    dropped = [f"Dropped early, so not ranked ({judged}): {', '.join(tried)}."] if tried else []
-    return [*dropped, f"Image size chosen by untrained features ({judged}): {sizes}."]
 
 
 def _computed(definition: dict[str, Any], counted: int | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from levelfield.files.reading import read_bytes
 from levelfield.reports.compact_scores import compact_notes, compact_tables
 from levelfield.reports.leaderboard import cells
+from levelfield.reports.leaderboard.tried import tried_table
 from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
 from levelfield.reports.report import Report
@@ -55,6 +56,7 @@ def tables_of(report: Report, study: Study, runs: Sequence[PlannedRun]) -> list[
         *compact,
         _claims(board),
         published_table(board),
+        tried_table(board),
         *([report.tuning.table()] if report.tuning else []),
     ]
     return [table for table in tables if table and table.rows]
