@@ -56,7 +56,7 @@ def found_by(
         distance = np.where(left, ((points - place) ** 2).sum(axis=1), np.inf)
         nearest = int(distance.argmin())
         left[nearest] = False
-        sampler.tell([float(values[nearest])], pruned=[False])
+        sampler.tell([float(values[nearest])])
         best = max(best, float(values[nearest]))
     return best
 
@@ -91,7 +91,7 @@ def overhead(trial: float) -> None:
             made = create(name, space, seed=0, trials=30)
             for _ in range(8):
                 asked = made.ask(4)
-                made.tell([one["a"] for one in asked], pruned=[False] * 4)
+                made.tell([one["a"] for one in asked])
 
         search()  # what is imported on the first call is not counted
         each = seconds(search) / 32

@@ -35,10 +35,6 @@ def test_trials_seconds_and_images_are_charged_until_the_budget_is_spent() -> No
         assert not spent.over
         spent.charge(seconds=6, images=100)
         assert spent.over
-    pruned = Spent(Budget(trials=2), 900, pruning=True)
-    for _ in range(9):
-        pruned.charge(seconds=1, images=100)
-    assert pruned.share == 0.5
     closed_form = Spent(Budget(images=250), 100)
     closed_form.charge(seconds=0, images=0)
     assert closed_form.images == 100

@@ -29,7 +29,7 @@ def asked(name: str, portions: list[int], *, seed: int = 0) -> list[dict[str, An
     made, found = samplers.create(name, SPACE, seed=seed, trials=24), []
     for _ in range(4):
         settings = [one for count in portions for one in made.ask(count)]
-        made.tell([figure(one) for one in settings], pruned=[False] * len(settings))
+        made.tell([figure(one) for one in settings])
         found += settings
     return found
 
@@ -58,14 +58,6 @@ def test_a_grid_has_all_combinations_of_its_levels_before_it_is_refined() -> Non
     found = samplers.create("grid", space, seed=0, trials=7).ask(7)
     assert {(s["a"], s["b"]) for s in found[:6]} == {(a, b) for a in (0.0, 0.5, 1.0) for b in "xy"}
     assert found[6]["a"] not in (0.0, 0.5)
-
-
-def test_failed_and_pruned_trials_do_not_stop_a_sampler() -> None:
-    made = samplers.create("tpe", SPACE, seed=0, trials=8)
-    made.start_from({"margin": 0.1, "scale": 0.0, "bins": 10, "squared": False}, 0.5)
-    made.ask(4)
-    made.tell([0.0, 0.1, 0.2, 0.3], pruned=[True, False, False, True])
-    assert len(made.ask(4)) == 4
 
 
 def test_an_unknown_sampler_names_the_nearest_and_a_missing_package_says_what_to_install(

@@ -49,7 +49,7 @@ def study_of(photos: Path, methods: list[Any] | None = None, **search: Any) -> A
 
 def told(trials: list[Trial]) -> list[tuple[Any, ...]]:
     """All of a trial but its time."""
-    return [(t.method, t.number, t.settings, t.value, t.images, t.pruned, t.error) for t in trials]
+    return [(t.method, t.number, t.settings, t.value, t.images, t.error) for t in trials]
 
 
 def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(photos: Path, tmp_path: Path) -> None:
@@ -198,20 +198,6 @@ def test_an_own_loss_takes_part_and_a_trial_that_cannot_be_made_or_crashes_is_co
     assert found.record.methods["Touchy"].chosen.get("mood", "calm") == "calm"
 
 
-def test_pruning_tries_more_settings_for_the_same_images(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, ["triplet"], steps=45).model_copy(update={"search": SEARCH})
-    found = searched(study, tmp_path, trials=3, prune=True)
-    full = 45 * 12
-    assert len(found.trials) == 9
-    assert sum(trial.pruned for trial in found.trials) == 8
-    assert 2.5 * full <= sum(trial.images for trial in found.trials) <= 3.5 * full
-    more = searched(study, tmp_path, trials=5, prune=True)  # a second bracket would go beyond the budget
-    assert told(more.trials) == told(found.trials)
-    best = chosen(found.trials)
-    assert best is not None
-    assert not best.pruned
-
-
 def test_a_budget_of_images_is_the_same_for_all_and_later_trials_do_not_count(photos: Path, tmp_path: Path) -> None:
     found = searched(study_of(photos, ["triplet", "contrastive"]), tmp_path, budget=Budget(images=48 * 3))
     counts = {label: len([t for t in found.trials if t.method == label]) for label in ("triplet", "contrastive")}
@@ -226,14 +212,6 @@ def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Pat
     best = found.record.common.chosen
     assert found.study.conditions.lr == best.get("lr", study.conditions.lr)
     assert all("lr" not in method.settings for method in found.study.methods)
-
-
-def test_common_conditions_with_pruning_spend_a_budget_of_images(photos: Path, tmp_path: Path) -> None:
-    study = small_study(photos, [{"triplet": {"conditions": {"steps": 20}}}], steps=45)
-    study = study.model_copy(update={"search": {"common.lr": [0.0001, 0.1, "log"]}})
-    found = searched(study, tmp_path, trials=3, prune=True).record.common
-    assert found is not None
-    assert len(found.values) == 7  # trials of 20 steps, for 3 of 45
 
 
 def test_steps_and_settings_are_chosen_by_one_metric_and_a_trial_keeps_any_gain(photos: Path, tmp_path: Path) -> None:
@@ -258,13 +236,6 @@ def test_members_are_charged_once(photos: Path, tmp_path: Path) -> None:
     assert [trial.images for trial in found.trials] == [2 * 48]
 
 
-def test_a_method_with_its_own_steps_trains_shorter_too(photos: Path, tmp_path: Path) -> None:
-    own = {"triplet": {"conditions": {"steps": 90}}}
-    study = small_study(photos, [own], steps=45).model_copy(update={"search": {"triplet.margin": [0.05, 0.3, "log"]}})
-    found = searched(study, tmp_path, trials=6, prune=True)
-    assert sorted(trial.images // 12 for trial in found.trials) == [10] * 6 + [40] * 2 + [130]
-
-
 def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp_path: Path) -> None:
     study = study_of(photos, ["triplet"], **{"common.batch": ["4x3", "many"]})
     found = searched(study, tmp_path, trials=4, sampler="halton").record.common
@@ -286,21 +257,6 @@ def test_a_study_without_anything_to_tune_is_refused(
 ) -> None:
     with pytest.raises(BadSpecification, match=told):
         searched(study_of(photos, [method], **search), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("steps", "how", "told"),
-    [
-        (45, {"trials": 2}, "at least 3 full trials per method for its first 9 settings; there are 2"),
-        (45, {"budget": Budget(images=45 * 12)}, "there are 1"),
-        (8, {"trials": 9}, "trainings of at least 14 steps; the study has 8"),
-    ],
-)
-def test_a_budget_too_small_for_pruning_is_refused(
-    photos: Path, tmp_path: Path, steps: int, how: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(BadSpecification, match=told):
-        searched(small_study(photos, ["triplet"], steps=steps), tmp_path, prune=True, **how)
 
 
 def with_splits(photos: Path, file: Path) -> Path:

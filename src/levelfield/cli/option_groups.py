@@ -111,7 +111,6 @@ class Search:
     metric: Annotated[
         str | None, option("--metric", "Metric to optimise; default: the one that chooses steps, or the study's first.")
     ] = None
-    prune: Annotated[bool, option("--prune", "Stop weak trials early and try more settings.")] = False
     seed: Annotated[int, option("--seed", "Seed of the sampler and of every trial.", min=0)] = 0
     ranges: Annotated[
         list[str] | None, option("--search", "A range, e.g. 'hist.tau=[8, 64, log]' or 'common.lr=...'; repeatable.")

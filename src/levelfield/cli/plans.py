@@ -15,7 +15,6 @@ from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.specification.study import Study
 from levelfield.table import Table, numbers
-from levelfield.tuning.halving import BRACKET
 from levelfield.tuning.outline import Cost, Outline
 from levelfield.wording import duration, plural
 
@@ -69,8 +68,6 @@ def print_search(outline: Outline, measured: Cost | None, jobs: int) -> None:
         spans = ", ".join(f"{key} {span.text}" for key, span in outline.common.items())
         console.print(f"Before it, once for all methods: {spans}.")
         seconds += outline.trials("", shared) * shared
-    if how.prune:
-        console.print(f"Weak trials stop early: {BRACKET} settings share the time of three. Not counted here.")
     if measured is not None:
         time = duration((seconds + measured.features) / max(1, jobs))
         console.print(

@@ -148,7 +148,7 @@ def choose_how(study: Study, search: Search) -> How:
     budget = Budget.parse(search.budget) if search.budget is not None else Budget(trials=trials or 30)
     share = validation or study.protocol.validation or DEFAULT_SHARE
     judge = Judge(folds=folds) if folds is not None else Judge(validation=share, asked=validation is not None)
-    return How(budget, judge, search.metric or "", search.sampler or "", search.seed, search.prune)
+    return How(budget, judge, search.metric or "", search.sampler or "", search.seed)
 
 
 def with_ray_address(arguments: list[str]) -> list[str]:

@@ -77,7 +77,7 @@ def tuning_table(record: TuningRecord) -> TuningTable:
     for label, search in record.methods.items():
         complete = search.complete
         if search.ranges:
-            default = search.values[0] if search.values and 0 not in search.pruned else None
+            default = search.values[0] if search.values else None
             expected = {n: best_of(complete, n) for n in budgets}
             rows.append(TuningRow(label, search, default, max(complete, default=None), expected))
         else:  # the same settings with several seeds: the score is their mean
@@ -125,10 +125,8 @@ def _notes(tuning: TuningTable) -> list[str]:
     if nothing:
         lines.append(f"Nothing to search; mean over the same number of seeds instead: {', '.join(nothing)}.")
     for row in tuning.rows:
-        failed, pruned = row.search.values.count(None), len(row.search.pruned)
-        counts = [f"{plural(failed, 'trial', 'trials')} failed"] if failed else []
-        counts += [f"{pruned} stopped early"] if pruned else []
-        lines += [f"{row.label}: {' and '.join(counts)}."] if counts else []
+        failed = row.search.values.count(None)
+        lines += [f"{row.label}: {plural(failed, 'trial', 'trials')} failed."] if failed else []
     lines.append(
         "default: the study's own settings (trial 0). of n: expected best of n trials (Dodge et al. 2019)"
         + (", optimistic for few trials: the sampler learns." if tuning.record.sampler in ADAPTIVE else ".")
@@ -138,12 +136,12 @@ def _notes(tuning: TuningTable) -> list[str]:
 
 
 def _importance(search: TunedMethod) -> dict[str, float] | None:
-    """The importance of each setting, from trials that were not stopped early."""
+    """The importance of each setting."""
     ranges = {key: Range.parse(key, written) for key, written in search.ranges.items()}
     trials = [
         (settings, value)
         for number, (settings, value) in enumerate(zip(search.settings, search.values, strict=False))
-        if value is not None and number not in search.pruned and set(ranges) <= set(settings)
+        if value is not None and set(ranges) <= set(settings)
     ]
     if not ranges or not trials:
         return None
@@ -191,7 +189,7 @@ def _searched(search: TunedMethod, values: Mapping[str, Any] | None = None) -> s
 
 def _csv(tuning: TuningTable) -> str:
     spans = [f"best of {n} {what}" for n in tuning.budgets for what in ("expected", "low", "high")]
-    heads = ["method", "default", "best", "trial", *spans, "trials", "failed", "pruned", "seconds", "searched"]
+    heads = ["method", "default", "best", "trial", *spans, "trials", "failed", "seconds", "searched"]
     rows = []
     for row in tuning.rows:
         search = row.search
@@ -201,6 +199,6 @@ def _csv(tuning: TuningTable) -> str:
             for estimate in best
             for value in ((estimate.expected, estimate.low, estimate.high) if estimate else (None,) * 3)
         ]
-        counts = [len(search.values), search.values.count(None), len(search.pruned), search.seconds]
+        counts = [len(search.values), search.values.count(None), search.seconds]
         rows.append([row.label, row.default, row.best, search.trial, *ends, *counts, _searched(search)])
     return Table(heads, rows).csv(digits=None)

@@ -70,7 +70,6 @@ class Spent:
     trials: int = 0
     seconds: float = 0.0
     images: int = 0
-    pruning: bool = False
 
     @property
     def share(self) -> float:
@@ -80,15 +79,7 @@ class Spent:
         if self.budget.images is not None:
             return self.images / self.budget.images
         assert self.budget.trials is not None
-        # a trial that is stopped early costs the part that was trained, so that more of them fit into the budget
-        return (self.images / self.full_trial if self.pruning else self.trials) / self.budget.trials
-
-    @property
-    def left(self) -> float:
-        """The full trials that are left; unlimited while a budget in seconds is not spent."""
-        if self.budget.seconds is not None:
-            return 0.0 if self.over else float("inf")
-        return max(0.0, (1 - self.share) * (self.budget.trials or (self.budget.images or 0) / self.full_trial))
+        return self.trials / self.budget.trials
 
     @property
     def over(self) -> bool:

@@ -82,7 +82,6 @@ def _record(one: SearchResult) -> TunedMethod:
         trial=None if best is None else best.number,
         chosen={} if best is None else best.settings,
         values=tuple(trial.value for trial in one.trials),
-        pruned=tuple(trial.number for trial in one.trials if trial.pruned),
         ranges={key: span.plain for key, span in one.space.items()},
         settings=tuple(trial.settings for trial in one.trials) if one.space else (),
         seconds=round(sum(trial.seconds for trial in one.trials), 3),
@@ -127,13 +126,12 @@ def _write_journal(path: Path, results: Sequence[SearchResult], how: How) -> boo
         kinds = distributions(one.space)
         for trial in one.trials:
             params = {key: for_optuna(value) for key, value in trial.settings.items() if key in kinds}
-            state = "FAIL" if trial.value is None else "PRUNED" if trial.pruned else "COMPLETE"
+            state = "FAIL" if trial.value is None else "COMPLETE"
             study.add_trial(
                 optuna.create_trial(
                     params=params,
                     distributions={key: kinds[key] for key in params},
-                    value=trial.value if trial.counts else None,
-                    intermediate_values={0: trial.value} if trial.pruned and trial.value is not None else None,
+                    value=trial.value,
                     user_attrs={"metric": how.metric, "seconds": trial.seconds, "error": trial.error},
                     state=optuna.trial.TrialState[state],
                 )

@@ -36,11 +36,8 @@ class Sampler:
         """The next `count` settings. Asking for 2 and then 3 gives the same as asking for 5."""
         return list(itertools.islice(self._points, count))
 
-    def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
-        """Report the validation scores of all settings asked for since the last call, in their order.
-
-        pruned: which of them were stopped early, so that their score comes from a shorter training.
-        """
+    def tell(self, values: Sequence[float]) -> None:
+        """Report the validation scores of all settings asked for since the last call, in their order."""
 
     def start_from(self, settings: Mapping[str, Any], value: float) -> None:
         """Report the validation score of the study's own settings, which were not asked for."""
@@ -98,13 +95,9 @@ class FromOptuna(Sampler):
         # three digits are enough to train with; the sampler knows its own value, which hardly differs
         return [{key: from_optuna(span, trial.params[key]) for key, span in self._space.items()} for trial in trials]
 
-    def tell(self, values: Sequence[float], *, pruned: Sequence[bool]) -> None:
-        for trial, value, early in zip(self._asked, values, pruned, strict=True):
-            if early:
-                trial.report(value, step=0)
-                self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
-            else:
-                self._study.tell(trial, value)
+    def tell(self, values: Sequence[float]) -> None:
+        for trial, value in zip(self._asked, values, strict=True):
+            self._study.tell(trial, value)
         self._asked = []
 
     def start_from(self, settings: Mapping[str, Any], value: float) -> None:

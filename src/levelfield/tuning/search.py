@@ -25,7 +25,6 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
-from levelfield.tuning.halving import BRACKET, best_third, bracket_cost, check_bracket, rungs_of
 from levelfield.tuning.result import LOG, SearchResult, Tuned, write_tuned
 from levelfield.tuning.space import Space, applied, check_search, common_space, own_values, space_of
 from levelfield.tuning.trials import (
@@ -56,11 +55,6 @@ class _Search(SearchResult):
     own: dict[str, Any]
     common: bool = False
 
-    @property
-    def can_be_shorter(self) -> bool:
-        """Whether weak trials can be stopped early."""
-        return not self.common and self.sampler is not None and methods.trains(self.methods[0].name)
-
     def propose(self, count: int) -> list[Trial]:
         """The next trials. Trial 0 has the study's own settings; a method without ranges repeats them."""
         first = len(self.trials)
@@ -80,7 +74,7 @@ class _Search(SearchResult):
         if done[0].number == 0:
             self.sampler.start_from(self.own, values[0])
             done, values = done[1:], values[1:]
-        self.sampler.tell(values, pruned=[trial.pruned for trial in done])
+        self.sampler.tell(values)
 
 
 def tune(
@@ -116,7 +110,6 @@ def check(study: Study, how: How) -> tuple[How, dict[str, Space]]:
     """Check what can be checked without the data; returns the settings of the search, and the ranges of each method."""
     how = how.completed(study)
     check_search(study)
-    check_bracket(study, how)
     spaces = {method.label: space_of(study, method) for method in study.methods if is_searched(method)}
     if not spaces:
         raise BadSpecification("The study has nothing to tune: none of its methods trains or has settings to search.")
@@ -155,7 +148,7 @@ class _Work:
         how = self.how
         trials = how.budget.trials or 0
         sampler = samplers.create(how.sampler, space, seed=how.seed, trials=trials) if space else None
-        spent = Spent(how.budget, how.full_trial(self.study), pruning=how.prune)
+        spent = Spent(how.budget, how.full_trial(self.study))
         return _Search(label=label, space=space, methods=searched, spent=spent, sampler=sampler, own=own, common=common)
 
     def search_common(self) -> _Search | None:
@@ -177,48 +170,29 @@ class _Work:
     def carry_out(self, searches: list[_Search], *, log: bool = True) -> None:
         """Rounds of all searches side by side, until every budget is spent."""
         self.progress.on_methods([search.label for search in searches])
-        while unfinished := [search for search in searches if self._goes_on(search)]:
+        while unfinished := [search for search in searches if not search.spent.over]:
             self._round(unfinished)
             if log:
                 write_log(self.folder / LOG, [trial for search in searches for trial in search.trials], self.how)
 
-    def _goes_on(self, search: _Search) -> bool:
-        """Whether the budget allows another round. A bracket is begun only if all of it fits, except the first one."""
-        whole = self.how.prune and search.trials and search.can_be_shorter
-        least = bracket_cost(self.study.conditions.steps) - 1e-9 if whole else 0.0
-        return not search.spent.over and search.spent.left >= least
-
     def _round(self, searches: list[_Search]) -> None:
-        """Propose trials of every search and train them; with pruning first for few steps, see `halving`."""
-        rungs = rungs_of(self.study.conditions.steps) if self.how.prune else []
-        waiting = {search.label: search.propose(self._count(search)) for search in searches}
-        done = {label: {trial.number: trial for trial in trials} for label, trials in waiting.items()}
-        for steps in [*rungs, None]:
-            trained = [search for search in searches if steps is None or search.can_be_shorter]
-            asked = [(search, trial) for search in trained for trial in waiting[search.label]]
-            for (search, before), after in zip(asked, self._train(asked, steps), strict=True):
-                seconds, images = before.seconds + after.seconds, before.images + after.images
-                trained_longer = replace(after, pruned=steps is not None, seconds=seconds, images=images)
-                done[search.label][before.number] = trained_longer
-            if steps is not None:
-                for label in (search.label for search in trained):
-                    waiting[label] = best_third([done[label][trial.number] for trial in waiting[label]])
+        """Propose trials of every search and train them."""
+        asked = [(search, trial) for search in searches for trial in search.propose(self._count(search))]
+        trained = list(zip(asked, self._train(asked), strict=True))
         for search in searches:
-            self._charge(search, list(done[search.label].values()))
+            self._charge(search, [trial for (owner, _), trial in trained if owner is search])
 
     def _count(self, search: _Search) -> int:
         """The size of the round; of the last one only as many trials as the budget has left."""
-        if self.how.prune:  # the budget counts images
-            return ROUND if search.common else BRACKET
         budget = self.how.budget.trials
         return ROUND if budget is None else min(ROUND, budget - search.spent.trials)
 
-    def _train(self, asked: list[tuple[_Search, Trial]], steps: int | None) -> list[Trial]:
+    def _train(self, asked: list[tuple[_Search, Trial]]) -> list[Trial]:
         """Execute the runs of several trials; a run that several of them need is executed once.
 
         A trial of several methods has their mean score and all costs.
         """
-        attempts = [[self._attempt(search, trial, m, steps) for m in search.methods] for search, trial in asked]
+        attempts = [[self._attempt(search, trial, m) for m in search.methods] for search, trial in asked]
         every_run = [run for together in attempts for one in together for run in one.runs]
         runs = list({(run.label, run.spec.folder_name): run for run in every_run}.values())
         self.progress.on_round([run.title for run in runs])
@@ -238,10 +212,10 @@ class _Work:
             error = next((part.error for part in parts if part.error), "")
             value = None if error else sum(part.value or 0.0 for part in parts) / len(parts)
             seconds, images = sum(part.seconds for part in parts), sum(part.images for part in parts)
-            results.append(replace(trial, value=value, seconds=seconds, images=images, pruned=False, error=error))
+            results.append(replace(trial, value=value, seconds=seconds, images=images, error=error))
         return results
 
-    def _attempt(self, search: _Search, trial: Trial, method: MethodSpec, steps: int | None) -> Attempt:
+    def _attempt(self, search: _Search, trial: Trial, method: MethodSpec) -> Attempt:
         """Plan the runs of one method in a trial. Settings that are refused make a failed trial, not an error."""
         new = Trial(f"{method.label} common" if search.common else method.label, trial.number, trial.settings)
         seed = self.how.seed + (trial.number if search.sampler is None else 0)
@@ -252,16 +226,12 @@ class _Work:
             else:
                 candidate = applied(method, trial.settings)
             methods.create(candidate.name, num_classes=2, dim=study.conditions.dim, **candidate.settings)
-            own_steps = candidate.conditions.get("steps")
-            if steps is not None and own_steps is not None:  # which would replace the study's
-                shorter = max(1, round(own_steps * steps / study.conditions.steps))
-                candidate = candidate.model_copy(update={"conditions": {**candidate.conditions, "steps": shorter}})
-            tried = self.how.trial_study(study, candidate, seed=seed, steps=steps)
+            tried = self.how.trial_study(study, candidate, seed=seed)
             runs = plan(tried, digest=lambda _: self._digest, device=self.options.device)
         except Exception as error:  # a user's class may raise anything; the search goes on
             message = str(error) if isinstance(error, LevelfieldError) else f"{type(error).__name__}: {error}"
             return Attempt(replace(new, error=message))
-        name = f"{method.label} {trial.number}" + (f" ({steps} steps)" if steps else "")
+        name = f"{method.label} {trial.number}"
         return Attempt(new, tuple(replace(run, label=name) if run.label == method.label else run for run in runs))
 
     def _charge(self, search: _Search, done: list[Trial]) -> None:

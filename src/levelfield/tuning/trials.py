@@ -38,13 +38,12 @@ class Trial:
     value: float | None = None
     seconds: float = 0.0
     images: int = 0
-    pruned: bool = False
     error: str = ""
 
     @property
     def counts(self) -> bool:
-        """Whether it can be chosen: it trained to its end and has a score."""
-        return self.value is not None and not self.pruned
+        """Whether it can be chosen: it has a score."""
+        return self.value is not None
 
 
 @dataclass(frozen=True)
@@ -100,14 +99,13 @@ class How:
     metric: str = ""
     sampler: str = ""
     seed: int = 0
-    prune: bool = False
     judged_by: str = ""
 
     @property
     def plain(self) -> dict[str, Any]:
         """As plain data, for logs."""
         return {
-            "budget": self.budget.text + (", early stopping of weak trials" if self.prune else ""),
+            "budget": self.budget.text,
             "metric": self.metric,
             "judged_by": self.judged_by or self.judge.text,
             "sampler": self.sampler,
@@ -129,9 +127,7 @@ class How:
         """Images that a trial sees if it trains to its end."""
         return study.conditions.steps * study.conditions.layout.batch_size * self.judge.folds
 
-    def trial_study(
-        self, study: Study, method: MethodSpec, *, seed: int | None = None, steps: int | None = None
-    ) -> Study:
+    def trial_study(self, study: Study, method: MethodSpec, *, seed: int | None = None) -> Study:
         """The study that is one trial: this method and those that it needs, judged by validation classes.
 
         A trial keeps its best step, however small the gain (`min_delta`): otherwise most trials would end with the
@@ -146,7 +142,6 @@ class How:
         }
         protocol |= {"parts": folds, "part": 0} if folds > 1 else {}
         conditions = study.conditions.model_dump(mode="json") | {"min_delta": 0.0}
-        conditions |= {} if steps is None else {"steps": steps}
         return Study.model_validate(
             {
                 "name": study.name,
@@ -215,7 +210,7 @@ class Attempt:
 
 
 def chosen(trials: Sequence[Trial]) -> Trial | None:
-    """The best trial that trained to its end; the earlier one on a tie; None if there is none."""
+    """The best trial; the earlier one on a tie; None if there is none."""
     return max((trial for trial in trials if trial.counts), key=lambda trial: trial.value or 0.0, default=None)
 
 

@@ -225,8 +225,6 @@ class TunedMethod(BaseModel):
     """The chosen trial; trial 0 has the study's own settings. None: nothing to search, or every trial failed."""
     chosen: dict[str, Any] = Field(default_factory=dict)
     values: tuple[float | None, ...] = ()  # the score of each trial in order; None if the trial failed
-    pruned: tuple[int, ...] = ()
-    """Trials that were stopped early: their scores come from shorter training and are not used for selection."""
     ranges: dict[str, list[Any]] = Field(default_factory=dict)
     settings: tuple[dict[str, Any], ...] = ()  # the settings of each trial
     seconds: float = Field(0.0, ge=0)
@@ -234,9 +232,8 @@ class TunedMethod(BaseModel):
 
     @property
     def complete(self) -> list[float]:
-        """The scores of the trials that were not stopped early."""
-        early = set(self.pruned)
-        return [v for k, v in enumerate(self.values) if v is not None and k not in early]
+        """The scores of the trials that did not fail."""
+        return [value for value in self.values if value is not None]
 
 
 class TuningRecord(BaseModel):
