@@ -369,7 +369,7 @@ def recipe() -> str:
         part = "average " if one["average"] else ""
         scores = [f"{one[f'{part}{kind}@{side}']:.3f}" for kind in ("head", "features") for side in (160, 224)]
         how = f"{rates}, {one['freeze']} pieces frozen"
-        rows.append((one["loss"], f"{one['image']}", head, how, one["steps"], *scores))
+        rows.append((one["loss"], str(one["image"]), head, how, str(one["steps"]), *scores))
     columns = ("loss", "pixels", "head", "how", "steps", "head at 160", "at 224", "features at 160", "at 224")
     return _table(columns, rows)
 

@@ -162,7 +162,7 @@ def make_plan(
     ladders = [halving(first, count) for count in range(1, competitors + 1) for first in _doubled(FIRST_STEPS, most)]
     fitting = [rungs for rungs in ladders if rungs[-1][0] <= most and cost(rungs) <= budget]
     # first the number of objectives, then the steps
-    rungs = max(fitting, key=lambda rungs: (rungs[0][1], rungs[0][0]), default=halving(FIRST_STEPS, 1))
+    rungs = max(fitting, key=lambda rungs: (rungs[0][1], rungs[0][0]), default=[(FIRST_STEPS, 1)])
     while rungs[-1][0] * 2 <= most and cost([*rungs, (rungs[-1][0] * 2, 1)]) <= budget:
         rungs.append((rungs[-1][0] * 2, 1))
     shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step + testing
@@ -179,13 +179,14 @@ def usual_time(amounts: Amounts, timing: Timing, sizes: Sequence[int], cores: in
 
 
 def halving(first: int, count: int) -> list[tuple[int, int]]:
-    """Rungs of (steps, methods): half of the methods go on to twice the steps, until two are left.
+    """Rungs of (steps, methods): half of the methods go on to twice the steps, until one is left. At least two rungs,
+    so that the last one shows whether more steps help.
 
-    >>> halving(50, 5)
-    [(50, 5), (100, 3), (200, 2)]
+    >>> halving(50, 5), halving(50, 1)
+    ([(50, 5), (100, 3), (200, 2), (400, 1)], [(50, 1), (100, 1)])
     """
-    rungs = [(first, count)]
-    while rungs[-1][1] > 2:
+    rungs = [(first, count), (2 * first, math.ceil(count / 2))]
+    while rungs[-1][1] > 1:
         steps, left = rungs[-1]
         rungs.append((2 * steps, math.ceil(left / 2)))
     return rungs
@@ -346,14 +347,15 @@ class Recipe:
         label, best = max(values, key=lambda key: values[key])
         left = plan.limit - self._elapsed() - plan.testing
         steps = min(max(FIRST_STEPS, int(left / seconds)), self._most_steps(plan.images))
-        if best < max(scores[label]):  # more steps did harm
+        pays = values[label, best] > sizes[size]
+        rises = best == max(scores[label])  # more steps have not done harm
+        if not (pays and rises):
             steps = min(steps, best)
         short = steps * seconds <= AGAIN * plan.limit
         threads = 1 if short or seconds < SLOW_STEP else self.cores
         seeds = max(1, min(MOST_SEEDS, int(left * self.cores / (steps * seconds)))) if threads == 1 else 1
-        if threads > 1 and best == max(scores[label]):
+        if threads > 1 and pays and rises:
             steps = min(int(steps * (1 + SECOND_CORE * (threads - 1))), self._most_steps(plan.images))
-        pays = values[label, best] > sizes[size]
         record = RecipeRecord(
             time=duration(plan.limit), metric=METRIC, judged_by=plan.judges, sizes=sizes, scores=scores,
             best=label if pays else UNTRAINED.label,
