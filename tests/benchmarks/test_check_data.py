@@ -65,11 +65,3 @@ def test_what_fails_is_told_with_the_command(check: Any, checking: Any) -> None:
     assert not good
     assert "FAILED: exit code 1: levelfield compare lim2022/table5 --on cub --root" in line
     assert "is not the official one" in line
-
-
-def test_a_command_is_killed_with_all_its_processes(checking: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    typed = importlib.import_module("harness.typed_commands")
-    there = tmp_path / "there"
-    waits = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(600)"
-    monkeypatch.setattr(typed, "_typed", lambda words: [typed.sys.executable, "-c", waits, *words])
-    assert typed.killed_when([str(there)], there.exists)

@@ -77,7 +77,7 @@ def record(
     by_images: dict[tuple[Path, ...], list[Path]] = {}
     for folder in folders:
         try:
-            if missing([folder], names, metrics):
+            if _lacks_scores(folder, names, metrics):
                 by_images.setdefault(_tested(folder), []).append(folder)
         except LevelfieldError as error:
             failed[folder] = str(error)
@@ -96,13 +96,13 @@ def record(
                         _measure(folder, name, metrics)
                     progress.get(folder, SILENT).report("corrupted", len(names), len(names))
             except LevelfieldError as error:  # such as an image that is gone: it stops all runs of the group
-                failed |= {folder: str(error) for folder in models if missing([folder], names, metrics)}
+                failed |= {folder: str(error) for folder in models if _lacks_scores(folder, names, metrics)}
     return failed
 
 
-def missing(folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """The corruptions under which one of the runs has not been evaluated yet."""
-    return [name for name in names if any(set(metrics) - recorded(folder, name).keys() for folder in folders)]
+def _lacks_scores(folder: Path, names: Sequence[str], metrics: Sequence[str]) -> bool:
+    """Whether the run has not been evaluated yet under one of the corruptions."""
+    return any(set(metrics) - recorded(folder, name).keys() for name in names)
 
 
 def recorded(folder: Path, name: str) -> dict[str, float]:
