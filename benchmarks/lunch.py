@@ -59,7 +59,7 @@ def by_levelfield(folder: Path, minutes: float) -> dict[str, Any]:
         limit = ["--time", f"{minutes:g}m", "--jobs", "1", "--workers", "0"]
         stored = ["--out", out, "--cache", f"{out}/cache"]
         _, seconds = timed(["-m", "levelfield", "compare", "--data", str(folder), *limit, *stored])
-        study = Path(out) / folder.name
+        study = Path(out) / folder.resolve().name
         board = json.loads((study / "leaderboard.json").read_text(encoding="utf-8"))
     scores = {row["label"]: row["cells"]["recall@1"]["mean"] for row in board["rows"]}
     recipe = board["facts"].get("recipe", {"best": next(iter(scores))})
