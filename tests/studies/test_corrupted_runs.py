@@ -1,14 +1,10 @@
-"""Runs on corrupted test images: all runs see the same images, no work is repeated, the nodes of a cluster share it."""
+"""Runs on corrupted test images: all runs see the same images, no work is repeated."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +16,9 @@ from levelfield.data.views.corrupted import CorruptedView, identity
 from levelfield.embedder import Model, load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
-from levelfield.progress import SILENT, CallbackProgress
-from levelfield.studies.execution.cluster.on_ray import OnRay
+from levelfield.progress import CallbackProgress
 from levelfield.studies.runs import corrupted_scores as corrupted
-from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, missing, record, recorded
+from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
 from levelfield.studies.runs.finished import how_refined, stored_test
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import read_plan, read_result
@@ -146,57 +141,11 @@ def copies(runs: list[Path], tmp_path: Path) -> list[Path]:
     return [shutil.copytree(folder, tmp_path / str(k), ignore=bare) for k, folder in enumerate(runs[:2])]
 
 
-class InlineRay:
-    """The part of Ray that is used, executed at once in this process. lost: the names whose tasks are lost."""
-
-    exceptions = SimpleNamespace(RayError=RuntimeError)
-
-    def __init__(self, *lost: str) -> None:
-        self.lost = lost
-
-    def remote(self, **_: Any) -> Callable[[Callable[..., Any]], Any]:
-        def task(*arguments: Any, work: Callable[..., Any]) -> SimpleNamespace:
-            lost = arguments[1] in self.lost
-            return Promise(result=None if lost else work(*arguments))
-
-        return lambda work: SimpleNamespace(remote=partial(task, work=work))
-
-    def wait(self, promises: list[Any], num_returns: int) -> tuple[list[Any], list[Any]]:
-        return promises[:num_returns], promises[num_returns:]
-
-    def get(self, promise: Any) -> Any:
-        if promise.result is None:
-            raise RuntimeError("The node died.")
-        return promise.result
-
-
-class Promise(SimpleNamespace):
-    __hash__ = object.__hash__
-
-
-def test_tasks_of_a_cluster_measure_what_one_process_does(copies: list[Path], runs: list[Path]) -> None:
+def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:
     heard: list[tuple[Path, str, int, int]] = []
     progress = {run: CallbackProgress(lambda *stage, run=run: heard.append((run, *stage))) for run in copies}
-    assert OnRay(InlineRay()).record(copies, NAMES, METRICS, progress) == {}
-    assert record(runs[:2], NAMES, METRICS) == {}
-    for own, other in zip(copies, runs[:2], strict=True):
-        for name in NAMES:
-            assert recorded(own, name) == recorded(other, name) != {}
-            first, second = (folder / "corrupted" / f"{name}.npy" for folder in (own, other))
-            assert first.read_bytes() == second.read_bytes()
+    failed = record([tmp_path / "nowhere", *copies], NAMES, METRICS, progress)
     assert heard[-1] == (copies[-1], "corrupted", 3, 3)
-
-
-def test_a_lost_task_is_reported_and_the_rest_is_measured(copies: list[Path]) -> None:
-    silent = dict.fromkeys(copies, SILENT)
-    failed = OnRay(InlineRay("cutout")).record(copies, NAMES, METRICS, silent)
-    assert failed == dict.fromkeys(copies, "The node died.")
-    assert missing(copies, NAMES, METRICS) == ["cutout"]
-    assert OnRay(InlineRay()).record(copies, NAMES, METRICS, silent) == {}
-
-
-def test_a_run_that_cannot_be_asked_stops_no_other(copies: list[Path], tmp_path: Path) -> None:
-    failed = record([tmp_path / "nowhere", *copies], NAMES, METRICS, dict.fromkeys(copies, SILENT))
     assert list(failed) == [tmp_path / "nowhere"]
     assert all(recorded(folder, name) for folder in copies for name in NAMES)
     with pytest.raises(BadInput, match="has no test embeddings"):

@@ -7,14 +7,12 @@ wherever it is done.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from levelfield.errors import LevelfieldError
 from levelfield.files.writing import locked, write_text
-from levelfield.progress import Progress
 from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.runs.folder.files import FAILED
 from levelfield.studies.runs.folder.store import is_finished
@@ -29,11 +27,6 @@ class Executor(Protocol):
 
     def execute(self, work: Work) -> None:
         """Take runs from `work.agenda` and settle each of them; returns when no run is left."""
-
-    def record(
-        self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
-    ) -> dict[Path, str]:
-        """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
 
 
 class Agenda:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,22 +64,19 @@ def execute_study(
         if study.corruptions:
             finished = {k: run.folder(folder) for k, run in enumerate(planned) if k not in outcome.failed}
             tested = {k: path for k, path in finished.items() if (path / ITEMS).exists()}
-            if executor is None:  # this process alone, with the cores that its workers had
-                torch.set_num_threads(max(jobs, 1) * study.conditions.threads)
+            # this process alone, with the cores that its workers had
+            torch.set_num_threads(max(jobs, 1) * study.conditions.threads)
             with computing_on(options.device):
-                evaluate = record if executor is None else executor.record
-                outcome.unmeasured = _evaluate_corrupted(study, tested, evaluate, progress)
+                outcome.unmeasured = _evaluate_corrupted(study, tested, progress)
     return outcome
 
 
-def _evaluate_corrupted(
-    study: Study, runs: dict[int, Path], evaluate: Callable[..., dict[Path, str]], progress: RunsProgress
-) -> dict[int, str]:
+def _evaluate_corrupted(study: Study, runs: dict[int, Path], progress: RunsProgress) -> dict[int, str]:
     """Evaluate finished runs on corrupted test images; returns the failed runs, with the reason."""
     metrics = ranking(study.metrics)
     metrics = [name for name in metrics if parse(name).kind == "retrieval"] or metrics[:1]
     stages = {path: progress.of_run(number) for number, path in runs.items()}
-    failed = evaluate(list(stages), study.corruptions, metrics, stages)
+    failed = record(list(stages), study.corruptions, metrics, stages)
     reasons = {number: failed[path] for number, path in runs.items() if path in failed}
     for number in runs:
         reason = reasons.get(number)

@@ -7,7 +7,7 @@ streams its events, so a lost one is noticed at once, and no other process is ne
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import Any
 
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import LevelfieldError
-from levelfield.progress import Progress
 from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
 from levelfield.studies.execution.cluster.nodes import (
     Mark,
@@ -28,16 +27,13 @@ from levelfield.studies.execution.cluster.nodes import (
 )
 from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
-from levelfield.studies.execution.cluster.task import UNREACHABLE, record_corrupted, work_on
+from levelfield.studies.execution.cluster.task import UNREACHABLE, work_on
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
-from levelfield.studies.runs.corrupted_scores import missing, record
 from levelfield.studies.runs.spec import needed_folder
 from levelfield.studies.specification.choices import Data
-from levelfield.trust import trusted
 
 CRASHES, NODES = 4, 25  # losses of one run in a row, without progress between them, after which it has failed
-RETRIES = 10  # of an evaluation whose node or process is lost; what it stored is not computed again
 POLL_SECONDS = 0.5  # interval at which runs that another command executes are checked
 
 
@@ -80,35 +76,6 @@ class OnRay:
             demands = Demands(work.options, self._memory)
             demands.check(unfinished, nodes_of(self.ray))
             _Dispatch(self.ray, work, mark, shared, demands, self.most or len(work.runs)).execute_all()
-
-    def record(
-        self, folders: Sequence[Path], names: Sequence[str], metrics: Sequence[str], progress: Mapping[Path, Progress]
-    ) -> dict[Path, str]:
-        """On the nodes, if they see the folders of the runs, with one task for each corruption; else here."""
-        if self.shared is False or not all(self._sees_folder.values()):
-            return record(folders, names, metrics, progress)
-        ray, relative = self.ray, {folder.absolute(): folder for folder in folders}
-        remote = ray.remote(num_cpus=1, max_retries=RETRIES)(record_corrupted)
-        corruption_of = {
-            remote.remote(list(relative), name, metrics, trusted(), Path.cwd()): name
-            for name in missing(folders, names, metrics)
-        }
-        failed: dict[Path, str] = {}
-        waiting = list(corruption_of)
-        try:
-            while waiting:
-                [ready], waiting = ray.wait(waiting, num_returns=1)
-                try:
-                    failed |= ray.get(ready)
-                except ray.exceptions.RayError as error:
-                    reason, name = first_line(error) or type(error).__name__, corruption_of[ready]
-                    failed |= {folder: reason for folder in relative if missing([folder], [name], metrics)}
-                for folder in folders:
-                    progress[folder].report("corrupted", len(corruption_of) - len(waiting), len(corruption_of))
-        finally:
-            for task in waiting:
-                ray.cancel(task, force=True)
-        return {relative[folder]: reason for folder, reason in failed.items()}
 
     def _check_nodes(self, work: Work, mark: Mark) -> bool:
         """Refuse nodes that cannot do the runs; returns whether all nodes see the study's folder."""

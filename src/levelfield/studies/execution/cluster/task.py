@@ -1,5 +1,4 @@
-"""What a node does: one run, as a generator of its progress, its checkpoints and, at the end, its folder; or the
-evaluation of finished runs under one corruption.
+"""What a node does: one run, as a generator of its progress, its checkpoints and, at the end, its folder.
 
 If the node writes into the study's own folder, only progress is sent. Otherwise the run is made in a scratch folder,
 which begins with what the driver has of it, and the driver gets every checkpoint and the finished folder.
@@ -11,21 +10,16 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from levelfield.data.decoders import decoding
 from levelfield.files.writing import default_cache_folder, scratch_folder
 from levelfield.studies.execution.cluster.nodes import Mark
 from levelfield.studies.execution.cluster.parcels import Changes, Parcel, pack, unpack
 from levelfield.studies.execution.events import Event, RunsProgress
 from levelfield.studies.execution.executor import do_claimed
-from levelfield.studies.runs.corrupted_scores import record
 from levelfield.studies.runs.training import Task
-from levelfield.trust import as_trusted
 
 PAUSE = 0.2  # seconds between two checks for a new checkpoint
 UNREACHABLE = "unreachable"  # kind of the event of a node that does not see the study's folder
@@ -94,14 +88,3 @@ def _execute(number: int, task: Task, events: queue.SimpleQueue[Event]) -> None:
     except BaseException as error:  # the other thread must receive an end
         event = Event("failed", number, f"{type(error).__name__}: {error}")
     events.put(event)
-
-
-def record_corrupted(
-    folders: Sequence[Path], name: str, metrics: Sequence[str], trust: tuple[str, ...] | None, working_directory: Path
-) -> dict[Path, str]:
-    """Evaluate finished runs under one corruption; returns the failed runs, with the reason."""
-    if working_directory.is_dir():
-        os.chdir(working_directory)
-    torch.set_num_threads(1)
-    with as_trusted(trust), decoding(1):
-        return record(folders, [name], metrics)
