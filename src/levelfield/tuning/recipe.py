@@ -30,6 +30,7 @@ from levelfield.studies.execution.events import RunsProgress
 from levelfield.studies.execution.executor import Executor
 from levelfield.studies.execution.study import execute_study
 from levelfield.studies.planning.cost_measured import estimate
+from levelfield.studies.planning.own_photos import GAIN
 from levelfield.studies.runs.folder.store import Result, read_result
 from levelfield.studies.runs.inputs import check_trunk, inputs_for
 from levelfield.studies.runs.run import Options
@@ -347,7 +348,7 @@ class Recipe:
         label, best = max(values, key=lambda key: values[key])
         left = plan.limit - self._elapsed() - plan.testing
         steps = min(max(FIRST_STEPS, int(left / seconds)), self._most_steps(plan.images))
-        pays = values[label, best] > sizes[size]
+        pays = values[label, best] > sizes[size] + GAIN / max(1, round(self._share * self.classes))
         rises = best == max(scores[label])  # more steps have not done harm
         if not (pays and rises):
             steps = min(steps, best)
