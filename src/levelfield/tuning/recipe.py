@@ -368,7 +368,12 @@ class Recipe:
         finalist = next(method for method in self.trained if method.label == label)
         study = self._changed(**self._sized(size), steps=steps, schedule="cosine", threads=threads)
         numbers = study.seeds if "seeds" in self.fixed else tuple(range(seeds))
-        return study.model_copy(update={"methods": (UNTRAINED, finalist), "seeds": numbers, "recipe": record})
+        tried = plural(len(scores), "objective", "objectives")
+        about = (
+            f"The best of {tried} on {study.data.name}, found within {record.time}, beside features that train nothing."
+        )
+        update = {"about": about, "methods": (UNTRAINED, finalist), "seeds": numbers, "recipe": record}
+        return study.model_copy(update=update)
 
     def _most_steps(self, images: int) -> int:
         return max(FIRST_STEPS, EPOCHS * images // self.study.conditions.layout.batch_size)
