@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from onnx import helper, numpy_helper
@@ -26,6 +27,7 @@ from levelfield.progress import CallbackProgress
 from levelfield.randomness import numpy_stream
 from levelfield.shipping import OnnxModel
 from levelfield.shipping.description import DESCRIPTION, check_view, pixels, write_description
+from levelfield.shipping.onnx_model import opened_session
 
 
 @pytest.fixture(scope="module")
@@ -207,20 +209,57 @@ def test_a_network_that_takes_too_long_ends_with_one_message(
         levelfield.load(file)
 
 
-def test_weights_in_other_files_are_refused(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+KEY, VALUE = b"\x0a\x08location", b"\x12\x06secret"
+OTHER_WAYS = {  # to write the same name of a file
+    "as onnx": KEY + VALUE,
+    "value first": VALUE + KEY,
+    "long length": b"\x0a\x88\x00location" + VALUE,
+    "longer length": b"\x0a\x88\x80\x80\x00location" + VALUE,
+    "long tags": b"\x8a\x00\x08location\x92\x00\x06secret",
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_weights_in_other_files_are_refused_however_they_are_named(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("secret").write_bytes(bytes(24))
-    exported(file, ending(), SIZES)
+    Path("secret").write_bytes(bytes(4 * DIM * 100))
+    exported(file, [*ending()[:-1], helper.make_node("MatMul", ["one", "secret"], ["rows"])], SIZES)
+    outside = onnx.TensorProto(name="secret", data_type=onnx.TensorProto.FLOAT, dims=[1, DIM], data_location=1)
+    tensor = outside.SerializeToString() + _field(13, OTHER_WAYS[way])
     model = onnx.load(file)
-    outside = next(one for one in model.graph.initializer if one.name == "axes")
-    outside.ClearField("raw_data")
-    outside.data_location = onnx.TensorProto.EXTERNAL
-    outside.external_data.add(key="location", value="secret")
+    graph = model.graph.SerializeToString() + _field(5, tensor)
+    model.ClearField("graph")
     facts = json.loads(file.with_name(DESCRIPTION).read_text())
-    file.write_bytes(model.SerializeToString())
+    file.write_bytes(model.SerializeToString() + b"\x3a" + _length(graph) + graph)
     write_description(file.parent, facts)
     with pytest.raises(Damaged, match="names other files with its weights"):
         levelfield.load(file)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + _length(content) + content
+
+
+def _length(content: bytes) -> bytes:
+    low, high = len(content) % 128, len(content) // 128
+    return bytes([low]) if not high else bytes([low | 128, high])
+
+
+def test_onnxruntime_prints_nothing_and_reads_only_onnx(file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    content = file.read_bytes()
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(file.with_suffix(".ort"))
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(content, options)
+    capfd.readouterr()
+    exported(file, [helper.make_node("\x1b[31mnothing", ["images"], ["rows"])], {})
+    unknown = file.read_bytes()
+    for bad in (unknown, unknown.replace(b"nothing", b"\x80\x81othing"[:7]), file.with_suffix(".ort").read_bytes()):
+        with pytest.raises(Damaged, match="is not a valid ONNX file"):
+            opened_session(bad, file)
+    assert capfd.readouterr() == ("", "")
 
 
 COLOUR = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}

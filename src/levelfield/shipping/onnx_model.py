@@ -44,7 +44,8 @@ _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
 _MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
 _SECONDS = 60  # to open a file, and per image; the largest networks take about 1
-_EXTERNAL = b"\x0a\x08location\x12"  # how ONNX writes the key of a file with weights outside of the model
+# The key of a file with weights outside of the model, after its length: 8, or 8 written in more bytes, which end in 0.
+_EXTERNAL = (b"\x08location", b"\x00location")
 _TINY = 1e-12  # torch.nn.functional.normalize divides a shorter row by this
 
 
@@ -192,20 +193,24 @@ def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
         import onnxruntime
     except ImportError as error:
         raise MissingExtra(f"{path.name} is computed by onnxruntime, which is not installed: {EXTRA}") from error
-    if _EXTERNAL in content:
+    if any(key in content for key in _EXTERNAL):
         raise Damaged(f"{path} names other files with its weights; an exported model has them inside.")
     _limit_memory(onnxruntime)
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.use_env_allocators", "1")
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3  # errors only
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # and not onnxruntime's own
+    options.log_severity_level = 4  # the message below is enough
     # weights in 8 bits become numbers once, when the file is opened, and not for every batch
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     # waiting threads sleep: other programs need the cores between two images
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         with _stopped_after(_SECONDS, partial(options.set_load_cancellation_flag, True)):
-            return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            # without the fallback to another provider, about which onnxruntime prints
+            return onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"], enable_fallback=False
+            )
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise Damaged(f"{path} is not a valid ONNX file: {str(error).splitlines()[0]}") from error
 
