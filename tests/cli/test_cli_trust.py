@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_room import COMMANDS, Levelfield, placed
+from cli_room import COMMANDS, PICTURE, Levelfield, placed
 
 from levelfield.embedder import load, model_files
 from levelfield.errors import NotTrusted
+from levelfield.reports.view.server import Server
 from levelfield.studies.runs.folder.files import read_training, write_training
 from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 from levelfield.studies.runs.spec import RunSpec
@@ -86,6 +87,50 @@ def test_no_command_runs_code_that_a_folder_names(kind: str, compared: Path, lev
         assert not (compared / "canary").exists(), name
         if kind == "method" and name in NEEDS_NO_CODE:
             assert ended.code == 0, (name, ended.err)
+
+
+# how commands find a study in a folder, without a study file of the stranger among their words
+FINDING = {
+    "report": ["report", "STUDY", "--page"],
+    "beside": ["report", "STUDY", "--beside", "STUDY"],
+    "leaks": ["report", "STUDY", "--leaks"],
+    "ranks": ["ranks", "STUDY", "STUDY"],
+    "view": ["view", "STUDY"],
+    "train": ["train", "small.yaml"],
+    "compare": ["compare", "small.yaml", "seeds=1"],
+    "best run": ["embed", "STUDY", PICTURE, "--out", "e.npy", "--force"],
+    "first seed": ["index", "STUDY/contrastive", "photos", "--out", "photos-index"],
+    "compact": ["compact", "RUN"],
+}
+
+
+@pytest.mark.parametrize("kind", ["method", "data", "figure"])
+def test_a_study_that_a_command_finds_in_a_folder_runs_no_code_whatever_files_it_has_or_lacks(
+    kind: str, compared: Path, levelfield: Levelfield, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Server, "serve", lambda server: None)
+    monkeypatch.setattr("levelfield.cli.view._leave", lambda: None)
+    places = stranger(compared, REFERENCES[kind])
+    study, run = Path(places["STUDY"]), Path(places["RUN"])
+    for lacking in (study / "nothing", run / "run.yaml", study / "runs.json"):
+        lacking.unlink(missing_ok=True)
+        for name, words in FINDING.items():
+            ended = levelfield(*placed(words, places))
+            assert "Traceback" not in ended.err, (name, lacking, ended.err)
+            assert not (compared / "canary").exists(), (name, lacking)
+
+
+def test_a_study_file_that_the_user_names_may_name_code_wherever_it_is(room: Path, levelfield: Levelfield) -> None:
+    (room / "evil.py").write_text(EVIL)
+    (room / "received").mkdir()
+    study = yaml.safe_load((room / "small.yaml").read_text()) | {"methods": ["evil.py:Loss"], "seeds": 1}
+    (room / "received" / "study.yaml").write_text(yaml.safe_dump(study))
+    levelfield("compare", "received/study.yaml", "--dry-run")
+    assert (room / "canary").exists()
+    (room / "canary").unlink()
+    (room / "received" / "runs.json").write_text("[]")  # of a compared study: data, until --trust
+    assert "--trust evil.py" in levelfield("compare", "received/study.yaml", "--dry-run").error
+    assert not (room / "canary").exists()
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,9 @@ def read_study(
 def named_by(study: Study | Path | str | dict[str, Any] | None, overrides: Sequence[str] = ()) -> list[str]:
     """Every `file.py:Name` that the user names with a study (file, plain data or object) and overrides.
 
-    Not those of a study file in the folder of a compared study, which may come from somebody else, nor, below
-    `trusting`, those of a `Study`: they were judged when its file was read.
+    The rule of trust: a study file that the user names may name code. A study that a command finds in a folder never
+    comes here, whatever files the folder has; nor does, below `trusting`, a `Study`: it was judged when its file was
+    read. A file beside runs.json describes a finished study, of somebody else perhaps, and needs --trust, too.
 
     >>> named_by({"data": "emoji", "methods": ["margin", "my_losses.py:MyLoss"]})
     ['my_losses.py:MyLoss']
