@@ -277,3 +277,12 @@ def test_queries_that_find_themselves_are_warned_of_once_with_what_to_do(levelfi
     [text] = [line for line in ended.err.splitlines() if line.startswith("Warning:")]
     assert "All 50 queries are also rows of the gallery" in text
     assert "leave out the gallery" in text
+
+
+def test_the_page_of_a_run_shows_only_images_of_the_root(levelfield: Levelfield, trained: Path) -> None:
+    Path("elsewhere").mkdir()
+    page = ["evaluate", trained, "--page", "out.html"]
+    assert levelfield(*page, "--root", "photos").code == 0
+    assert "missing or unreadable" not in Path("out.html").read_text()
+    assert levelfield(*page, "--root", "elsewhere").code == 0
+    assert "missing or unreadable, such as" in Path("out.html").read_text()

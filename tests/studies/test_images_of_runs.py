@@ -18,7 +18,7 @@ from levelfield.studies.runs.finished import embed_part
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.shared import open_catalog
 from levelfield.studies.specification.choices import Data
-from levelfield.studies.specification.locations import Location, images_in, location_of, placed
+from levelfield.studies.specification.locations import Location, images_in, location_of, placed, within_root
 from levelfield.studies.specification.study import parse_study
 
 
@@ -165,3 +165,20 @@ def test_a_study_file_finds_its_images_from_another_folder(
     assert read_study(project / "study.yaml").data.name == str(project / "photos")
     monkeypatch.chdir(project)
     assert read_study(project / "study.yaml").data.name == "photos"
+
+
+def test_no_image_outside_of_the_root_is_read(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
+    root = Path(shutil.copytree(photos, tmp_path / "root/photos")).parent
+    (root / "linked.png").symlink_to(next(photos.glob("*/*")))
+    inside = [root / "linked.png", root / "photos/a.png", tmp_path / "cache/unpacked/a.png"]
+    outside = [photos / "a.png", root / "../a.png", Path("a.png")]
+    assert [within_root(path) for path in outside] == outside
+    with images_in(root):
+        assert [within_root(path) for path in inside] == inside
+        assert all(root in within_root(path).parents and not within_root(path).exists() for path in outside)
+        assert placed(Data(name=str(photos)), tmp_path).name == str(root / "photos")
+        assert placed(Data(name="../elsewhere"), tmp_path).name == str(root)
+        (root / "list.csv").write_text("".join(f"{path},{path.parent.name}\n" for path in photos.glob("*/*")))
+        with pytest.raises(BadInput, match="is not in the folder of --root"):
+            open_catalog(Data(name=str(root / "list.csv")))

@@ -102,6 +102,14 @@ def test_deleted_images_are_counted_and_the_page_still_works(tmp_path: Path) -> 
     assert len(gone["tests"][0]["methods"]) == len(METHODS)
 
 
+def test_images_of_a_list_that_lie_outside_of_the_root_are_missing(made: Path, tmp_path: Path) -> None:
+    """items.csv of somebody else may name any image of this machine."""
+    (tmp_path / "root").mkdir()
+    assert page_of(made / "study")["tests"][0]["lost"] == []
+    with images_in(tmp_path / "root"):
+        assert len(page_of(made / "study")["tests"][0]["lost"]) == len(LABELS)
+
+
 def test_failed_runs_are_listed_with_their_reason(tmp_path: Path) -> None:
     _, runs = write_study_of(tmp_path / "study", tmp_path / "photos", without=["triplet"])
     place = next(run for run in runs if run.label == "triplet").folder(tmp_path / "study")

@@ -18,6 +18,7 @@ from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.looking import look
 from levelfield.reports.page.neighbour_lists import Method
 from levelfield.reports.page.standings import metrics_of
+from levelfield.studies.specification.locations import within_root
 from levelfield.table import Table
 from levelfield.wording import plural
 
@@ -41,7 +42,7 @@ def write_page(
     if gallery is not None:
         labels = np.concatenate([labels, np.asarray(embeddings.gallery_labels).astype(str)])
         paths = [*paths, *(embeddings.gallery_paths or [])]
-    listed = [Path(name) for name in paths]
+    listed = [within_root(Path(name)) for name in paths]
     if images is not None:
         listed = read_image_paths(images, queries, 0 if gallery is None else len(gallery))
     shown = images_of(listed, labels, None if gallery is None else queries)

@@ -18,6 +18,7 @@ from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.store import spec_at_its_place
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.joined.members import spec_of
+from levelfield.studies.specification.locations import within_root
 from levelfield.trust import trusting
 
 _LONGEST = 80  # characters of a file's name
@@ -112,7 +113,7 @@ def image_set(stored: Stored) -> ImageSet:
     classes, codes = np.unique(items.classes, return_inverse=True)
     names = [str(name) for name in classes]
     images = ImageSet(
-        [Path(path) for path in items.paths], names, codes, None if items.roles is None else items.queries
+        [within_root(Path(path)) for path in items.paths], names, codes, None if items.roles is None else items.queries
     )
     try:
         inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")

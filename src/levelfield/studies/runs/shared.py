@@ -14,6 +14,7 @@ from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.specification.choices import EMBEDDED, Data, ProtocolChoice
+from levelfield.studies.specification.locations import within_root
 
 if TYPE_CHECKING:
     from levelfield.methods import Method
@@ -85,6 +86,8 @@ def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILEN
     settings = dict(choice.settings)
     skip = bool(settings.pop("skip_unreadable", False))
     catalog = data.create(choice.name, **settings)
+    if outside := [path for path in catalog.paths if within_root(path) is not path]:
+        raise BadInput(f"{outside[0]}, an image of '{choice.name}', is not in the folder of --root.")
     if choice.name == EMBEDDED:
         return catalog
     if not check:

@@ -1,7 +1,7 @@
 """Find the images of a finished run after the run folder or the images were moved.
 
 A run stores the location of its images, absolute and relative to its folder. A command searches there, in the working
-directory, and in the folders above the run; `--root` overrides the search.
+directory, and in the folders above the run; `--root` overrides the search, and no image outside of it is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from levelfield.errors import MissingData
-from levelfield.files.writing import expanded
+from levelfield.files.writing import default_cache_folder, expanded
 from levelfield.registry import is_file_reference
 from levelfield.studies.specification.choices import Data
 
@@ -39,6 +39,18 @@ def images_in(root: Path | None) -> Iterator[None]:
         _ROOT.reset(token)
 
 
+def within_root(path: Path) -> Path:
+    """The path itself; if it is outside of `--root` and of levelfield's cache, which has the images of archives, a path
+    below the root that is missing. Links below the root are followed."""
+    root = _ROOT.get()
+    if root is None:
+        return path
+    full = Path(os.path.abspath(path))
+    if any(full.is_relative_to(os.path.abspath(home)) for home in (root, default_cache_folder())):
+        return path
+    return root / full.relative_to(full.anchor)
+
+
 def location_of(data: Data, folder: Path) -> Location | None:
     """The current location of the images, for a run in `folder`; None for data without a location of its own."""
     named = _named(data)
@@ -53,7 +65,7 @@ def placed(data: Data, folder: Path, stored: Location | None = None) -> Data:
     root = _ROOT.get()
     key, text = _named(data) or ("root", "")
     if root is not None:
-        inside = [root / text, root / Path(text).name] if text else []
+        inside = [within_root(root / text), root / Path(text).name] if text else []
         return data.model_copy(update={key: str(next((path for path in inside if path.exists()), root))})
     if not text:
         return data
