@@ -56,6 +56,15 @@ def test_no_synonym_is_used(word: str) -> None:
     assert not result, f"say '{instead}': " + "; ".join(result[:10])
 
 
+ADDRESS = re.compile(r"(?<![\d.])(?!0\.[1-9])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])")
+
+
+def test_addresses_are_those_of_this_machine() -> None:
+    """Whoever tries an example should reach no other machine: 127.0.0.1, or a placeholder such as HOST:PORT."""
+    result = {f"{name}: {match[0]}" for name, text in texts() for match in ADDRESS.finditer(text)}
+    assert {each for each in result if not each.endswith(": 127.0.0.1")} == set()
+
+
 def names_in(code: str) -> set[str]:
     """The names that a module assigns or defines."""
     names: set[str] = set()
