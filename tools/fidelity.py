@@ -31,7 +31,7 @@ ROWS = {
     "network": "backbone cut taps?",
     "weights": "weights?",
     "pooling": "pooling normalize_taps",
-    "head and its start": "dim head_init dropout? codes? proxies?",
+    "head and its start": "head? dim head_init dropout? codes? proxies?",
     "norm": "layer_norm output_norm?",
     "BatchNorm": "batch_norm",
     "training view": "train_view augment? views?",
@@ -46,8 +46,8 @@ ROWS = {
     "selection": "select monitor validate_every validate_start? min_delta?",
 }
 # Conditions that do not change what is trained: the side follows from the views, the others concern the machine.
-OTHERS = {"image", "channels_last", "cache", "accumulate", "tuning_trials", "precision", "threads", "processes"}
-OTHERS |= {"deterministic", "compile"}
+OTHERS = {"image", "test_image", "channels_last", "cache", "accumulate", "tuning_trials", "precision", "threads"}
+OTHERS |= {"processes", "deterministic", "compile"}
 
 
 class Trained(NamedTuple):

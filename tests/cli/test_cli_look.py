@@ -115,7 +115,7 @@ def test_init_writes_a_study_that_runs_and_does_not_overwrite(levelfield: Levelf
     assert text.startswith("# my photos.v2: 24 images of 6 classes")
     content = yaml.safe_load(text)
     assert content["conditions"]["batch"] == "3x4"
-    assert content["methods"][1:3] == [{"label": "head at its start", "start": {}}, "contrastive"]
+    assert content["methods"][1:3] == [{"label": "head at its start", "start": {}}, "proxy_anchor"]
     assert "# Steps: 10 for every run, because 3 training classes are too few" in text
     assert "--force" in levelfield("init", "my photos.v2").error
     assert target.read_text() == text

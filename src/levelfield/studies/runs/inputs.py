@@ -220,8 +220,10 @@ class RunInputs:
     def start_features(self, progress: Progress, *, most: int | None = None) -> StartFeatures:
         """most: of that many training images, drawn at random."""
         still = networks.Embedder(self.still_trunk, torch.nn.Identity())
-        drawn = np.sort(numpy_stream(0, "start features").permutation(len(self.fold.train))[:most])
-        embed, train, labels = self.embed, self.fold.train[drawn], self.train_labels[drawn]
+        embed, train, labels = self.embed, self.fold.train, self.train_labels
+        if most is not None:
+            drawn = np.sort(numpy_stream(0, "start features").permutation(len(train))[:most])
+            train, labels = train[drawn], labels[drawn]
         return StartFeatures(self.width, labels, lambda: embed(still, train, progress, "start features"))
 
     def _loader(self, indices: np.ndarray, view: View) -> Loader:
