@@ -15,6 +15,7 @@ import json
 import math
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,8 @@ def measured(settings: argparse.Namespace) -> dict[str, Any]:
     return scores
 
 
-def photos_of(folders: list[Path]) -> Photos:
-    files = [(path, label) for label, folder in enumerate(folders) for path in sorted(folder.iterdir())[:EACH]]
+def photos_of(folders: list[Path], each: int = EACH) -> Photos:
+    files = [(path, label) for label, folder in enumerate(folders) for path in sorted(folder.iterdir())[:each]]
     return [(Image.open(path).convert("RGB"), label) for path, label in files]
 
 
@@ -136,18 +137,35 @@ def trained(
     settings: argparse.Namespace, network: nn.Module, head: nn.Module, loss: nn.Module, train: Photos, began: float
 ) -> tuple[int, tuple[Any, Any]]:
     """Train for the CPU minutes since `began`; returns the steps, and the averages of network and head."""
-    groups = [(network, settings.lr), (head, 1e-3), (loss, 1e-2)]
+    step = stepper(network, head, loss, train, side=settings.image, lr=settings.lr, seed=settings.seed)
+    average = copy.deepcopy((network, head)) if settings.average else (None, None)
+    steps = 0
+    while (spent := (time.process_time() - began) / (60 * settings.minutes)) < 1:
+        step(min(1, steps / 20) * 0.5 * (1 + math.cos(math.pi * spent)))
+        steps += 1
+        for mean, part in zip(average, (network, head), strict=True):
+            for kept, now in zip(mean.parameters(), part.parameters(), strict=True) if mean is not None else ():
+                kept.data.lerp_(now.data, max(1 - settings.average, 1 / steps))
+    return steps, average
+
+
+def stepper(
+    network: nn.Module, head: nn.Module, loss: nn.Module, train: Photos, *, side: int, lr: float = 2e-4, seed: int = 0
+) -> Callable[[float], None]:
+    """A function that takes one training step with its learning rates times a factor."""
+    groups = [(network, lr), (head, 1e-3), (loss, 1e-2)]
     trainable = [([p for p in part.parameters() if p.requires_grad], rate) for part, rate in groups]
     optimiser = torch.optim.AdamW([{"params": p, "lr": rate} for p, rate in trainable if p], weight_decay=1e-4)
     rates = [group["lr"] for group in optimiser.param_groups]
-    average = copy.deepcopy((network, head)) if settings.average else (None, None)
-    of_class = [[k for k, (_, label) in enumerate(train) if label == c] for c in range(CLASSES)]
-    generator, steps = torch.Generator().manual_seed(settings.seed), 0
-    while (spent := (time.process_time() - began) / (60 * settings.minutes)) < 1:
+    classes = sorted({label for _, label in train})
+    of_class = [[k for k, (_, label) in enumerate(train) if label == c] for c in classes]
+    generator = torch.Generator().manual_seed(seed)
+
+    def step(factor: float) -> None:
         for group, rate in zip(optimiser.param_groups, rates, strict=True):
-            group["lr"] = rate * min(1, steps / 20) * 0.5 * (1 + math.cos(math.pi * spent))
-        chosen = [k for c in random.sample(range(CLASSES), 15) for k in random.choices(of_class[c], k=4)]
-        batch = torch.stack([augmented(train[k][0], settings.image) for k in chosen])
+            group["lr"] = rate * factor
+        chosen = [k for c in random.sample(classes, min(15, len(classes))) for k in random.choices(of_class[c], k=4)]
+        batch = torch.stack([augmented(train[k][0], side) for k in chosen])
         network.train()
         for module in network.modules():
             if isinstance(module, nn.BatchNorm2d):
@@ -157,11 +175,8 @@ def trained(
         optimiser.zero_grad()
         value.backward()
         optimiser.step()
-        steps += 1
-        for mean, part in zip(average, (network, head), strict=True):
-            for kept, now in zip(mean.parameters(), part.parameters(), strict=True) if mean is not None else ():
-                kept.data.lerp_(now.data, max(1 - settings.average, 1 / steps))
-    return steps, average
+
+    return step
 
 
 def recall(rows: Tensor, photos: Photos) -> float:

@@ -6,15 +6,16 @@ from itertools import pairwise
 
 import pytest
 
-from levelfield.tuning.recipe import EPOCHS, Amounts, Timing, make_plan, usual_time
+from levelfield.tuning.recipe_plan import EPOCHS, Amounts, Timing, make_plan, usual_time
 
 BIRDS = Amounts(train=5_864, validation=1_150, test=5_924, batch=60)
 TIMING = Timing(step=1.2, trained=128, image=0.012, tested=160)
-SIZES = (160, 192, 224)
+SIZES = {160: 128, 192: 128, 224: 160}
+METHODS = ("proxy_anchor", "multi_similarity", "softmax", "margin", "contrastive", "triplet")
 
 
-def _plan(minutes: float, *, cores: int = 1, amounts: Amounts = BIRDS, competitors: int = 6):
-    return make_plan(60 * minutes, amounts, TIMING, SIZES, competitors, cores, "20 of 100 training classes")
+def _plan(minutes: float, *, cores: int = 1, amounts: Amounts = BIRDS):
+    return make_plan(60 * minutes, amounts, TIMING, SIZES, METHODS, cores, "20 of 100 training classes")
 
 
 @pytest.mark.parametrize("minutes", [10, 22, 45, 120, 600])
@@ -31,7 +32,7 @@ def test_more_time_or_cores_try_more_and_longer() -> None:
     assert long.rungs[-1][0] > short.rungs[-1][0]
     assert {steps for steps, _ in short.rungs} <= {steps for steps, _ in long.rungs}  # which continue those
     assert _plan(10).sizes == (160,)
-    assert _plan(45).sizes == SIZES
+    assert _plan(45).sizes == tuple(SIZES)
 
 
 @pytest.mark.parametrize("minutes", [1, 10, 600])

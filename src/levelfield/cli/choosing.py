@@ -128,7 +128,8 @@ def photos_recipe(
     from levelfield.studies.specification.methods import check_names
     from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
-    from levelfield.tuning.recipe import LARGEST_SHARE, Recipe, training_content
+    from levelfield.tuning.recipe import Recipe, training_content
+    from levelfield.tuning.recipe_plan import LARGEST_SHARE
 
     limit = None if time_limit is None else Budget.parse(time_limit).seconds
     if time_limit is not None and limit is None:

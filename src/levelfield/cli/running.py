@@ -119,7 +119,7 @@ def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study
             f"- {recipe.classes} training classes are too few to hold some out, so nothing can say whether training "
             "helps: nothing is trained. With 16 classes or more, half of which train, the network would be."
         )
-        return None if dry_run else recipe.without_training()
+        return None if dry_run else recipe.untrained_study
     with bar("timing a training step"):
         plan = recipe.plan(keep=not dry_run)
     console.print(f"Within {duration(plan.limit)}, on {plural(recipe.cores, 'core', 'cores')}:")

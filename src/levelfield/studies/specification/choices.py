@@ -262,8 +262,8 @@ class TuningRecord(BaseModel):
 class RecipeRecord(BaseModel):
     """What the recipe for photos tried in short trainings, judged by validation classes.
 
-    sizes: scores of the untrained features by image size; scores: of each method by its steps; best: the row that the
-    validation classes prefer.
+    sizes: scores of the untrained features by image size; scores: of each method by its steps; untried: methods for
+    which there was no time; best: the row that the validation classes prefer.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -272,4 +272,5 @@ class RecipeRecord(BaseModel):
     judged_by: str
     sizes: dict[int, float]
     scores: dict[str, dict[int, float]]
+    untried: tuple[str, ...] = ()
     best: str

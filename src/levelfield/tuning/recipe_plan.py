@@ -1,0 +1,185 @@
+"""How the recipe for photos divides its time: from the seconds of a step and of an image to its stages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from levelfield.wording import duration, plural
+
+SIZES = (96, 128, 160, 192, 224)  # pixels of the images that are tested
+LARGER = 1.5  # at most so many times the shorter side of the photos: networks trained at 224 px gain by enlarging
+TRAINED_AT = 0.7  # of the tested size: a step costs half, and the score on larger images hardly changes
+ENOUGH = 8  # training classes that are needed to hold some out
+SHARE, FEWEST, MOST = 0.2, 3, 20  # validation classes: share of the training classes, at least, at most
+LARGEST_SHARE = FEWEST / ENOUGH
+FIRST_STEPS = 50  # of the shortest training; each further one doubles the steps
+EPOCHS, USUAL_EPOCHS = 60, 10  # how often training sees every image: at most, and in the time that is not limited
+USUAL_TIME = (300.0, 3600.0)  # seconds, at least and at most, if the user gives no limit
+SEARCH, TEST = 0.35, 0.2  # shares of the time for stages 2 and 3, and for embedding the test images
+OVERHEAD = 20.0  # seconds of imports, tables and the page
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one training step on images of `trained` pixels, and of embedding one image of `tested` pixels."""
+
+    step: float
+    trained: int
+    image: float
+    tested: int
+
+    def step_at(self, size: int) -> float:
+        return self.step * (size / self.trained) ** 2
+
+    def image_at(self, size: int) -> float:
+        return self.image * (size / self.tested) ** 2
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Images of each part of the data, and images in a batch. train and test: of a fold on average."""
+
+    train: int
+    validation: int
+    test: int
+    batch: int
+    folds: int = 1
+
+    def most_steps(self) -> int:
+        """Steps that see every training image `EPOCHS` times."""
+        return max(FIRST_STEPS, EPOCHS * self.train // self.batch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is tried. sizes: of the test images; rungs: (steps, number of methods), shortest first.
+
+    limit: seconds for everything. looking, searching: expected seconds of stage 1, and of stage 2. judging: of judging
+    one training. testing: of the end of stage 3, when nothing trains any more. shortest: of all stages with the fewest
+    steps. tried, untried: methods for which there is time, and the others. judges: the validation classes in words.
+    """
+
+    limit: float
+    sizes: tuple[int, ...]
+    rungs: tuple[tuple[int, int], ...]
+    looking: float
+    searching: float
+    judging: float
+    testing: float
+    shortest: float
+    tried: tuple[str, ...]
+    untried: tuple[str, ...]
+    judges: str
+    most_steps: int
+
+    def lines(self) -> list[str]:
+        """The stages in words, with their expected times."""
+        (first, count), *others = self.rungs
+        longer = f"; the better half goes on, and again, to {others[-1][0]} steps" if others else ""
+        last = self.limit - self.looking - self.searching
+        names = f" ({', '.join(self.tried)}; no time for {', '.join(self.untried)})" if self.untried else ""
+        lines = [
+            f"1. untrained features at {', '.join(map(str, self.sizes))} pixels: about {duration(self.looking)}",
+            f"2. {plural(count, 'objective trains', 'objectives train')} the network for {first} steps{longer}: about "
+            f"{duration(self.searching)}{names}",
+            f"3. the best one trains on all training classes, and is tested: about {duration(max(1.0, last))}",
+            f"{self.judges} judge 1 and 2.",
+        ]
+        if self.shortest > self.limit:
+            lines.append(f"Even the shortest training makes it about {duration(self.shortest)}: more than that.")
+        return lines
+
+
+def trained_size(tested: int, grain: int = 32) -> int:
+    """The size of training images for a size of test images, a multiple of `grain`.
+
+    >>> [trained_size(side) for side in (96, 160, 224)], trained_size(224, grain=14)
+    ([64, 128, 160], 154)
+    """
+    return max(math.ceil(64 / grain), round(TRAINED_AT * tested / grain)) * grain
+
+
+def make_plan(
+    limit: float,
+    amounts: Amounts,
+    timing: Timing,
+    sizes: Mapping[int, int],
+    methods: Sequence[str],
+    cores: int,
+    judges: str,
+) -> Plan:
+    """Divide the time. More time makes rungs longer; those of less time are among them, so nothing is repeated.
+
+    sizes: of training images, by those of test images.
+    """
+    tests = 2 * amounts.folds * amounts.test
+    affordable = [size for size in sizes if tests * timing.image_at(size) / cores <= TEST * limit] or [min(sizes)]
+    looking = sum(amounts.validation * timing.image_at(size) for size in affordable)
+    tested = max(affordable)
+    testing = OVERHEAD + tests * timing.image_at(tested) / min(cores, 2)
+    step, judging = timing.step_at(sizes[tested]), amounts.validation * timing.image_at(tested)
+    most = amounts.most_steps()
+
+    def cost(rungs: Sequence[tuple[int, int]]) -> float:
+        before = [0, *(steps for steps, _ in rungs)]
+        added = [(steps - earlier, count) for (steps, count), earlier in zip(rungs, before, strict=False)]
+        return sum(math.ceil(count / cores) * (steps * step + judging) for steps, count in added)
+
+    budget = SEARCH * (limit - looking - testing)
+    counts, lengths = range(1, len(methods) + 1), doubled(FIRST_STEPS, most)
+    ladders = [halving(first, count, most) for count in counts for first in lengths]
+    fitting = [rungs for rungs in ladders if cost(rungs) <= budget]
+    # first the number of objectives, then the steps
+    rungs = max(fitting, key=lambda rungs: (rungs[0][1], rungs[0][0]), default=[(FIRST_STEPS, 1)])
+    while rungs[-1][0] * 2 <= most and cost([*rungs, (rungs[-1][0] * 2, 1)]) <= budget:
+        rungs.append((rungs[-1][0] * 2, 1))
+    shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step * amounts.folds + testing
+    tried = rungs[0][1]
+    return Plan(
+        limit, tuple(affordable), tuple(rungs), looking, cost(rungs), judging, testing, shortest,
+        tuple(methods[:tried]), tuple(methods[tried:]), judges, most,
+    )  # fmt: skip
+
+
+def usual_time(amounts: Amounts, timing: Timing, sizes: Mapping[int, int], cores: int) -> float:
+    """The time limit where the user gives none, in whole 5 minutes."""
+    step = timing.step_at(max(sizes.values())) * amounts.folds
+    testing = 2 * amounts.folds * amounts.test * timing.image_at(max(sizes)) / cores
+    seconds = (USUAL_EPOCHS * amounts.train / amounts.batch * step + testing) / (1 - SEARCH - TEST)
+    least, most = USUAL_TIME
+    return math.ceil(min(max(seconds, least), most) / 300) * 300.0
+
+
+def halving(first: int, count: int, most: int) -> list[tuple[int, int]]:
+    """Rungs of (steps, methods): half of the methods go on to twice the steps, until one is left or has `most` steps.
+
+    At least two rungs, if `most` allows it: the last one shows whether more steps help.
+
+    >>> halving(50, 5, 999), halving(50, 1, 999), halving(50, 6, 150)
+    ([(50, 5), (100, 3), (200, 2), (400, 1)], [(50, 1), (100, 1)], [(50, 6), (100, 3)])
+    """
+    rungs = [(first, count)]
+    while (rungs[-1][1] > 1 or len(rungs) < 2) and 2 * rungs[-1][0] <= most:
+        steps, left = rungs[-1]
+        rungs.append((2 * steps, math.ceil(left / 2)))
+    return rungs
+
+
+def doubled(first: int, most: int) -> list[int]:
+    """`first` and its doubles up to `most`.
+
+    >>> doubled(50, 400), doubled(50, 30)
+    ([50, 100, 200, 400], [50])
+    """
+    return [first * 2**k for k in range(max(1, most // first).bit_length())]
+
+
+def validation_share(classes: int) -> float:
+    """The share of the training classes that judges, 0 if there are too few.
+
+    >>> [validation_share(classes) for classes in (4, 10, 50, 1000)]
+    [0.0, 0.3, 0.2, 0.02]
+    """
+    return round(min(max(round(SHARE * classes), FEWEST), MOST) / classes, 4) if classes >= ENOUGH else 0.0
