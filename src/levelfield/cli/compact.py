@@ -40,7 +40,6 @@ def compact(
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import compare_compact
     from levelfield.reports.evaluation.embedding_set import read_array
-    from levelfield.studies.specification.locations import images_in
 
     embeddings, settings = source.read(), metrics.settings()
     if train_embeddings is not None and embeddings.run is not None:
@@ -48,7 +47,7 @@ def compact(
     dims = numbers("dim", dim) if dim else None
     for each in dims or ():
         check_dim(each, embeddings.rows.shape[-1], "embeddings")
-    with images_in(model.root), bar("evaluating") as progress, warnings_as_notes():
+    with bar("evaluating") as progress, warnings_as_notes():
         forms = compare_compact(
             embeddings,
             None if train_embeddings is None else read_array(train_embeddings),

@@ -33,10 +33,9 @@ def corrupt(
     """
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import evaluate_corruptions
-    from levelfield.studies.specification.locations import images_in
 
     names, settings = _names(only), metrics.settings()
-    with images_in(model.root), bar("embedding") as progress:
+    with bar("embedding") as progress:
         scores = evaluate_corruptions(
             run, names, distance=distance_called(distance), dim=dim, starts=starts, progress=progress, **settings
         )

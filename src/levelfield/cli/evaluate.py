@@ -135,7 +135,6 @@ def evaluate(
     """Evaluate a run's stored test embeddings, or your own arrays."""
     from levelfield.embedder.devices import usable
     from levelfield.reports.evaluation import evaluate_each
-    from levelfield.studies.specification.locations import images_in
 
     embeddings, distances, dims = source.read(), rows.distances(), rows.dims()
     settings = {**metrics.settings(), "starts": starts, "ci": ci or None, "sample": extent.sample}
@@ -160,8 +159,7 @@ def evaluate(
     output.save(scores)  # before anything that can fail
     files.write(scores)
     output.print(scores)
-    with images_in(model.root):
-        files.write_page(scores)
+    files.write_page(scores)
     if files.page is not None and not output.as_json:
         say(f"Open {files.page}")
 

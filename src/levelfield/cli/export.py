@@ -32,11 +32,10 @@ def export(
 
     from levelfield.embedder.devices import usable
     from levelfield.shipping import export as export_run
-    from levelfield.studies.specification.locations import images_in
     from levelfield.table import Table, numbers
 
     usable(model.device)
-    with bar("measuring") as progress, images_in(model.root):
+    with bar("measuring") as progress:
         done = export_run(run, out, to=to, int8=int8, measured=measured, force=force, progress=progress)
     if done.measured is None:
         console.print("Not measured: the figures of the exported model are not known.")

@@ -53,7 +53,6 @@ def index(
         raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
     from levelfield.shipping import add_to_index, build_index
     from levelfield.shipping.index.folder import is_index
-    from levelfield.studies.specification.locations import images_in
 
     index_folder = run if is_index(run) else out
     if add:
@@ -70,7 +69,7 @@ def index(
     if not folders or out is None:
         raise BadInput("Give folders of photos, and the folder of the index with --out.")
     settings: dict[str, Any] = {"choose_on": choose_on, "approximate": approximate, "force": force}
-    with embedding() as progress, images_in(model.root):
+    with embedding() as progress:
         index = build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
     _print_index(index, f"{plural(len(index), 'image', 'images')} of {_classes(index)}", as_json)
 

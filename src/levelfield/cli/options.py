@@ -28,6 +28,14 @@ def _compute_on(context: typer.Context, device: str) -> str:
     return device
 
 
+def _images_below(context: typer.Context, root: Path | None) -> Path | None:
+    """The images of finished runs are below this folder for the rest of the command."""
+    from levelfield.studies.specification.locations import images_in
+
+    context.with_resource(images_in(root))
+    return root
+
+
 def _decode_with(workers: int | None) -> int | None:
     """Decode with this number of processes for the rest of the command."""
     if workers is not None:
@@ -105,7 +113,8 @@ DeviceOption = Annotated[
 ForceOption = Annotated[bool, option("--force", "Replace what exists.")]
 FullOption = Annotated[bool, option("--full", "Print the comparisons of every row, not only of the best.")]
 ImagesOption = Annotated[
-    Path | None, option("--root", "Current folder of the run's images, if they or the run were moved.")
+    Path | None,
+    option("--root", "Current folder of the run's images, if they or the run were moved.", callback=_images_below),
 ]
 JsonOption = Annotated[bool, option("--json", "Print JSON.")]
 OutOption = Annotated[Path, option("--out", "Folder for results.")]

@@ -42,12 +42,11 @@ def report(
     from levelfield.embedder.devices import usable
     from levelfield.evaluation import split
     from levelfield.reports.finish import report_folder
-    from levelfield.studies.specification.locations import images_in
 
     names = split(metrics or "")
     trust_named(names, figures or [])
     usable(device)
-    with bar("making the report") as progress, images_in(root):
+    with bar("making the report") as progress:
         finished = report_folder(
             folder,
             out=out,

@@ -47,11 +47,9 @@ def threshold(
     """
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import choose_threshold
-    from levelfield.studies.specification.locations import images_in
 
     embeddings, distance = source.read(), distance_called(distance)
-    with images_in(model.root):
-        chooser = _read_chooser(embeddings, choose_on, validation, validation_labels)
+    chooser = _read_chooser(embeddings, choose_on, validation, validation_labels)
     with bar("choosing the threshold") as progress, warnings_as_notes():
         tested = choose_threshold(
             embeddings,

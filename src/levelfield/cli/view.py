@@ -36,9 +36,8 @@ def view(
     """
     from levelfield.reports.view.server import Server
     from levelfield.reports.view.site import read_site
-    from levelfield.studies.specification.locations import images_in
 
-    with images_in(root), Server(port=port) as server:  # a port in use is known before the page is made
+    with Server(port=port) as server:  # a port in use is known before the page is made
         with bar("making the page") as progress:
             server.site = read_site(folder, server.token, progress=progress)
         # browsers installed as snaps cannot read the system's own temporary folder
