@@ -37,9 +37,7 @@ def choose_study(
         if source.mini or source.small or source.on:
             raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
         content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
-        if not is_quiet():
-            for change in changes:
-                console.print(f"- {change}")
+        _print_changes(changes)
         chosen = parse_study(content, overrides, origin=_FOR_PHOTOS)
     else:
         # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
@@ -106,6 +104,11 @@ def _fit_photos(
         )
 
 
+def _print_changes(changes: Sequence[str]) -> None:
+    for change in () if is_quiet() else changes:
+        console.print(f"- {change}")
+
+
 def _keys(overrides: list[str]) -> set[str]:
     return {override.partition("=")[0] for override in overrides}
 
@@ -141,9 +144,7 @@ def photos_recipe(
     check_names(study)
     if limit is None and not any(trains(method.name) for method in study.methods):
         return None
-    if not is_quiet():
-        for change in changes:
-            console.print(f"- {change}")
+    _print_changes(changes)
     options = environment.options()
     cores = parallel.all(options.device, study.conditions.processes)
     return Recipe(study, environment.out / f"{study.name}-recipe", limit, side, fixed, cores, options, spent=spent)

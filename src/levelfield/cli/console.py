@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -70,7 +70,8 @@ class Results(Protocol):
 
     def as_data(self) -> Any: ...
 
-    def show(self, console: Console) -> None: ...
+    @property
+    def show(self) -> Callable[..., None]: ...
 
 
 def json_text(content: Any) -> str:
@@ -81,11 +82,12 @@ def print_json(content: Any) -> None:
     print(json_text(content))
 
 
-def print_results(results: Results, *, as_json: bool) -> None:
+def print_results(results: Results, *, as_json: bool, **how: bool) -> None:
+    """Print results. how: further arguments of their `show`."""
     if as_json:
         print_json(results.as_data())
     else:
-        results.show(console)
+        results.show(console, **how)
 
 
 def bars(*, transient: bool = False) -> RichProgress:
@@ -143,10 +145,16 @@ def checking_images() -> Iterator[Progress]:
 class RunBars:
     """One bar for each active run. titles: by the number of the run."""
 
-    def __init__(self, drawn: RichProgress, titles: Sequence[str]) -> None:
-        self._drawn, self._titles = drawn, titles
-        self._width = max(map(len, titles), default=0)
+    def __init__(self, drawn: RichProgress, titles: Sequence[str] = ()) -> None:
+        self._drawn = drawn
         self._tasks: dict[int, TaskID] = {}
+        self.begin(titles)
+
+    def begin(self, titles: Sequence[str]) -> None:
+        """Show other runs from now on."""
+        while self._tasks:
+            self._drawn.remove_task(self._tasks.popitem()[1])
+        self._titles, self._width = titles, max(map(len, titles), default=0)
 
     def on_event(self, event: Event) -> None:
         if event.kind == "progress":
@@ -157,23 +165,18 @@ class RunBars:
         elif event.kind in ("done", "failed") and event.run in self._tasks:
             self._drawn.remove_task(self._tasks.pop(event.run))
 
-    def clear(self) -> None:
-        for task in self._tasks.values():
-            self._drawn.remove_task(task)
 
-
-class StudyBars(RunsProgress):
+class StudyBars(RunBars, RunsProgress):
     """One bar for the study with the time left, and one for each active run."""
 
     def __init__(self, drawn: RichProgress, titles: Sequence[str]) -> None:
-        self._drawn, self._titles = drawn, titles
-        self._runs = RunBars(drawn, titles)
+        super().__init__(drawn, titles)
         self._shares = [0.0] * len(titles)
         self._name = f"all {len(titles)} runs"
         self._all = drawn.add_task(f"{self._name}: starting", total=len(titles))
 
     def on_event(self, event: Event) -> None:
-        self._runs.on_event(event)
+        super().on_event(event)
         if event.kind == "progress":
             share = _SHARES.get(event.text, 0.0) * event.done / max(1, event.total)
             self._shares[event.run] = max(self._shares[event.run], share)

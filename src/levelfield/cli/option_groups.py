@@ -7,17 +7,15 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 from levelfield.cli import options
-from levelfield.cli.console import console, json_text, print_json
+from levelfield.cli.console import Results, json_text, print_results
 from levelfield.cli.options import option, trust_named
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_text
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from levelfield.reports.evaluation import EmbeddingSet
     from levelfield.studies.runs.training import Options
 
@@ -200,12 +198,6 @@ class MetricOptions:
         return {**metrics, **lone, **fixed, "k": numbers("k", self.k)}
 
 
-class Scores(Protocol):
-    def as_data(self) -> Any: ...
-
-    def show(self, console: Console, *, signatures: bool = False) -> None: ...
-
-
 @dataclass(frozen=True)
 class OutputOptions:
     """How results are printed and saved."""
@@ -214,20 +206,17 @@ class OutputOptions:
     signatures: Annotated[bool, in_output("--signatures", "Show the definition of each score.")] = False
     as_json: Annotated[bool, in_output("--json", "Print JSON, signatures included.")] = False
 
-    def show(self, results: Scores) -> None:
+    def show(self, results: Results) -> None:
         """Write the file of --out if one was named, and print."""
         self.save(results)
         self.print(results)
 
-    def save(self, results: Scores) -> None:
+    def save(self, results: Results) -> None:
         if self.out is not None:
             write_text(self.out, json_text(results.as_data()) + "\n")
 
-    def print(self, results: Scores) -> None:
-        if self.as_json:
-            print_json(results.as_data())
-        else:
-            results.show(console, signatures=self.signatures)
+    def print(self, results: Results) -> None:
+        print_results(results, as_json=self.as_json, signatures=self.signatures)
 
 
 def words(flag: str, text: str) -> list[str]:

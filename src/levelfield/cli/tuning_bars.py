@@ -30,13 +30,12 @@ class _Tally:
         return f"{plural(self.trials, 'trial', 'trials')}, best {best}{failed}"
 
 
-class TuningBars(TuningProgress):
+class TuningBars(RunBars, TuningProgress):
     """A bar with the time left, one for each method with its best score so far, and one for each active run."""
 
     def __init__(self, drawn: Progress) -> None:
-        self._drawn = drawn
+        super().__init__(drawn)
         self._all = drawn.add_task("checking the study", total=None)
-        self._runs = RunBars(drawn, ())
         self._tallies: dict[str, _Tally] = {}
 
     def on_methods(self, labels: Sequence[str]) -> None:
@@ -47,11 +46,7 @@ class TuningBars(TuningProgress):
         self._drawn.update(self._all, description=text, total=len(labels), completed=0)
 
     def on_round(self, titles: Sequence[str]) -> None:
-        self._runs.clear()
-        self._runs = RunBars(self._drawn, titles)
-
-    def on_event(self, event: Event) -> None:
-        self._runs.on_event(event)
+        self.begin(titles)
 
     def on_trial(self, trial: Trial, *, spent: float) -> None:
         tally = self._tallies[trial.method]
@@ -62,29 +57,27 @@ class TuningBars(TuningProgress):
         elif trial.counts and (tally.best is None or (trial.value or 0.0) > (tally.best.value or 0.0)):
             tally.best = trial
         self._drawn.update(tally.bar, description=f"{trial.method}: {tally}", completed=spent)
-        self._drawn.update(self._all, completed=sum(one.spent for one in self._tallies.values()))
+        self._drawn.update(self._all, completed=sum(each.spent for each in self._tallies.values()))
         if not error_console.is_terminal and tally.trials % 4 == 0:
             note(f"{trial.method}: {tally}")
 
 
-class RecipeBars(RecipeProgress):
+class RecipeBars(RunBars, RecipeProgress):
     """A bar for the stage of a recipe and one for each active run; decisions become lines."""
 
     def __init__(self, drawn: Progress) -> None:
-        self._drawn = drawn
+        super().__init__(drawn)
         self._stage = drawn.add_task("starting", total=None)
-        self._runs = RunBars(drawn, ())
 
     def on_stage(self, text: str, titles: Sequence[str]) -> None:
-        self._runs.clear()
-        self._runs = RunBars(self._drawn, titles)
+        self.begin(titles)
         self._drawn.reset(self._stage, description=text, total=len(titles))
 
     def on_decision(self, text: str) -> None:
         note(text)
 
     def on_event(self, event: Event) -> None:
-        self._runs.on_event(event)
+        super().on_event(event)
         if event.kind in ("done", "failed"):
             self._drawn.advance(self._stage)
         if event.kind == "failed":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from levelfield.cli.console import bar, error_console, is_quiet, say
+from levelfield.cli.console import bar, error_console, note, say
 from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption, option
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def _serve(server: Server, private: str | None) -> None:
     before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
     try:
         say(server.address)
-        if not is_quiet():
-            error_console.print("Open this address in a browser on this machine. Ctrl-C ends the server.")
+        note("Open this address in a browser on this machine. Ctrl-C ends the server.")
         if private is not None:
             _open(_redirect_to(server.address, Path(private)))
         with warnings.catch_warnings():
