@@ -10,7 +10,7 @@ from sklearn.manifold import TSNE, trustworthiness
 from levelfield.errors import BadInput
 from levelfield.reports import embedding_map
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
-from levelfield.reports.tsne import _Grid, _weights, affinities, attract, nearest, repel
+from levelfield.reports.tsne import _Grid, _weights, affinities, attract, repel
 
 
 def blobs(count: int = 240, classes: int = 8, dim: int = 16, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -42,7 +42,7 @@ def test_repulsion_is_the_sum_over_all_points(width: float, error: float) -> Non
 
 
 def test_attraction_is_the_sum_over_the_edges() -> None:
-    graph = affinities(nearest(blobs(40)[0]))
+    graph = affinities(blobs(40)[0])
     places = np.random.default_rng(1).normal(size=(40, 2)).astype(np.float32)
     found = np.empty_like(places)
     half = triu(graph, 1, "csr")
@@ -57,7 +57,7 @@ def test_affinities_have_the_perplexity_and_sum_to_one() -> None:
     squares = np.sort(np.square(rows[:, None] - rows).sum(axis=2), axis=1)[:, 1:61]
     weights = _weights(squares, 20.0)
     np.testing.assert_allclose(np.exp(-(weights * np.log(weights)).sum(axis=1)), 20.0, rtol=1e-6)
-    graph = affinities(nearest(rows))
+    graph = affinities(rows)
     assert graph.sum() == pytest.approx(1)
     assert abs(graph - graph.T).max() == 0
 

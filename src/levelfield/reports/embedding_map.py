@@ -13,7 +13,7 @@ from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.search.threads import share, torch_threads
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.randomness import numpy_stream
-from levelfield.reports.tsne import WHOLE, Phase, affinities, layout, nearest
+from levelfield.reports.tsne import WHOLE, Phase, affinities, layout
 
 DIMENSIONS = 50  # principal components; as scikit-learn recommends before t-SNE
 LANDMARKS = 10_000  # images in a t-SNE map; further images are placed between them
@@ -118,7 +118,7 @@ def _map(reduced: Array, landmarks: Array, first: Array | None) -> Array:
         points = reduced[:, :2].astype(np.float64)
         return points if first is None else _turned(points, first)
     chosen = reduced[landmarks]
-    graph = affinities(nearest(chosen))
+    graph = affinities(chosen)
     if first is None:
         start = START * (chosen[:, :2] / max(float(chosen[:, 0].std()), TINY) + 0.01 * _noise(len(chosen)))
         points = layout(graph, start, WHOLE).astype(np.float64)

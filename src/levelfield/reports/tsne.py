@@ -40,32 +40,19 @@ class Phase(NamedTuple):
 WHOLE = (Phase(12.0, 100), Phase(1.0, 250))  # exaggeration 12, rate n / exaggeration: Belkina et al. 2019
 
 
-class Near(NamedTuple):
-    """The nearest other rows of each row, nearest first, and the squares of their distances: (n, k) each."""
-
-    positions: Array
-    squares: Array
-
-
-def nearest(rows: Array) -> Near:
-    """The neighbours of each row that its affinities need."""
-    k = min(len(rows) - 1, NEIGHBOURS)
-    result = neighbours(check_inputs(rows, np.zeros(len(rows), np.int64)), k, distance="euclidean")
-    return Near(result.positions, np.square(result.similarities))
-
-
-def affinities(near: Near) -> csr_matrix:
+def affinities(rows: Array) -> csr_matrix:
     """Symmetric affinities (n, n) with sum 1 between each row and its nearest ones.
 
-    >>> affinities(nearest(np.array([[0.0], [1.0], [5.0]]))).toarray().round(2)
+    >>> affinities(np.array([[0.0], [1.0], [5.0]])).toarray().round(2)
     array([[0.  , 0.24, 0.09],
            [0.24, 0.  , 0.17],
            [0.09, 0.17, 0.  ]])
     """
     from scipy.sparse import csr_matrix
 
-    count, k = near.positions.shape
-    weights = _weights(near.squares.astype(np.float64), min(PERPLEXITY, 0.9 * k))
+    count, k = len(rows), min(len(rows) - 1, NEIGHBOURS)
+    near = neighbours(check_inputs(rows, np.zeros(count, np.int64)), k, distance="euclidean")
+    weights = _weights(np.square(near.similarities).astype(np.float64), min(PERPLEXITY, 0.9 * k))
     one_way = csr_matrix((weights.ravel(), near.positions.ravel(), np.arange(0, count * k + 1, k)), (count, count))
     both: csr_matrix = (one_way + one_way.T) / (2 * count)
     both.sort_indices()
