@@ -8,22 +8,15 @@ from typing import TypeAlias
 
 import numpy as np
 
-from levelfield import embedder as networks
-from levelfield.embedder.devices import requested, usable
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation import same_or_not
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.evaluation.statistics.pair_rates import PairRate
-from levelfield.progress import SILENT
 from levelfield.randomness import numpy_stream
 from levelfield.reports.page.content import Array, Data
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.neighbour_lists import SearchResult
-from levelfield.studies.runs.finished import how_refined
-from levelfield.studies.runs.folder.store import spec_at_its_place
-from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.joined.members import spec_of
-from levelfield.trust import trusting
+from levelfield.studies.runs.finished import embed_part
 
 Pair: TypeAlias = tuple[int, int, float]  # two images and their cosine
 VALIDATION, TEST = "validation classes", "test classes (optimistic)"
@@ -120,7 +113,6 @@ def _short(values: Iterable[float]) -> list[float]:
     return [float(f"{value:.5g}") for value in values]
 
 
-@trusting()
 def validation_threshold(folder: Path) -> float | None:
     """The cosine with equal error rates on the validation classes of the run in `folder`.
 
@@ -128,18 +120,6 @@ def validation_threshold(folder: Path) -> float | None:
     model alone cannot repeat its embeddings. The test classes choose then, and the page says so.
     """
     try:
-        device = usable(requested())
-        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, device)
-        chosen = inputs.fold.validation
-        if not len(chosen) or not inputs.is_cached or how_refined(folder):
-            return None
-        if inputs.missing(chosen, inputs.views[1], 0):
-            return None
-        model = networks.load(folder, device=device)
-        if not isinstance(model, networks.Model):
-            return None
-        rows = inputs.embed(model.embedder, chosen, SILENT)
-        names = np.array(inputs.catalog.class_names)[inputs.catalog.labels[chosen]]
-        return same_or_not(rows, names, ci=None).value
+        return same_or_not(*embed_part(folder, "validation", cached=True), ci=None).value
     except LevelfieldError:
         return None

@@ -68,8 +68,11 @@ def refiner(folder: Path) -> Method:
 
 
 @trusting()
-def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
-    """Raw embeddings of a run's validation or training classes, and the names of the classes."""
+def embed_part(
+    folder: Path, part: str, *, cached: bool = False, progress: Progress = SILENT
+) -> tuple[np.ndarray, np.ndarray]:
+    """Raw embeddings of a run's validation or training classes, and the names of the classes. cached: raise if they
+    cannot be computed from features in the cache, which takes hardly any time."""
     if how_refined(folder):
         raise BadInput(
             f"The method of {folder} refines embeddings at test time, which its stored model alone cannot repeat."
@@ -83,6 +86,8 @@ def embed_part(folder: Path, part: str, *, progress: Progress = SILENT) -> tuple
             "with validation classes (levelfield compare STUDY protocol.validation=0.2), or use --choose-on training: "
             "the network has seen those classes, so the threshold will look better there than it is."
         )
+    if cached and (how_many_models(folder) > 1 or not inputs.is_cached or inputs.missing(indices, inputs.views[1], 0)):
+        raise BadInput(f"The features of the {part} classes of {folder} are not in the cache.")
     catalog, model = inputs.catalog, networks.load(folder, device=device)
     if isinstance(model, networks.Model):  # from stored features where there are some: the same bits
         rows = inputs.embed(model.embedder, indices, progress)
