@@ -18,10 +18,9 @@ from levelfield.shipping.description import View
 from levelfield.shipping.formats import PlainNetwork, Rows, RowsOf, noise
 from levelfield.shipping.index.decision import unknowns_among
 from levelfield.shipping.onnx_model import embedded, unit
-from levelfield.studies.runs.finished import stored_test
+from levelfield.studies.runs.finished import inputs_of, stored_test
 from levelfield.studies.runs.folder.items import Items
-from levelfield.studies.runs.folder.store import spec_at_its_place
-from levelfield.studies.runs.inputs import RunInputs, inputs_for
+from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.joined.members import spec_of
 
 METRICS = ("recall@1", "map@r")
@@ -60,7 +59,7 @@ class TestImages:
     def of(cls, run: Path) -> TestImages:
         try:
             rows, items = stored_test(run)
-            inputs = inputs_for(spec_at_its_place(run, spec_of(run, trained=False)), None, "cpu")
+            inputs = inputs_of(run)
             if len(inputs.fold.test) != len(rows):
                 raise BadInput(f"There are {len(inputs.fold.test):,} test images, but {len(rows):,} stored rows.")
         except LevelfieldError as error:

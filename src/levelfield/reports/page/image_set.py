@@ -13,11 +13,8 @@ from levelfield.errors import LevelfieldError
 from levelfield.evaluation.inputs import Inputs, check_inputs
 from levelfield.reports.page.content import Array
 from levelfield.studies.leaderboard.rows import Row
-from levelfield.studies.runs.finished import stored_test
+from levelfield.studies.runs.finished import inputs_of, stored_test
 from levelfield.studies.runs.folder.items import Items
-from levelfield.studies.runs.folder.store import spec_at_its_place
-from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.joined.members import spec_of
 from levelfield.studies.specification.locations import within_root
 from levelfield.trust import trusting
 
@@ -116,7 +113,7 @@ def image_set(stored: Stored) -> ImageSet:
         [within_root(Path(path)) for path in items.paths], names, codes, None if items.roles is None else items.queries
     )
     try:
-        inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
+        inputs = inputs_of(folder)
         catalog, test = inputs.catalog, inputs.fold.test
     except LevelfieldError:  # moved, deleted or not trusted: missing files are counted
         return images

@@ -30,12 +30,9 @@ from levelfield.files.reading import checksum, read_json
 from levelfield.files.writing import write_json, write_whole
 from levelfield.progress import SILENT, Progress
 from levelfield.registry import short_name
-from levelfield.studies.runs.finished import how_many_models, how_refined, stored_test
+from levelfield.studies.runs.finished import how_many_models, how_refined, inputs_of, stored_test
 from levelfield.studies.runs.folder.items import refined
 from levelfield.studies.runs.folder.method_file import load_method
-from levelfield.studies.runs.folder.store import spec_at_its_place
-from levelfield.studies.runs.inputs import inputs_for
-from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
 
 FOLDER = "corrupted"
@@ -114,7 +111,7 @@ def recorded(folder: Path, name: str) -> dict[str, float]:
 @trusting()
 def _tested(folder: Path) -> tuple[Path, ...]:
     """The test images of a run; raises if they cannot be embedded again."""
-    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder, trained=False)), None, "cpu")
+    inputs = inputs_of(folder)
     catalog, tested = inputs.catalog, inputs.fold.test
     _, items = stored_test(folder)
     if not np.array_equal(np.array(catalog.class_names)[catalog.labels[tested]], items.classes):

@@ -20,7 +20,7 @@ from levelfield.studies.runs.folder.files import EMBEDDINGS, ITEMS, TRAINED, rea
 from levelfield.studies.runs.folder.items import Items
 from levelfield.studies.runs.folder.method_file import load_method
 from levelfield.studies.runs.folder.store import class_means, read_spec, spec_at_its_place
-from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.members import spec_of
 from levelfield.trust import trusting
 
@@ -32,6 +32,11 @@ def stored_test(folder: Path) -> tuple[np.ndarray, Items]:
     if not all(os.path.lexists(folder / name) for name in (EMBEDDINGS, ITEMS, TRAINED)):
         raise BadInput(f"{folder} has no test embeddings: it is not a finished run, or it was trained on every class.")
     return read_embeddings(folder), Items.read(folder)
+
+
+def inputs_of(folder: Path, *, trained: bool = False, device: str = "cpu") -> RunInputs:
+    """The data of a finished run where it is now. trained: its training images matter, too (see `spec_of`)."""
+    return inputs_for(spec_at_its_place(folder, spec_of(folder, trained=trained)), None, device)
 
 
 def how_refined(folder: Path) -> str:
@@ -78,7 +83,7 @@ def embed_part(
             f"The method of {folder} refines embeddings at test time, which its stored model alone cannot repeat."
         )
     device = usable(requested())
-    inputs = inputs_for(spec_at_its_place(folder, spec_of(folder)), None, device)
+    inputs = inputs_of(folder, trained=True, device=device)
     indices = inputs.fold.validation if part == "validation" else inputs.fold.train
     if not len(indices):
         raise BadInput(
