@@ -1,4 +1,4 @@
-"""Cost and gain of tuning, from the record in a study: a table and a figure."""
+"""What was tried before a comparison: cost and gain of tuning, and the short trainings of the recipe for photos."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from levelfield.files.writing import write_text
 from levelfield.ranges import Range
 from levelfield.reports.figures._drawing import GRID, legend_beside, limits, panels, plainly, save, shortened
 from levelfield.reports.figures._rows import COLOURS, LINES
+from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.specification.choices import TunedMethod, TuningRecord
 from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
@@ -85,6 +86,28 @@ def tuning_table(record: TuningRecord) -> TuningTable:
             rows.append(TuningRow(label, search, mean, mean, {}))
     rows.sort(key=lambda row: -(row.best if row.best is not None else -1.0))
     return TuningTable(record, rows, budgets)
+
+
+def tried_table(board: Leaderboard) -> Table | None:
+    """The scores of every objective after each short training of the recipe, on validation classes; None without one.
+
+    They are not ranked with the comparison, since they trained less.
+    """
+    recipe: dict[str, Any] | None = board.facts.get("recipe")
+    if recipe is None:
+        return None
+    lengths = sorted({int(steps) for scores in recipe["scores"].values() for steps in scores})
+    compared = {row.label for row in board.rows}
+    rows = []
+    for label, scores in sorted(recipe["scores"].items(), key=lambda item: -max(item[1].values(), default=0.0)):
+        cells = [f"{scores[str(steps)]:.3f}" if str(steps) in scores else None for steps in lengths]
+        outcome = "went on to the comparison" if label in compared else "dropped" if scores else "failed"
+        rows.append([label, *cells, outcome])
+    sizes = ", ".join(f"{score:.3f} at {size} px" for size, score in recipe["sizes"].items())
+    judged = f"{recipe['metric']} of {recipe['judged_by']}; the test classes chose nothing."
+    columns: list[Column | str] = ["method", *numbers(*(f"{steps} steps" for steps in lengths)), "outcome"]
+    title = "Short trainings before the comparison"
+    return Table(columns, rows, title, [f"Untrained features: {sizes}.", judged])
 
 
 @plainly

@@ -11,9 +11,9 @@ from rich.text import Text
 from levelfield.files.writing import write_json, write_text
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.answer import answer
-from levelfield.reports.leaderboard.tried import tried_table
 from levelfield.reports.leaderboard.verdicts import pairs_table, verdicts
 from levelfield.reports.published_comparison import published_table
+from levelfield.reports.search_results import tried_table
 from levelfield.reports.split_leaks import leak_lines, leak_links
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.rows import networks_differ

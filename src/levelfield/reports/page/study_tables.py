@@ -13,10 +13,10 @@ from typing import Any
 from levelfield.files.reading import read_bytes
 from levelfield.reports.compact_scores import compact_notes, compact_tables
 from levelfield.reports.leaderboard import cells
-from levelfield.reports.leaderboard.tried import tried_table
 from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
 from levelfield.reports.report import Report
+from levelfield.reports.search_results import tried_table
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.spec import PlannedRun
