@@ -136,6 +136,15 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_forms(folder: Path, name: str, data: Any, *, csv: str, markdown: str) -> list[Path]:
+    """Write a table as NAME.json, .csv and .md; returns the paths."""
+    paths = [folder / f"{name}.{suffix}" for suffix in ("json", "csv", "md")]
+    write_json(paths[0], data)
+    write_text(paths[1], csv)
+    write_text(paths[2], markdown)
+    return paths
+
+
 def finite(value: Any) -> Any:
     """Plain data with None for NaN and infinity."""
     if isinstance(value, dict):

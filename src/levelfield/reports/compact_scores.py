@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from levelfield.evaluation.compacting import form_names
-from levelfield.files.writing import write_json, write_text
+from levelfield.files.writing import write_forms
 from levelfield.studies.leaderboard.compact import CompactCell, CompactTable
 from levelfield.table import Column, Table
 
@@ -20,10 +20,7 @@ _INTERVALS = "Intervals: 95 %, over test classes, of the mean over seeds; retrai
 
 def write_compact(scores: CompactTable, folder: Path) -> list[Path]:
     """Write compact.json, .csv and .md; returns the paths."""
-    write_json(folder / f"{NAME}.json", asdict(scores))
-    write_text(folder / f"{NAME}.csv", compact_csv(scores))
-    write_text(folder / f"{NAME}.md", compact_markdown(scores))
-    return [folder / f"{NAME}.{suffix}" for suffix in ("json", "csv", "md")]
+    return write_forms(folder, NAME, asdict(scores), csv=compact_csv(scores), markdown=compact_markdown(scores))
 
 
 def compact_csv(scores: CompactTable) -> str:

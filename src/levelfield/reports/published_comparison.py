@@ -47,10 +47,7 @@ def with_published(board: Leaderboard, runs: Sequence[PlannedRun]) -> Leaderboar
         entry = {
             "row": row.label,
             "metric": metric,
-            "source": line.source,
-            "printed_method": line.printed_method,
-            "printed_metric": line.printed_metric,
-            "origin": line.origin,
+            **{name: getattr(line, name) for name in ("source", "printed_method", "printed_metric", "origin")},
             "reported": best.value,
             "spread": line.spread,
             "ours": ours,

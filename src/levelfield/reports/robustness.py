@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from levelfield.files.writing import write_json, write_text
+from levelfield.files.writing import write_forms
 from levelfield.registry import short_name
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.runs.folder.store import read_result
@@ -46,10 +46,8 @@ class Robustness:
 
     def write(self, folder: Path) -> list[Path]:
         """Write robustness.json, .csv and .md; returns the paths."""
-        write_json(folder / "robustness.json", asdict(self))
-        write_text(folder / "robustness.csv", self.csv())
-        write_text(folder / "robustness.md", self.table().markdown() + "\n")
-        return [folder / f"robustness.{suffix}" for suffix in ("json", "csv", "md")]
+        markdown = self.table().markdown() + "\n"
+        return write_forms(folder, "robustness", asdict(self), csv=self.csv(), markdown=markdown)
 
     def show(self, console: Console) -> None:
         console.print()

@@ -183,6 +183,7 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
             suspect = suspect or str(wrong["why"])
     variant = f"{row['method']} [{row['protocol'].partition('-')[0]}]"  # the name may have another meaning there
     method = known["methods"].get(variant) or known["methods"].get(row["method"]) or {}
+    as_printed = {key: row[key] for key in ("dim", "batch", "sampler", "origin", "note")}
     return Line(
         paper=paper,
         table=f"table{number}",
@@ -191,20 +192,16 @@ def _line(paper: str, number: int, row: Mapping[str, str]) -> Line:
         settings=method.get("settings", {}),
         dataset=known["datasets"][row["dataset"]]["name"],
         backbone=architecture(row["backbone"]),
-        dim=row["dim"],
         protocol=row["protocol"] or _PROTOCOLS.get(row["dataset"], "standard"),
-        batch=row["batch"],
         image=row["image_size"],
-        sampler=row["sampler"],
         switch=_number(row["p_switch"]),
-        origin=row["origin"],
         printed_metric=row["metric"],
         metric=metric_entry(row["metric"], paper).get("name", ""),
         value=_number(row["mean"]),
         spread=_number(row["ci_or_std"]),
-        note=row["note"],
         suspect=suspect,
         decimals=len(row["mean"].partition(".")[2]),
+        **as_printed,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from levelfield.files.writing import write_json, write_text
+from levelfield.files.writing import write_forms
 from levelfield.reports.leaderboard import cells
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.leaderboard.verdicts import pairs_table, verdicts
@@ -25,10 +25,7 @@ _COMPARISONS = "Comparisons"
 
 def write_all(board: Leaderboard, folder: Path) -> list[Path]:
     """Write leaderboard.json, .csv and .md; returns the paths."""
-    write_json(folder / "leaderboard.json", board.as_data())
-    write_text(folder / "leaderboard.csv", as_csv(board))
-    write_text(folder / "leaderboard.md", as_markdown(board))
-    return [folder / f"leaderboard.{suffix}" for suffix in ("json", "csv", "md")]
+    return write_forms(folder, "leaderboard", board.as_data(), csv=as_csv(board), markdown=as_markdown(board))
 
 
 def as_csv(board: Leaderboard) -> str:
