@@ -141,10 +141,9 @@ def choose_how(study: Study, search: Search) -> How:
     from levelfield.tuning.trials import How, Judge
 
     trials, validation, folds = search.trials, search.validation, search.folds
-    if trials is not None and search.budget is not None:
-        raise BadSpecification("--trials and --budget cannot be combined: give one of them.")
-    if validation is not None and folds is not None:
-        raise BadSpecification("--validation and --folds cannot be combined: give one of them.")
+    for first, second in (("trials", "budget"), ("validation", "folds")):
+        if getattr(search, first) is not None and getattr(search, second) is not None:
+            raise BadSpecification(f"--{first} and --{second} cannot be combined: give one of them.")
     budget = Budget.parse(search.budget) if search.budget is not None else Budget(trials=trials or 30)
     share = validation or study.protocol.validation or DEFAULT_SHARE
     judge = Judge(folds=folds) if folds is not None else Judge(validation=share, asked=validation is not None)

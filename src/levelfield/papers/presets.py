@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from levelfield.errors import BadSpecification, nearest
+from levelfield.errors import BadSpecification, suggestion
 from levelfield.papers.published._tables import entries_of
 
 
@@ -41,10 +41,8 @@ def preset_row(objective: str, preset: str) -> Mapping[str, Any]:
     """
     known = _rows(objective)
     if str(preset) not in known:
-        close = nearest(str(preset), known)
-        hint = f" Did you mean '{close}'?" if close else ""
-        has = f"There are: {', '.join(known)}." if known else "No paper's settings are known for it."
-        raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint} {has}")
+        hint = suggestion(preset, known) if known else " No paper's settings are known for it."
+        raise BadSpecification(f"The objective '{objective}' has no preset {preset!r}.{hint}")
     return known[str(preset)]
 
 

@@ -107,8 +107,8 @@ def join_runs(
             f"{members[0].folder} was trained on every class: no test classes are left to evaluate the ensemble on."
         )
     if metrics is None:
-        names = tuple(members[0].result.values)
-        names = tuple(name for name in names if all(name in member.result.values for member in members))
+        first, *others = (member.result.values for member in members)
+        names = tuple(name for name in first if all(name in values for values in others))
     else:
         names = tuple(metric.name for metric in parse_all(metrics, k=(1, 2, 4, 8)))
     if not names:

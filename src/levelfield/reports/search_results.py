@@ -21,6 +21,7 @@ from levelfield.wording import plural
 
 BUDGETS = (1, 5, 20, 50)
 ADAPTIVE = ("tpe", "gp", "cma")
+_ESTIMATED = ("expected", "low", "high")  # of the best of some trials, in the CSV file
 _ENOUGH = 0.95  # share of searches that a method must win to be named best
 
 
@@ -211,17 +212,12 @@ def _searched(search: TunedMethod, values: Mapping[str, Any] | None = None) -> s
 
 
 def _csv(tuning: TuningTable) -> str:
-    spans = [f"best of {n} {what}" for n in tuning.budgets for what in ("expected", "low", "high")]
+    spans = [f"best of {n} {what}" for n in tuning.budgets for what in _ESTIMATED]
     heads = ["method", "default", "best", "trial", *spans, "trials", "failed", "seconds", "searched"]
     rows = []
     for row in tuning.rows:
         search = row.search
-        best = [row.expected.get(n) for n in tuning.budgets]
-        ends = [
-            value
-            for estimate in best
-            for value in ((estimate.expected, estimate.low, estimate.high) if estimate else (None,) * 3)
-        ]
+        best = [getattr(row.expected.get(n), what, None) for n in tuning.budgets for what in _ESTIMATED]
         counts = [len(search.values), search.values.count(None), search.seconds]
-        rows.append([row.label, row.default, row.best, search.trial, *ends, *counts, _searched(search)])
+        rows.append([row.label, row.default, row.best, search.trial, *best, *counts, _searched(search)])
     return Table(heads, rows).csv(digits=None)

@@ -80,22 +80,20 @@ def write_crossings(crossings: Sequence[Crossing], folder: Path) -> list[Path]:
     """Write leaks.json and the sheets of a new search, and delete sheets of an earlier one; returns the paths."""
     paths, sets = [], []
     renamed = [crossing.test_set for crossing in crossings if crossing.leaks is not None] != list(_stored(folder))
+    sheets = [crossing.sheet for crossing in crossings if crossing.has_sheet]
     for sheet in folder.glob("leaks*.png") if crossings else ():
-        if _SHEET.fullmatch(sheet.name) and sheet.name not in [
-            crossing.sheet for crossing in crossings if crossing.has_sheet
-        ]:
+        if _SHEET.fullmatch(sheet.name) and sheet.name not in sheets:
             sheet.unlink()
     for crossing in crossings:
+        if crossing.leaks is None:
+            continue
+        sets.append({"test_set": crossing.test_set, "division": crossing.division, **crossing.leaks.as_data()})
         sheet = folder / crossing.sheet
-        if crossing.leaks is not None and crossing.has_sheet and (crossing.new or renamed or not sheet.is_file()):
+        if crossing.has_sheet and (crossing.new or renamed or not sheet.is_file()):
             sheet.unlink(missing_ok=True)  # of another test set
-            with (
-                nullcontext() if crossing.new else suppress(LevelfieldError)
-            ):  # the images may be gone since the search
+            with nullcontext() if crossing.new else suppress(LevelfieldError):  # the images may be gone since
                 pair_sheet(crossing.leaks.pairs, sheet)
                 paths.append(sheet)
-        if crossing.leaks is not None:
-            sets.append({"test_set": crossing.test_set, "division": crossing.division, **crossing.leaks.as_data()})
     if sets:
         write_json(folder / FILE, {"test_sets": sets})
         paths.append(folder / FILE)
@@ -180,9 +178,7 @@ def _stored(folder: Path) -> dict[str, Crossing]:
 
 
 def pair_sheet(pairs: Sequence[Pair], path: Path, *, most: int = 60) -> int:
-    """Write the first `most` pairs as a PNG, training image left, test image right. Returns their number."""
-    if not pairs:
-        raise BadInput("No pairs to draw.")
+    """Write the first `most` pairs as a PNG, training image left, test image right. Returns their number, not 0."""
     if path.suffix.lower() != ".png":
         raise BadInput(f"Cannot write the sheet to '{path.name}': the file name must end with .png.")
     shown = list(pairs[:most])

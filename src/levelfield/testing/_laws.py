@@ -117,10 +117,8 @@ def gradient_is_the_derivative(factory: Factory) -> None:
 
 @law()
 def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
-    objective = without_chance(factory)
-    rows, labels = ordinary(dtype=torch.float64)
+    objective, rows, labels, value, gradient = without_chance(factory)
     order = torch.randperm(len(rows), generator=stream(0, "order"))
-    value, gradient = measure(objective, rows, labels)
     shuffled, shuffled_gradient = measure(objective, rows[order], labels[order])
     close(shuffled, value, "the loss of the shuffled batch differs")
     close(shuffled_gradient, gradient[order], "a gradient of the shuffled batch differs")
@@ -129,9 +127,7 @@ def order_of_the_batch_is_irrelevant(factory: Factory) -> None:
 @law()
 def names_of_classes_are_irrelevant(factory: Factory) -> None:
     """Permute the labels 0..C-1 together with the objective's state per class."""
-    objective = without_chance(factory)
-    rows, labels = ordinary(dtype=torch.float64)
-    value, gradient = measure(objective, rows, labels)
+    objective, rows, labels, value, gradient = without_chance(factory)
     renamed = torch.cat((torch.tensor([2, 0, 3, 1]), torch.arange(CLASSES, classes_made_for())))
     other = copy.deepcopy(objective)
     with torch.no_grad():
@@ -145,9 +141,7 @@ def names_of_classes_are_irrelevant(factory: Factory) -> None:
 @law(lambda objective: not per_class(objective), "it has state per class, so labels must be 0 to C-1")
 def labels_above_2_to_24_stay_apart(factory: Factory) -> None:
     """Labels that would merge as float32."""
-    objective = without_chance(factory)
-    rows, labels = ordinary(dtype=torch.float64)
-    value, _ = measure(objective, rows, labels)
+    objective, rows, labels, value, _ = without_chance(factory)
     close(measure(objective, rows, labels + 2**25)[0], value, "large labels change the loss")
     close(measure(objective, rows, -(labels + 1))[0], value, "negative labels change the loss")
 
@@ -272,11 +266,9 @@ def backward_twice_gives_the_same_gradient(factory: Factory) -> None:
 @law(lambda objective: objective.takes_weights, "it takes no weights")
 def loss_is_linear_in_the_weights(factory: Factory) -> None:
     """Weights multiply an anchor's terms and do not change the divisor."""
-    objective = without_chance(factory)
-    rows, labels = ordinary(dtype=torch.float64)
+    objective, rows, labels, plain, _ = without_chance(factory)
     ones = torch.ones(len(rows), dtype=torch.float64)
     some = torch.linspace(0, 3, len(rows), dtype=torch.float64)
-    plain, _ = measure(objective, rows, labels)
     close(measure(objective, rows, labels, weights=ones)[0], plain, "weights of 1 change the loss")
     both = measure(objective, rows, labels, weights=ones + some)[0]
     close(both - measure(objective, rows, labels, weights=some)[0], plain, "the loss is not linear in the weights")
@@ -284,9 +276,7 @@ def loss_is_linear_in_the_weights(factory: Factory) -> None:
 
 @law(lambda objective: objective.separable, "it is not declared as a mean over independent samples")
 def a_separable_loss_is_the_mean_of_its_parts(factory: Factory) -> None:
-    objective = without_chance(factory)
-    rows, labels = ordinary(dtype=torch.float64)
-    whole, _ = measure(objective, rows, labels)
+    objective, rows, labels, whole, _ = without_chance(factory)
     first, _ = measure(objective, rows[:5], labels[:5])
     second, _ = measure(objective, rows[5:], labels[5:])
     close((5 * first + 7 * second) / 12, whole, "the loss is declared separable but is not")

@@ -102,12 +102,6 @@ def make(factory: Factory, dtype: torch.dtype = torch.float32, **extra: Any) -> 
     return as_objective(factory(**extra)).to(dtype)
 
 
-def without_chance(factory: Factory, dtype: torch.dtype = torch.float64) -> Objective:
-    """Create the objective with all tuples if its miner is random: a shuffled batch would draw different tuples."""
-    objective = make(factory, dtype)
-    return objective if objective.miner is None else make(factory, dtype, miner="all")
-
-
 def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
     """Loss and gradient of the rows, with a fresh generator; gradients of parameters are left in the objective."""
     objective.zero_grad()
@@ -117,6 +111,16 @@ def measure(objective: Objective, embeddings: Tensor, labels: Tensor, **options:
     value.backward()
     assert rows.grad is not None, "the embeddings got no gradient"
     return value.detach(), rows.grad
+
+
+def without_chance(factory: Factory) -> tuple[Objective, Tensor, Tensor, Tensor, Tensor]:
+    """An objective in float64, the ordinary batch, and its loss and gradient. The objective takes all tuples if it has
+    a miner, which may be random: a shuffled batch would draw different tuples."""
+    objective = make(factory, torch.float64)
+    if objective.miner is not None:
+        objective = make(factory, torch.float64, miner="all")
+    rows, labels = ordinary(dtype=torch.float64)
+    return objective, rows, labels, *measure(objective, rows, labels)
 
 
 def close(first: Tensor, second: Tensor, what: str, *, rtol: float = 1e-9, atol: float = 1e-10) -> None:

@@ -61,13 +61,10 @@ class EmbeddingSet:
         query_ids: Path | None = None,
     ) -> EmbeddingSet:
         """Arrays (.npy), which stay on disk, and labels (.npy, .txt, .csv)."""
-        contents = {"labels": read_labels(labels), "embeddings": read_array(embeddings)}
-        if gallery is not None:
-            contents["gallery"] = read_array(gallery)
-        for name, path in (("gallery_labels", gallery_labels), ("query_ids", query_ids)):
-            if path is not None:
-                contents[name] = read_labels(path)
-        return cls(contents)
+        rows = {"embeddings": embeddings, "gallery": gallery}
+        lists = {"labels": labels, "gallery_labels": gallery_labels, "query_ids": query_ids}
+        contents = {name: read_labels(path) for name, path in lists.items() if path is not None}
+        return cls(contents | {name: read_array(path) for name, path in rows.items() if path is not None})
 
     @property
     def rows(self) -> np.ndarray:

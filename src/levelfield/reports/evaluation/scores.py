@@ -21,6 +21,7 @@ from levelfield.files.writing import finite, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.table import Column, Table, numbers
+from levelfield.wording import plural
 
 _REFINED = 24  # columns of the name of a refinement before it is wrapped
 
@@ -246,12 +247,10 @@ def about(rows: Sequence[Scores]) -> list[str]:
             f"DEVIATION, refined: {', '.join(refined)}. The embedding of an image then depends on the other test "
             "images, and costs a pass through the message-passing network."
         )
-    if result.n_lone == 1:
-        treated = "counts as 0" if result.counted.all() else "does not count"
-        sentences.append(f"1 of them has no positive and {treated}.")
-    elif result.n_lone:
-        treated = "count as 0" if result.counted.all() else "do not count"
-        sentences.append(f"{result.n_lone:,} of them have no positive and {treated}.")
+    if result.n_lone:
+        single, several = ("counts as 0", "count as 0") if result.counted.all() else ("does not count", "do not count")
+        has, have = f"of them has no positive and {single}.", f"of them have no positive and {several}."
+        sentences.append(plural(result.n_lone, has, have))
     if result.intervals:
         sentences.append("Intervals: over other classes of the same kind.")
         sentences += [f"They need at least {MIN_CLASSES} classes."] if classes < MIN_CLASSES else []
