@@ -75,10 +75,11 @@ def ranks(
 ) -> None:
     """Rank methods over several datasets (Friedman, Nemenyi)."""
     from levelfield import evaluation
-    from levelfield.reports.dataset_ranks import rank_over_datasets
+    from levelfield.reports.dataset_ranks import DatasetRanks
+    from levelfield.studies.leaderboard.across import across
 
     trust_named(metric)
-    ranked = rank_over_datasets(folders, evaluation.parse(metric).name if metric else None)
+    ranked = DatasetRanks(across(folders, evaluation.parse(metric).name if metric else None))
     paths = ranked.write(out) if out else []
     print_results(ranked, as_json=as_json)
     if paths and not as_json:

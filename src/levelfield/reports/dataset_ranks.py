@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from levelfield.evaluation.statistics.comparisons import ALPHA
 from levelfield.evaluation.statistics.friedman import Ranking, rank, worse_methods
 from levelfield.files.writing import write_json
 from levelfield.reports.figures._drawing import panels, plainly, save, shortened
-from levelfield.studies.leaderboard.across import Across, across
+from levelfield.studies.leaderboard.across import Across
 from levelfield.table import Column, Table, numbers
 
 ROW, BAR = 0.32, 0.16  # inches between two names of the diagram, and between two bars
@@ -26,7 +26,10 @@ class DatasetRanks:
     """The scores of methods on datasets, and their ranking."""
 
     scores: Across
-    ranking: Ranking
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        return rank(self.scores.table)
 
     def as_data(self) -> dict[str, Any]:
         apart = dict(worse_methods(self.ranking)) if self.ranking.differ else {}
@@ -52,12 +55,6 @@ class DatasetRanks:
         Table(columns, rows, f"Mean ranks by {self.scores.metric}, best first").show(console)
         for sentence in verdict(self.ranking):
             console.print(sentence, soft_wrap=True)
-
-
-def rank_over_datasets(folders: Sequence[Path], metric: str | None = None) -> DatasetRanks:
-    """Rank the methods of finished studies on different data. metric: by default the first one of the first study."""
-    scores = across(folders, metric)
-    return DatasetRanks(scores, rank(scores.table))
 
 
 def verdict(ranking: Ranking) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -26,7 +25,6 @@ NOT_A_QUERY, NOT_SEARCHED = 2, 3
 _ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB
 _FEW, _FEWEST = 2_000, 200  # queries of a larger set; with many methods fewer
 _MANY = 6_000  # images of a test set with a list for every query
-Searched: TypeAlias = tuple[Method, SearchResult, Data | None]  # with the error rates of its thresholds
 
 
 @torch_threads()
@@ -44,18 +42,18 @@ def look(
     thumbnails: sheets of small images as data URIs, row by row; `of`: the images that have one, None: all of them.
     """
     searched, left_out = _search_all(methods, images, progress)
-    results = [result for _, result, _ in searched]
+    results = [result for _, result in searched]
     lists = _chosen_queries(results, images)
     wrong_labels, leaked = label_errors(results, images), leaks_of(leaks, images)
     wanted = [mistake["image"] for mistake in (*wrong_labels, *leaked)]
     pictures = _chosen_thumbnails(results, lists, images, wanted, MOST)
     seen = thumbnails_of(images.paths, pictures, progress=progress)
-    rows = {str(number): method.rows for number, (method, _, _) in enumerate(searched)}
-    cosine = all(method.distance == "cosine" for method, _, _ in searched)
+    rows = {str(number): method.rows for number, (method, _) in enumerate(searched)}
+    cosine = all(method.distance == "cosine" for method, _ in searched)
     stage = progress.stage("drawing maps", len(rows))
     maps = embedding_maps(rows, normalize=cosine, threads=torch.get_num_threads(), stage=stage).values()
     with torch_threads(1):  # rounding depends on their number
-        regions = why([(method, result) for method, result, _ in searched], images, seen.lost)
+        regions = why(searched, images, seen.lost)
     return {
         "name": name,
         "count": len(images),
@@ -69,15 +67,17 @@ def look(
         "lost": seen.lost,
         "thumbnails": seen.thumbnails,
         "notes": [*notes, *left_out, *_notes(images, lists, pictures, len(results))],
-        "methods": [_embedded(*method, images, lists, points) for method, points in zip(searched, maps, strict=True)],
+        "methods": [_embedded(*pair, images, lists, points) for pair, points in zip(searched, maps, strict=True)],
         "mistakes": {"labels": wrong_labels, "duplicates": duplicates(seen, images), "leaks": leaked},
         "why": regions,
     }
 
 
-def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress) -> tuple[list[Searched], list[str]]:
+def _search_all(
+    methods: Sequence[Method], images: ImageSet, progress: Progress
+) -> tuple[list[tuple[Method, SearchResult]], list[str]]:
     """The methods that can be searched, in their order, and notes on the others."""
-    searched: list[Searched] = []
+    searched: list[tuple[Method, SearchResult]] = []
     notes: list[str] = []
     stage = progress.stage("searching", len(methods))
     for method in methods:
@@ -87,14 +87,12 @@ def _search_all(methods: Sequence[Method], images: ImageSet, progress: Progress)
             notes.append(f"{method.label} is not shown here: {error}")
         else:
             if result is not None:
-                searched.append((method, result, threshold_of(result, method.rows, images, method.threshold)))
+                searched.append((method, result))
         stage.advance()
     return searched, notes
 
 
-def _embedded(
-    method: Method, result: SearchResult, threshold: Data | None, images: ImageSet, lists: Array | None, points: Array
-) -> Data:
+def _embedded(method: Method, result: SearchResult, images: ImageSet, lists: Array | None, points: Array) -> Data:
     """The embeddings of a row: neighbours, ranks, position on the map, confusions, threshold.
 
     right: 1 or 0; 2: not a query that counts; 3: not searched. first_right: rank of the first right image, 0: none.
@@ -119,7 +117,7 @@ def _embedded(
         "map": np.rint(points * 65535).astype(np.uint16),
         "found_by": smallest(np.bincount(result.neighbours.ravel(), minlength=len(images))),
         "classes": by_class(result, images),
-        "threshold": threshold,
+        "threshold": threshold_of(result, method.rows, images, method.threshold),
         "distance": method.distance,
     }
 

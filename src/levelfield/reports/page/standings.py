@@ -17,6 +17,7 @@ from levelfield.studies.runs.spec import PlannedRun
 from levelfield.wording import first_few, plural
 
 _FEW = 20  # test classes; with fewer only large differences can be established
+_PAID = {"seconds": "seconds", "images_seen": "images", "peak_bytes": "peak_bytes", "passes": "rows_through_trunk"}
 MOST_PAIRS = 3_000  # comparisons on the page, those of the best rows first
 
 
@@ -55,10 +56,7 @@ def rows_of(
             "seeds": len(row.seeds),
             "dim": dims[row.label],
             "cells": {name: score(cell.mean, cell.low, cell.high, cell.spread) for name, cell in row.cells.items()},
-            "seconds": row.seconds if row.trained else None,
-            "images_seen": row.images if row.trained else None,
-            "peak_bytes": row.peak_bytes if row.trained else None,
-            "passes": row.rows_through_trunk if row.trained else None,
+            **{key: getattr(row, cost) if row.trained else None for key, cost in _PAID.items()},
             "group": groups.get(row.label, ""),
             "deviations": [{"key": signs[text], "text": text} for text in row.deviations],
             "test": tests[row.label],
