@@ -6,18 +6,10 @@ import time
 from dataclasses import replace
 from typing import Annotated
 
+from levelfield.cli import options
 from levelfield.cli.choosing import DEFAULT_SHARE, check_backbones_option, choose_study, photos_recipe
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
-from levelfield.cli.options import (
-    Overrides,
-    ProcessesOption,
-    StudyArgument,
-    TensorboardOption,
-    TimeOption,
-    option,
-    processes_override,
-    trusted_words,
-)
+from levelfield.cli.options import option
 from levelfield.cli.running import compare_study, follow_recipe, search_study
 from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification
@@ -25,8 +17,8 @@ from levelfield.errors import BadSpecification
 
 @with_groups
 def compare(
-    study: StudyArgument = None,
-    overrides: Overrides = None,
+    study: options.StudyArgument = None,
+    overrides: options.Overrides = None,
     *,
     source: Source,
     backbones: Annotated[
@@ -34,24 +26,24 @@ def compare(
     ] = None,
     environment: Environment,
     parallel: Parallel,
-    processes: ProcessesOption = None,
+    processes: options.ProcessesOption = None,
     dry_run: Annotated[bool, option("--dry-run", "Print plan, cost and deviations without training.")] = False,
-    tensorboard: TensorboardOption = False,
+    tensorboard: options.TensorboardOption = False,
     trials: Annotated[
         int | None, option("--trials", "-n", "Search settings first: number of trials per method.", min=1)
     ] = None,
-    time_limit: TimeOption = None,
+    time_limit: options.TimeOption = None,
     output: Output,
 ) -> None:
     """Train all methods of a study under equal conditions; rank them."""
     began = time.monotonic()
-    study, overrides = trusted_words(study, overrides, source.data, backbones)
+    study, overrides = options.trusted_words(study, overrides, source.data, backbones)
     for_photos = study is None and source.data is not None and backbones is None
     if time_limit is not None and (not for_photos or trials is not None):
         raise BadSpecification("--time is for photos: give --data FOLDER, and neither a study nor --trials.")
     if backbones is not None:
         check_backbones_option(study, source.data, overrides, searched=trials is not None)
-    overrides += processes_override(processes)
+    overrides += options.processes_override(processes)
     rank, torchrun = torchrun_rank()
     if rank > 0:  # the first process does all that is not training
         if not dry_run:

@@ -16,15 +16,7 @@ from levelfield.files.reading import MEGABYTE, read_text
 from levelfield.files.writing import expanded
 from levelfield.methods.refine.passing import Refinement
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.runs.finished import (
-    PARTS,
-    embed_part,
-    how_many_bits,
-    how_many_models,
-    how_refined,
-    refiner,
-    stored_test,
-)
+from levelfield.studies.runs import finished
 
 _MOST = 1_000 * MEGABYTE  # bytes of a text file
 
@@ -44,10 +36,10 @@ class EmbeddingSet:
     @classmethod
     def of_run(cls, run: Path) -> EmbeddingSet:
         """The stored test embeddings of a finished run."""
-        rows, items = stored_test(run)
+        rows, items = finished.stored_test(run)
         queries = [path for path, is_query in zip(items.paths, items.queries, strict=True) if is_query]
         others = [path for path, is_query in zip(items.paths, items.queries, strict=True) if not is_query]
-        facts = how_refined(run), how_many_models(run), how_many_bits(run)
+        facts = finished.how_refined(run), finished.how_many_models(run), finished.how_many_bits(run)
         return cls(items.arrays(rows), run, queries, others or queries, *facts)
 
     @classmethod
@@ -86,15 +78,15 @@ class EmbeddingSet:
     def refine(self, refinement: Refinement, *, progress: Progress = SILENT) -> EmbeddingSet:
         """The same images after message passing among them, by the network of the run."""
         assert self.run is not None
-        rows = refinement(refiner(self.run).objective, self.rows, self.gallery, progress=progress)
+        rows = refinement(finished.refiner(self.run).objective, self.rows, self.gallery, progress=progress)
         return replace(self, arrays={**self.arrays, "embeddings": rows}, refined=refinement.text, bits=None)
 
     def other_classes(self, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
         """Embeddings and labels of the run's validation or training classes."""
         assert self.run is not None
-        if part not in PARTS:
-            raise BadInput(f"--choose-on {part}: must be {' or '.join(PARTS)}.")
-        return embed_part(self.run, part, progress=progress)
+        if part not in finished.PARTS:
+            raise BadInput(f"--choose-on {part}: must be {' or '.join(finished.PARTS)}.")
+        return finished.embed_part(self.run, part, progress=progress)
 
 
 def read_array(path: Path) -> np.ndarray:

@@ -18,19 +18,9 @@ from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.index import decision
+from levelfield.shipping.index import folder as files
 from levelfield.shipping.index.approximate import check_library, forget_graph, graph_of, lost
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
-from levelfield.shipping.index.folder import (
-    INDEX,
-    Content,
-    Item,
-    changing,
-    is_index,
-    read_facts,
-    read_folder,
-    relative,
-    write_folder,
-)
 from levelfield.shipping.onnx_model import OnnxModel, load
 from levelfield.shipping.searching import find_images, readable, remembered
 
@@ -46,12 +36,12 @@ class Index:
     """An index that was opened with `Index.open`. Its `rows`, `paths` and `classes` also fill any vector database."""
 
     folder: Path
-    content: Content
+    content: files.Content
 
     @classmethod
     def open(cls, folder: Path | str) -> Index:
         """The index in `folder`. Files that were changed are refused. Neither torch nor the model is loaded."""
-        return cls(Path(folder), read_folder(Path(folder)))
+        return cls(Path(folder), files.read_folder(Path(folder)))
 
     def __len__(self) -> int:
         return len(self.content.items)
@@ -162,7 +152,7 @@ def build_index(
     facts = {
         "dim": model.dim,
         "codes": BINARY if codes == BINARY else FLOAT,
-        "model": {"place": relative(run, out), "checksum": model.checksum, **metadata},
+        "model": {"place": files.relative(run, out), "checksum": model.checksum, **metadata},
         "folders": [],
         "threshold": None,
         "unknowns": None,
@@ -170,9 +160,9 @@ def build_index(
         "approximate": None if approximate is None else {"library": approximate},
     }
     rows = packed(np.zeros((0, model.dim), np.float32), facts["codes"])
-    with changing(out):
+    with files.changing(out):
         _check_out(out, force=force)  # another process may have made an index meanwhile
-        empty = Content(facts, [], Stored(rows, model.dim, facts["codes"]))
+        empty = files.Content(facts, [], Stored(rows, model.dim, facts["codes"]))
         index = _extended(out, empty, model, photos, progress).index
     if remark:
         _log.warning(remark)
@@ -198,13 +188,13 @@ def add_to_index(
         progress: gets a stage whose steps are photos.
     """
     folder = Path(folder)
-    read_facts(folder)  # before a lock is created: it is an index
+    files.read_facts(folder)  # before a lock is created: it is an index
     photos = _photos_of(more, skip_unreadable, progress)
-    with changing(folder):
+    with files.changing(folder):
         index = Index.open(folder)
         loaded, content = index.model(model), index.content
         if model is not None:
-            facts = {**content.facts["model"], "place": relative(Path(model), folder)}
+            facts = {**content.facts["model"], "place": files.relative(Path(model), folder)}
             content = replace(content, facts={**content.facts, "model": facts})
         return _extended(folder, content, loaded, photos, progress)
 
@@ -228,16 +218,16 @@ def _check_out(out: Path, *, force: bool) -> None:
         raise BadInput(f"--out {out} is a file; give a folder.")
     if any((out / name).exists() for name in _OF_RUNS):
         raise BadInput(f"--out {out} is the folder of a run, study or model. Give another folder, such as index.")
-    if is_index(out) and not force:
+    if files.is_index(out) and not force:
         raise BadInput(
-            f"{out / INDEX} already exists. Add photos with --add, replace the index with --force, or choose another "
-            "folder with --out."
+            f"{out / files.INDEX} already exists. Add photos with --add, replace the index with --force, or choose "
+            "another folder with --out."
         )
 
 
 def _extended(
     out: Path,
-    content: Content,
+    content: files.Content,
     model: Model | Ensemble | OnnxModel,
     photos: dict[Path, list[Path]],
     progress: Progress,
@@ -264,20 +254,20 @@ def _extended(
     facts = {
         **{key: value for key, value in content.facts.items() if key not in ("files", "format")},
         "images": len(together),
-        "folders": [relative(home, out) for home in homes],
+        "folders": [files.relative(home, out) for home in homes],
     }
     if facts["approximate"] is not None:
         library = facts["approximate"]["library"]
         facts["approximate"] = {"library": library, **lost(graph_of(library, stored), stored)}
-    write_folder(out, Content(facts, [together[k] for k in order], stored))
+    files.write_folder(out, files.Content(facts, [together[k] for k in order], stored))
     if facts["approximate"] is not None and new:
         forget_graph(library, content.stored)
     return Added(Index.open(out), len(new) - len(changed), len(changed), len(items) - len(new))
 
 
-def _items_of(photos: dict[Path, list[Path]], homes: list[Path]) -> dict[Item, Path]:
+def _items_of(photos: dict[Path, list[Path]], homes: list[Path]) -> dict[files.Item, Path]:
     """The entry of each photo: below the first folder of the index that contains it. Links keep their own names."""
-    items: dict[tuple[int, str], tuple[Item, Path]] = {}
+    items: dict[tuple[int, str], tuple[files.Item, Path]] = {}
     for folder, paths in photos.items():
         real = folder.resolve()
         for path in paths:
@@ -285,7 +275,7 @@ def _items_of(photos: dict[Path, list[Path]], homes: list[Path]) -> dict[Item, P
             number = next(number for number, home in enumerate(homes) if absolute.is_relative_to(home))
             inside = absolute.relative_to(homes[number])
             label = inside.parts[0] if len(inside.parts) > 1 else ""
-            item = Item(inside.as_posix(), label, number, file_digest(path))
+            item = files.Item(inside.as_posix(), label, number, file_digest(path))
             items[item.key] = item, path
     return dict(items.values())
 
