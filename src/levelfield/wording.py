@@ -39,13 +39,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def first_few(names: Sequence[str], between: str = ", ") -> str:
+def first_few(names: Sequence[str], between: str = ", ", most: int = FEW) -> str:
     """Format the first names and the number of remaining ones.
 
     >>> first_few(["a", "b"]), first_few(list("abcdefg"))
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    return between.join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+    return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class Shown:

@@ -76,6 +76,7 @@ PANELS: dict[str, dict[str, str]] = {
 _ELSEWHERE = {
     "list": ("list_parts", "list_parts"),
     "corruptions": ("corrupt", "corruptions"),
+    "search": ("index", "search"),
     "ranks": ("report", "ranks"),
     "ensemble": ("report", "ensemble"),
 }

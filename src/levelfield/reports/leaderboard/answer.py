@@ -12,6 +12,7 @@ from levelfield.studies.leaderboard.board import Leaderboard, fine_tuning
 from levelfield.studies.leaderboard.claims import OPEN, needed_text
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.training import Conditions
+from levelfield.wording import first_few
 
 UNTRIED = " The network itself did not train."
 _SHOWN = 6  # maximum number of named rows
@@ -49,8 +50,7 @@ def _as_good(board: Leaderboard, tied: list[str]) -> str:
         return f"Ties are not tested: {board.metrics[0]} has no value per query."
     if not tied:
         return ""
-    more = f" and {len(tied) - _SHOWN} more" if len(tied) > _SHOWN else ""
-    return f"As good (not distinguishable on these test classes): {', '.join(tied[:_SHOWN])}{more}."
+    return f"As good (not distinguishable on these test classes): {first_few(tied, most=_SHOWN)}."
 
 
 def _training(board: Leaderboard) -> str:

@@ -68,16 +68,15 @@ def as_markdown(board: Leaderboard) -> str:
 
 
 def show(board: Leaderboard, console: Console, *, full: bool = True) -> None:
-    """Print the answer, the leaderboard with its explanation, the comparisons, and the verdicts on claims."""
-    console.print(terminal(board, width=console.width, full=full))
+    """Print the answer, the leaderboard with its explanation, the comparisons, and the verdicts on claims.
 
-
-def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> RenderableType:
-    """The answer, and tables that fit the width: the interval of the first metric, deviations as letters explained
-    below. full: every row's comparisons, not only the best row's."""
+    The tables fit the width: the interval of the first metric, deviations as letters explained below. full: every row's
+    comparisons, not only the best row's.
+    """
     letters = cells.letters(text for row in board.rows for text in row.deviations)
     notes = "; ".join(f"{letter}: {text}" for text, letter in letters.items())
     use, *sentences = answer(board)
+    width = console.width
     shown: list[RenderableType] = [Text(use, style="bold"), *map(Text, sentences), Text()]
     shown += [Text(board.limit), Text()] if board.limit else []
     shown += [_short_table(board, letters).terminal(width), *map(Text, explanation(board)), Text()]
@@ -88,7 +87,7 @@ def terminal(board: Leaderboard, *, width: int = 80, full: bool = True) -> Rende
     published = published_table(board, numbered=True)
     shown += [Text(), published.terminal(width)] if published else []
     shown += [Text(), Text("Claims", style="bold"), *map(Text, claims(board))] if board.claims else []
-    return Group(*shown)
+    console.print(Group(*shown))
 
 
 def claims(board: Leaderboard) -> list[str]:

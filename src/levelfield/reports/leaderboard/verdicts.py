@@ -8,7 +8,7 @@ from levelfield.reports.leaderboard.cells import UNKNOWN
 from levelfield.studies.leaderboard.board import Leaderboard
 from levelfield.studies.leaderboard.claims import needed_text
 from levelfield.table import Column, Table, numbers
-from levelfield.wording import plural
+from levelfield.wording import first_few, plural
 
 HEADINGS = ("difference", "95 % interval", "t", "df", "p (Holm)")
 SEEN = 0.0005  # a difference below this is printed as 0.000
@@ -110,8 +110,7 @@ def _named(labels: list[str], order: dict[str, int]) -> str:
     labels = sorted(labels, key=lambda label: order[label])
     if len(labels) > 2 and order[labels[0]] == len(order) - len(labels):
         return f"{labels[0]} and all below it"
-    more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
-    return ", ".join(labels[:_LABELS]) + more
+    return first_few(labels, most=_LABELS)
 
 
 def _span(numbers: list[int]) -> str:

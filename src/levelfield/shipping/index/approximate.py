@@ -36,7 +36,10 @@ def check_library(name: str) -> None:
     if name not in LIBRARIES:
         raise unknown("library for approximate search", name, LIBRARIES)
     if importlib.util.find_spec(name) is None:  # not imported: an import here would come before onnxruntime's
-        raise _missing(name)
+        raise MissingExtra(
+            f'Approximate search with {name} needs a package: pip install "levelfield[{name}]". '
+            "Without --approximate the search is exact and needs none."
+        )
 
 
 def graph_of(library: str, stored: Stored) -> Search:
@@ -151,17 +154,8 @@ def _cached(library: str, stored: Stored) -> Path:
 
 
 def _module(library: str) -> Any:
+    check_library(library)
     if library == "usearch":
         with suppress(ImportError):  # after usearch, the import of onnxruntime would crash the process
             importlib.import_module("onnxruntime")
-    try:
-        return importlib.import_module(LIBRARIES[library])
-    except ImportError as error:
-        raise _missing(library) from error
-
-
-def _missing(library: str) -> MissingExtra:
-    return MissingExtra(
-        f'Approximate search with {library} needs a package: pip install "levelfield[{library}]". '
-        "Without --approximate the search is exact and needs none."
-    )
+    return importlib.import_module(LIBRARIES[library])
