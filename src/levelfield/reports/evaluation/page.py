@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-import levelfield
 from levelfield.evaluation.statistics.intervals import ends
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import read_image_paths
 from levelfield.reports.evaluation.scores import Scores
 from levelfield.reports.page import write
-from levelfield.reports.page.content import FORMAT, Array, Data, score
+from levelfield.reports.page.content import Array, Data, page_of, score
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.looking import look
 from levelfield.reports.page.neighbour_lists import Method
@@ -76,22 +75,15 @@ def _page(name: str, images: ImageSet, shown: Sequence[Scores], methods: Sequenc
         [_label(scores), metric, str(scores.result.signature(metric))] for scores in shown for metric in scores.result
     ]
     return {
-        "format": FORMAT,
-        "live": None,
-        "levelfield": levelfield.__version__,
-        "study": name,
+        **page_of(name, [test]),
         "about": f"{plural(len(images), 'image', 'images')} of {plural(len(images.classes), 'class', 'classes')}",
         "answer": [_answer(shown[best], first)],
         "cautions": cautions,
         "best": best,
         "metrics": metrics_of(shown[0].result),
         "rows": [_row(scores, positions.get(number)) for number, scores in enumerate(shown)],
-        "comparisons": [],
         "comparison_note": "Scores of one set of images; no test between them.",
         "tables": [Table(["row", "metric", "definition"], signatures, "Signatures", ["How each score was computed."])],
-        "curves": [],
-        "missing": [],
-        "tests": [test],
     }
 
 

@@ -12,7 +12,7 @@ from levelfield.files.writing import write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
-from levelfield.reports.page.content import FORMAT, Data, empty_test
+from levelfield.reports.page.content import Data, empty_test, page_of
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, to_json, write_page
@@ -123,10 +123,7 @@ def collect(
         costs += [f"{best.peak_bytes / 1e9:.1f} GB of memory at most"] if best.peak_bytes is not None else []
         cost = f"costs {', '.join(costs)}"
     return {
-        "format": FORMAT,
-        "live": None,
-        "levelfield": levelfield.__version__,
-        "study": study.name,
+        **page_of(study.name, tests),
         "about": study.about,
         "answer": [*answer(board), f"{best.label} {cost}."],
         "cautions": [*standings.cautions_of(board), *lost],
@@ -138,7 +135,6 @@ def collect(
         "tables": tables_of(report, study, runs),
         "curves": curves_of(board, runs, folder),
         "missing": missing,
-        "tests": tests,
     }
 
 

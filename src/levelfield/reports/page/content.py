@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from levelfield import __version__
+
 FORMAT = 1
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Data: TypeAlias = dict[str, Any]
@@ -22,6 +24,12 @@ def smallest(numbers: Array) -> Array:
     (dtype('uint32'), dtype('uint16'))
     """
     return numbers.astype(np.uint16 if not numbers.size or numbers.max() < 2**16 else np.uint32)
+
+
+def page_of(study: str, tests: list[Data]) -> Data:
+    """The parts that every page has, and empty ones that a page without runs of a study lacks."""
+    made = {"format": FORMAT, "live": None, "levelfield": __version__, "study": study, "tests": tests}
+    return {**made, "comparisons": [], "curves": [], "missing": []}
 
 
 def score(mean: float, low: float | None, high: float | None, sd: float | None) -> Data:
