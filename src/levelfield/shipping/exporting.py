@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from levelfield.embedder import Ensemble, Model, load
+from levelfield.embedder import Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
 from levelfield.errors import BadInput, MissingExtra, unknown
@@ -16,7 +16,7 @@ from levelfield.files.writing import temporary_folder, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.card import CARD, card
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
-from levelfield.shipping.formats import FORMATS, Format, PlainNetwork, common_view
+from levelfield.shipping.formats import FORMATS, PlainNetwork, common_view
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
 from levelfield.shipping.onnx_model import EXTRA
 from levelfield.studies.runs.finished import how_refined
@@ -73,47 +73,26 @@ def export(
     _check_out(out, home, force=force)
     images = TestImages.of(home) if measured else None
     model = load(home)
-    check_view(common_view(model))
+    view = common_view(model)
+    check_view(view)
+    network, weights = PlainNetwork(model), "int8" if int8 else "float32"
+    binary = isinstance(model, Model) and model.embedder.codes == "binary"
+    codes, result = "binary" if binary else "float32", None
+    facts = describe(chosen.file, weights=weights, codes=codes, dim=model.dim, view=view.description, about=model.about)
     with temporary_folder(out) as folder:
-        measured_again = _written(home, model, chosen, folder, images, int8=int8, progress=progress)
+        chosen.write(home, network, view, folder, int8)
+        write_description(folder, facts)
+        rows_of, written_view = chosen.read(folder)
+        check_batches(network, rows_of, view, weights=weights, binary=binary)
+        if images is not None:
+            result = compare_with_run(
+                images, rows_of, written_view, run=home, weights=weights, binary=binary, progress=progress
+            )
+        write_description(folder, {**facts, "measured": None if result is None else result.as_data()})
+        write_text(folder / CARD, card(home, facts, result))
         _move_files(folder, out)
     written = [path for name in _OURS for path in (out / name, *(out / name).rglob("*")) if path.is_file()]
-    return Exported(out, {str(path.relative_to(out)): path.stat().st_size for path in sorted(written)}, measured_again)
-
-
-def _written(
-    home: Path,
-    model: Model | Ensemble,
-    chosen: Format,
-    folder: Path,
-    images: TestImages | None,
-    *,
-    int8: bool,
-    progress: Progress,
-) -> Measured | None:
-    """Write all files into a folder, and measure what was written."""
-    view, network = common_view(model), PlainNetwork(model)
-    weights, binary = "int8" if int8 else "float32", isinstance(model, Model) and model.embedder.codes == "binary"
-    facts = describe(
-        chosen.file,
-        weights=weights,
-        codes="binary" if binary else "float32",
-        dim=model.dim,
-        view=view.description,
-        about=model.about,
-    )
-    chosen.write(home, network, view, folder, int8)
-    write_description(folder, facts)
-    rows_of, written_view = chosen.read(folder)
-    check_batches(network, rows_of, view, weights=weights, binary=binary)
-    measured = None
-    if images is not None:
-        measured = compare_with_run(
-            images, rows_of, written_view, run=home, weights=weights, binary=binary, progress=progress
-        )
-    write_description(folder, {**facts, "measured": None if measured is None else measured.as_data()})
-    write_text(folder / CARD, card(home, facts, measured))
-    return measured
+    return Exported(out, {str(path.relative_to(out)): path.stat().st_size for path in sorted(written)}, result)
 
 
 def _check_run(home: Path) -> None:
