@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from levelfield.cli.console import bar, checking_images, console, print_json, sa
 from levelfield.cli.options import JsonOption, SkipOption, option, trust_named
 from levelfield.errors import BadSpecification
 from levelfield.wording import plural
-
-if TYPE_CHECKING:
-    from levelfield.data import Catalog
 
 _MARKS = {"good": "ok", "remark": "note", "problem": "PROBLEM"}
 RootArgument = Annotated[Path | None, typer.Argument(help="Its folder or archive; default: search in LEVELFIELD_DATA.")]
@@ -87,12 +84,18 @@ def leaks(
 
     The exit code is 1 if a class or a file is on both sides. Judge near-duplicates yourself: see --out.
     """
-    from levelfield.data import protocols
+    from levelfield.data import create, official, protocols
     from levelfield.data.checks.leaks import find_leaks
     from levelfield.data.checks.readable import check_images
 
     with checking_images() as progress:
-        whole = _catalog(data, root, allow_incomplete)
+        if data in official.names():
+            whole = create(data, root=root, allow_incomplete=allow_incomplete)
+        elif root is not None:
+            raise BadSpecification(f"'{data}' is not a benchmark, so it has no root: give only the folder.")
+        else:
+            trust_named(data)
+            whole = create(data)
         catalog = check_images(whole, skip_unreadable=skip_unreadable, progress=progress)
     trust_named(protocol)
     fold = protocols.create(protocol or ("closed" if catalog.name == "imagenet" else "standard"), catalog)[0]
@@ -111,14 +114,3 @@ def leaks(
             say(f"{plural(drawn, f'{part} is', f'{part} are')} drawn: {out}")
     if crossings.grave:
         raise typer.Exit(1)
-
-
-def _catalog(data: str, root: Path | None, allow_incomplete: bool) -> Catalog:
-    from levelfield.data import create, official
-
-    if data in official.names():
-        return create(data, root=root, allow_incomplete=allow_incomplete)
-    trust_named(data)
-    if root is not None:
-        raise BadSpecification(f"'{data}' is not a benchmark, so it has no root: give only the folder.")
-    return create(data)

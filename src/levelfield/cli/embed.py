@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,9 +18,6 @@ from levelfield.files.writing import write_text, write_whole
 from levelfield.progress import Progress
 from levelfield.table import Table
 from levelfield.wording import first_few
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def embed(
@@ -61,8 +58,9 @@ def embed(
         if skip_unreadable:
             paths = readable(paths, progress=progress)
         rows = model.embed(paths, normalize=normalize, progress=progress)
-    if listing is None:
-        write_text(target, _as_csv(paths, rows))
+    if listing is None:  # nine digits restore a float32 exactly
+        lines = [[path, *(f"{value:.9g}" for value in row)] for path, row in zip(paths, rows, strict=True)]
+        write_text(target, Table(["path", *map(str, range(rows.shape[1]))], lines).csv())
     else:
         write_whole(target, lambda file: np.save(file, rows))
         write_text(listing, "".join(f"{path}\n" for path in paths))
@@ -94,9 +92,3 @@ def embedding() -> Iterator[Progress]:
             yield progress
     except UnreadableImage as error:
         raise BadInput(f"{error} To skip such images: --skip-unreadable") from error
-
-
-def _as_csv(paths: list[Path], rows: np.ndarray) -> str:
-    """A header, then one line per image; nine digits restore a float32 exactly."""
-    lines = [[path, *(f"{value:.9g}" for value in row)] for path, row in zip(paths, rows, strict=True)]
-    return Table(["path", *map(str, range(rows.shape[1]))], lines).csv()

@@ -18,7 +18,6 @@ from levelfield.wording import plural
 
 if TYPE_CHECKING:
     from levelfield.shipping import Index
-    from levelfield.shipping.index.index import Added
     from levelfield.shipping.searching import Neighbours
 
 LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approximate, known without numpy
@@ -63,7 +62,9 @@ def index(
         moved_to = None if is_index(run) else run
         with embedding() as progress:
             added = add_to_index(index_folder, add, model=moved_to, skip_unreadable=skip_unreadable, progress=progress)
-        _print_index(added.index, _summary(added), as_json)
+        again = f", {plural(added.changed, 'changed image', 'changed images')} embedded again" if added.changed else ""
+        what = f"{plural(added.new, 'new image', 'new images')}{again}, {added.known:,} already there. "
+        _print_index(added.index, f"{what}Now {len(added.index):,} of {_classes(added.index)}", as_json)
         tell_missing(sum(not path.is_file() for path in added.index.paths), "the photos of the index")
         return
     if is_index(run):
@@ -74,14 +75,6 @@ def index(
     with embedding() as progress:
         index = build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
     _print_index(index, f"{plural(len(index), 'image', 'images')} of {_classes(index)}", as_json)
-
-
-def _summary(added: Added) -> str:
-    changed = f", {plural(added.changed, 'changed image', 'changed images')} embedded again" if added.changed else ""
-    return (
-        f"{plural(added.new, 'new image', 'new images')}{changed}, {added.known:,} already there. "
-        f"Now {len(added.index):,} of {_classes(added.index)}"
-    )
 
 
 def _classes(index: Index) -> str:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from levelfield.cli.console import say
 from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption, option
 from levelfield.errors import BadInput
-
-if TYPE_CHECKING:
-    from levelfield.embedder.model import Model
 
 
 def maps(
@@ -25,23 +22,20 @@ def maps(
 
     One row per run, the baseline first.
     """
+    from levelfield.embedder.model import Model, load
     from levelfield.reports.figures import check_name
     from levelfield.reports.figures.activation_maps import activations, draw_activation_maps
 
     check_name(out)
-    models = [_single(run, device) for run in runs]
+    models = []
+    for run in runs:
+        model = load(run, device=device)
+        if not isinstance(model, Model):
+            raise BadInput(f"{run} joins several networks: name its member runs instead.")
+        models.append(model)
     labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
     pictures, activation_maps = activations(dict(zip(labels, models, strict=True)), images)
     path = draw_activation_maps(pictures, activation_maps, out, channels=channels)
     say(f"Written: {path}")
-
-
-def _single(run: Path, device: str) -> Model:
-    from levelfield.embedder.model import Model, load
-
-    model = load(run, device=device)
-    if not isinstance(model, Model):
-        raise BadInput(f"{run} joins several networks: name its member runs instead.")
-    return model

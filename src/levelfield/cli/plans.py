@@ -6,6 +6,7 @@ from pathlib import Path
 
 from levelfield import methods
 from levelfield.cli.console import bar, console
+from levelfield.errors import MissingData
 from levelfield.reports.leaderboard import cells
 from levelfield.studies.planning.cost_counted import count, missing_weights, total
 from levelfield.studies.planning.cost_measured import estimate, size_text
@@ -13,9 +14,10 @@ from levelfield.studies.planning.foresight import foresee
 from levelfield.studies.planning.plan import left_out
 from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import is_finished
+from levelfield.studies.runs.training import Options
 from levelfield.studies.specification.study import Study
 from levelfield.table import Table, numbers
-from levelfield.tuning.outline import Cost, Outline
+from levelfield.tuning.outline import Outline, cost
 from levelfield.wording import duration, plural
 
 
@@ -45,9 +47,14 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
     console.print(prospect)
 
 
-def print_search(outline: Outline, measured: Cost | None, jobs: int) -> None:
-    """Print what a search would try. measured: None if no step could be timed."""
-    how = outline.how
+def print_search(outline: Outline, options: Options, jobs: int) -> None:
+    """Time a few steps of every method and print what a search would try."""
+    how, measured, missing = outline.how, None, ""
+    try:
+        with bar("timing a few steps of each method") as progress:
+            measured = cost(outline, options=options, progress=progress)
+    except MissingData as error:
+        missing = f"Time unknown: {error}"
     about = how.plain
     title = (
         f"{outline.study.name}: {about['budget']}, sampler {how.sampler}, {how.metric}, judged by {about['judged_by']}"
@@ -74,6 +81,8 @@ def print_search(outline: Outline, measured: Cost | None, jobs: int) -> None:
             f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for "
             f"{plural(round(total), 'run', 'runs')} ({duration(measured.features)} for features).",
         )
+    if missing:
+        console.print(missing)
 
 
 def print_counted(study: Study, reason: str) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, warnings_as_notes
 from levelfield.cli.option_groups import in_arrays, with_groups
 from levelfield.cli.options import option
 from levelfield.errors import BadInput
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from levelfield.reports.evaluation import EmbeddingSet
 
 _in_threshold = partial(option, panel="Threshold")
 
@@ -47,9 +42,21 @@ def threshold(
     """
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import choose_threshold
+    from levelfield.reports.evaluation.embedding_set import read_array, read_labels
 
     embeddings, distance = source.read(), distance_called(distance)
-    chooser = _read_chooser(embeddings, choose_on, validation, validation_labels)
+    if embeddings.run is not None:
+        if validation or validation_labels:
+            raise BadInput("--validation and --validation-labels need --embeddings: a run embeds its own classes.")
+        with bar("embedding") as progress:
+            chooser = embeddings.other_classes(choose_on, progress=progress)
+    elif validation is None or validation_labels is None:
+        raise BadInput(
+            "A threshold needs --validation and --validation-labels: embeddings of classes that are not "
+            "test classes, to choose the threshold on."
+        )
+    else:
+        chooser = read_array(validation), read_labels(validation_labels)
     with bar("choosing the threshold") as progress, warnings_as_notes():
         tested = choose_threshold(
             embeddings,
@@ -62,22 +69,3 @@ def threshold(
             progress=progress,
         )
     output.show(tested)
-
-
-def _read_chooser(
-    embeddings: EmbeddingSet, choose_on: str, validation: Path | None, validation_labels: Path | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """The embeddings and labels that choose the threshold."""
-    from levelfield.reports.evaluation.embedding_set import read_array, read_labels
-
-    if embeddings.run is not None:
-        if validation or validation_labels:
-            raise BadInput("--validation and --validation-labels need --embeddings: a run embeds its own classes.")
-        with bar("embedding") as progress:
-            return embeddings.other_classes(choose_on, progress=progress)
-    if validation is None or validation_labels is None:
-        raise BadInput(
-            "A threshold needs --validation and --validation-labels: embeddings of classes that are not "
-            "test classes, to choose the threshold on."
-        )
-    return read_array(validation), read_labels(validation_labels)

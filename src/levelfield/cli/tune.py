@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from levelfield.cli.choosing import DEFAULT_SHARE, choose_study, with_ranges
-from levelfield.cli.console import bar, console
+from levelfield.cli.console import console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
 from levelfield.cli.options import Overrides, StudyArgument, option, quoted, trusted_words
 from levelfield.cli.running import choose_how, compare_study, search_study
-from levelfield.errors import BadInput, MissingData
-
-if TYPE_CHECKING:
-    from levelfield.studies.specification.study import Study
+from levelfield.errors import BadInput
 
 
 @with_groups
@@ -36,7 +33,12 @@ def tune(
     share = search.validation or (1 / search.folds if search.folds else DEFAULT_SHARE)
     chosen = with_ranges(choose_study(study, overrides, source, trial_share=share), search.ranges or [])
     if dry_run:
-        _print_outline(chosen, search, environment, parallel)
+        from levelfield.cli.plans import print_search
+        from levelfield.tuning.outline import outline
+
+        options = environment.options()
+        jobs = parallel.count(options.device, chosen.conditions.processes)
+        print_search(outline(chosen, choose_how(chosen, search)), options, jobs)
         return
     tuned = search_study(chosen, search, environment, parallel, compact=output.compact)
     if then_compare:  # whose report shows the table
@@ -49,21 +51,3 @@ def tune(
     console.print(f"\nWritten: {', '.join(map(str, tuned.paths))}", soft_wrap=True)
     elsewhere = "" if environment.out == Path("runs") else f" --out {quoted(environment.out)}"
     console.print(f"\nNext:\n  levelfield compare {quoted(tuned.paths[0])}{elsewhere}", soft_wrap=True)
-
-
-def _print_outline(study: Study, search: Search, environment: Environment, parallel: Parallel) -> None:
-    """Print what a search would try, and how long it would take on this machine."""
-    from levelfield.cli.plans import print_search
-    from levelfield.tuning.outline import cost, outline
-
-    options = environment.options()
-    jobs = parallel.count(options.device, study.conditions.processes)
-    searched = outline(study, choose_how(study, search))
-    try:
-        with bar("timing a few steps of each method") as progress:
-            measured = cost(searched, options=options, progress=progress)
-    except MissingData as error:
-        print_search(searched, None, jobs)
-        console.print(f"Time unknown: {error}")
-        return
-    print_search(searched, measured, jobs)

@@ -163,23 +163,10 @@ OTHERS = "#e4e4e4"
 
 @register("class-map", "t-SNE maps of the test images by each method, three sets of ten classes coloured")
 def draw_class_map(rows: list[Drawn], metric: str, path: Path) -> Path:
-    """Draw the maps of all test images by up to four rows; each panel colours ten classes."""
+    """Draw the maps of all test images by up to four rows: a line of panels per method, and ten classes coloured in
+    each panel, with their names below the column."""
     shown = pictured(rows, metric, "class-map")
-    return draw_classes(shown, maps_of(shown), chosen_sets(len(shown.images.classes)), path)
-
-
-def chosen_sets(classes: int) -> list[np.ndarray]:
-    """Three sets of ten classes without a common one, drawn by a named stream; fewer of fewer classes.
-
-    >>> [len(one) for one in chosen_sets(100)], [len(one) for one in chosen_sets(14)]
-    ([10, 10, 10], [10, 4])
-    """
-    order = numpy_stream(0, "class-map", "classes").permutation(classes)[: SETS * CLASSES]
-    return [np.sort(order[start : start + CLASSES]) for start in range(0, len(order), CLASSES)]
-
-
-def draw_classes(shown: Pictured, maps: dict[str, np.ndarray], sets: list[np.ndarray], path: Path) -> Path:
-    """Draw a line of panels per method, one panel per set; the names of a set's classes are below its column."""
+    maps, sets = maps_of(shown), chosen_sets(len(shown.images.classes))
     heights = (*(3.1,) * len(maps), 0.8)
     figure, axes = panels(len(heights), len(sets), width=3.1 * len(sets) + 0.3, height=sum(heights), heights=heights)
     codes, colours = shown.images.codes, [class_colour(number) for number in range(CLASSES)]
@@ -198,3 +185,13 @@ def draw_classes(shown: Pictured, maps: dict[str, np.ndarray], sets: list[np.nda
         narrow: Any = {"handletextpad": 0.1, "columnspacing": 0.5, "borderpad": 0}
         axis.legend(dots, names, loc="upper center", ncols=2, fontsize=6, frameon=False, **narrow)
     return save(figure, path)
+
+
+def chosen_sets(classes: int) -> list[np.ndarray]:
+    """Three sets of ten classes without a common one, drawn by a named stream; fewer of fewer classes.
+
+    >>> [len(one) for one in chosen_sets(100)], [len(one) for one in chosen_sets(14)]
+    ([10, 10, 10], [10, 4])
+    """
+    order = numpy_stream(0, "class-map", "classes").permutation(classes)[: SETS * CLASSES]
+    return [np.sort(order[start : start + CLASSES]) for start in range(0, len(order), CLASSES)]
