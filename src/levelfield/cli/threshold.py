@@ -43,13 +43,14 @@ def threshold(
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import choose_threshold
     from levelfield.reports.evaluation.embedding_set import read_array, read_labels
+    from levelfield.studies.runs.finished import embed_part
 
     embeddings, distance = source.read(), distance_called(distance)
     if embeddings.run is not None:
         if validation or validation_labels:
             raise BadInput("--validation and --validation-labels need --embeddings: a run embeds its own classes.")
         with bar("embedding") as progress:
-            chooser = embeddings.other_classes(choose_on, progress=progress)
+            chooser = embed_part(embeddings.run, choose_on, progress=progress)
     elif validation is None or validation_labels is None:
         raise BadInput(
             "A threshold needs --validation and --validation-labels: embeddings of classes that are not "

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from levelfield.cli.console import bar, console, say
 from levelfield.cli.options import option
 from levelfield.errors import unknown
-
-if TYPE_CHECKING:
-    from levelfield.papers.toy import Outcome, Setting
-
 
 _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall": "train r1"}
 
@@ -40,7 +36,7 @@ def toy(
         raise unknown("form", form, [*FORMS, "both"])
     forms = list(FORMS) if form == "both" else [form]
     compared = settings(switch)
-    drawn: dict[str, list[tuple[Setting, Outcome]]] = {}
+    drawn: dict[str, list[Any]] = {}  # of each form its settings, each with an outcome
     tables = []
     with bar("toy", transient=False) as progress:
         stage = progress.stage("training", len(forms) * len(compared) * seeds)

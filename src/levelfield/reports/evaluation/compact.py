@@ -17,10 +17,9 @@ from levelfield.evaluation.search.distances import Distance
 from levelfield.files.writing import finite
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
-from levelfield.reports.evaluation.scores import Scores, about, cell
+from levelfield.reports.evaluation.scores import METRICS, Scores, about, cell
+from levelfield.studies.runs.finished import embed_part
 from levelfield.table import Column, Table, numbers
-
-METRICS = ("recall@1", "map@r")  # default
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def compare_compact(
         if metric.kind != "retrieval":
             raise BadInput(f"Compact forms are compared by retrieval metrics, such as recall@1; not '{metric.name}'.")
     if embeddings.run is not None and not embeddings.refined:
-        train = embeddings.other_classes("training", progress=progress)[0]
+        train, _ = embed_part(embeddings.run, "training", progress=progress)
     settings = {**settings, "metrics": metrics, "k": k}
     forms = list(compact_scores(train, embeddings.arrays, settings, dims=dims, distance=distance, progress=progress))
     if train is not None:

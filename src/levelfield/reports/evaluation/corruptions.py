@@ -12,11 +12,9 @@ from rich.console import Console
 
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
-from levelfield.reports.evaluation.scores import Scores
+from levelfield.reports.evaluation.scores import METRICS, Scores
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted
 from levelfield.table import Table, numbers
-
-METRICS = ("recall@1", "map@r")  # default
 
 
 @dataclass(frozen=True)

@@ -81,13 +81,6 @@ class EmbeddingSet:
         rows = refinement(finished.refiner(self.run).objective, self.rows, self.gallery, progress=progress)
         return replace(self, arrays={**self.arrays, "embeddings": rows}, refined=refinement.text, bits=None)
 
-    def other_classes(self, part: str, *, progress: Progress = SILENT) -> tuple[np.ndarray, np.ndarray]:
-        """Embeddings and labels of the run's validation or training classes."""
-        assert self.run is not None
-        if part not in finished.PARTS:
-            raise BadInput(f"--choose-on {part}: must be {' or '.join(finished.PARTS)}.")
-        return finished.embed_part(self.run, part, progress=progress)
-
 
 def read_array(path: Path) -> np.ndarray:
     """The array of a .npy file, memory-mapped, or the only array of a .npz file."""

@@ -92,11 +92,8 @@ def _label(scores: Scores) -> str:
 
 
 def _row(scores: Scores, embedded: int | None) -> Data:
-    cells = {}
-    for metric, value in scores.result.items():
-        interval = scores.result.intervals.get(metric)
-        low, high = (None, None) if interval is None else (interval.low, interval.high)
-        cells[metric] = score(value, low, high, None)
+    intervals = scores.result.intervals
+    cells = {metric: score(value, *ends(intervals.get(metric)), None) for metric, value in scores.result.items()}
     unknown = dict.fromkeys(("seconds", "images_seen", "peak_bytes", "passes"))
     known = {"label": _label(scores), "trained": False, "seeds": 1, "dim": scores.dim, "cells": cells, "test": 0}
     none = {"colour": 0, "method": "", "group": "", "deviations": [], "run": ""}

@@ -23,6 +23,7 @@ from levelfield.reports.evaluation.embedding_set import EmbeddingSet
 from levelfield.table import Column, Table, numbers
 from levelfield.wording import plural
 
+METRICS = ("recall@1", "map@r")  # default of compact forms and corrupted images
 _REFINED = 24  # columns of the name of a refinement before it is wrapped
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from levelfield.reports.figures._drawing import shortened
 
 SIZE = 7
 NEAR = 6.0  # points between the centre of a marker and its name
@@ -56,17 +58,18 @@ def overlaps(box: np.ndarray, others: np.ndarray) -> bool:
 
 
 def name_points(several: Sequence[Points]) -> bool:
-    """Write names close to the points of all panels if they fit; returns whether they do.
+    """Write shortened names close to the points of all panels if they fit; returns whether they do.
 
     Call it last: it needs the final scale.
     """
+    several = [replace(points, names=shortened(points.names)) for points in several]
     several[0].axis.figure.draw_without_rendering()  # computes the layout
-    offsets = [_offsets(points, (NEAR,), SIDES) for points in several]
-    return _write(several, offsets)
+    return _write(several, [_offsets(points, (NEAR,), SIDES) for points in several])
 
 
-def number_points(several: Sequence[Points]) -> None:
-    """Write short names near the points of all panels. The figure grows until they fit."""
+def number_points(several: Sequence[Points], numbers: Mapping[str, str]) -> None:
+    """Write the number of its name near each point of all panels. The figure grows until they fit."""
+    several = [replace(points, names=[numbers[name] for name in points.names]) for points in several]
     figure = several[0].axis.figure
     for _ in range(MOST_GROWTH):
         figure.draw_without_rendering()

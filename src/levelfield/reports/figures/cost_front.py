@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def draw_cost(rows: list[Drawn], metric: str, path: Path) -> Path:
     texts = [f"{numbers.get(name, '')}  {text}".strip() for name, text in zip(names, shortened(names), strict=True)]
     legend_beside(figure, [handles[name] for name in names], texts)
     if numbers:
-        number_points([replace(part, names=[numbers[name] for name in part.names]) for part in drawn])
+        number_points(drawn, numbers)
     return save(figure, path)
 
 

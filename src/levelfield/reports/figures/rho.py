@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +42,16 @@ def draw_recall_rho(rows: list[Drawn], metric: str, path: Path) -> Path:
         lines |= _draw_points(axis, of_set, metric)
         at = [(row.rho or 0.0, row.cell(metric).mean) for row in of_set]
         labels, colours = [row.row.label for row in of_set], [row.style.colour for row in of_set]
-        points.append(Points(axis, at, shortened(labels), colours))
+        points.append(Points(axis, at, labels, colours))
         related = correlation(of_set, metric)
         title = [test_set] if len(sets) > 1 else []
         title += ["hollow: with a regulariser"] if any(row.style.hollow for row in of_set) else []
         title += [] if related is None else [f"correlation over {len(of_set)} rows: {related:z.2f}"]
         axis.set_title("; ".join(title))
     if not name_points(points):  # numbers, and the names in a legend
-        legend_beside(
-            figure, list(lines.values()), [f"{k}  {name}" for k, name in enumerate(shortened(list(lines)), 1)]
-        )
-        numbers = {label: str(number) for number, label in enumerate(lines, 1)}
-        named = zip(points, sets.values(), strict=True)
-        number_points([replace(part, names=[numbers[row.row.label] for row in of_set]) for part, of_set in named])
+        texts = [f"{number}  {name}" for number, name in enumerate(shortened(list(lines)), 1)]
+        legend_beside(figure, list(lines.values()), texts)
+        number_points(points, {label: str(number) for number, label in enumerate(lines, 1)})
     return save(figure, path)
 
 

@@ -48,7 +48,7 @@ def graph_of(library: str, stored: Stored) -> Search:
     The graph is no part of an index, because both libraries crash on changed bytes: a file of somebody else is never
     opened.
     """
-    path = _cached(library, stored)
+    path = cached(library, stored)
     if path.is_file():
         try:
             return open_graph(library, stored, path)
@@ -59,11 +59,6 @@ def graph_of(library: str, stored: Stored) -> Search:
         write_graph(library, stored, scratch / path.name)
         (scratch / path.name).replace(path)
     return open_graph(library, stored, path)
-
-
-def forget_graph(library: str, stored: Stored) -> None:
-    """Remove the graph of rows that an index no longer has."""
-    _cached(library, stored).unlink(missing_ok=True)
 
 
 def write_graph(library: str, stored: Stored, path: Path) -> None:
@@ -148,7 +143,8 @@ def _others(sample: Positions, positions: Positions, cosine: Any) -> Any:
     return cosine[~itself].reshape(len(cosine), -1)
 
 
-def _cached(library: str, stored: Stored) -> Path:
+def cached(library: str, stored: Stored) -> Path:
+    """Where the graph of these rows is stored."""
     digest = hashlib.blake2b(np.ascontiguousarray(stored.values).data, digest_size=16).hexdigest()
     return default_cache_folder() / GRAPHS / f"{digest}-{stored.codes}-{stored.dim}.{library}"
 

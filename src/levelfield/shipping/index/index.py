@@ -19,7 +19,7 @@ from levelfield.errors import BadInput
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.index import decision
 from levelfield.shipping.index import folder as files
-from levelfield.shipping.index.approximate import check_library, forget_graph, graph_of, lost
+from levelfield.shipping.index.approximate import cached, check_library, graph_of, lost
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
 from levelfield.shipping.onnx_model import OnnxModel, load
 from levelfield.shipping.searching import find_images, readable, remembered
@@ -260,8 +260,8 @@ def _extended(
         library = facts["approximate"]["library"]
         facts["approximate"] = {"library": library, **lost(graph_of(library, stored), stored)}
     files.write_folder(out, files.Content(facts, [together[k] for k in order], stored))
-    if facts["approximate"] is not None and new:
-        forget_graph(library, content.stored)
+    if facts["approximate"] is not None and new:  # nobody needs the earlier graph
+        cached(library, content.stored).unlink(missing_ok=True)
     return Added(Index.open(out), len(new) - len(changed), len(changed), len(items) - len(new))
 
 

@@ -78,6 +78,8 @@ def embed_part(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Raw embeddings of a run's validation or training classes, and the names of the classes. cached: raise if they
     cannot be computed from features in the cache, which takes hardly any time."""
+    if part not in PARTS:
+        raise BadInput(f"--choose-on {part}: must be {' or '.join(PARTS)}.")
     if how_refined(folder):
         raise BadInput(
             f"The method of {folder} refines embeddings at test time, which its stored model alone cannot repeat."
