@@ -20,7 +20,7 @@ from PIL import Image
 from levelfield.errors import BadInput
 from levelfield.reports.page import thumbnails, write
 from levelfield.reports.page.content import FORMAT, Data, empty_test, score
-from levelfield.reports.page.thumbnails import SIZE, thumbnails_of
+from levelfield.reports.page.image_set import SIZE, thumbnails_of
 from levelfield.reports.page.write import to_json
 
 NASTY = [

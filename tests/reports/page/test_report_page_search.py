@@ -13,11 +13,10 @@ from PIL import Image
 from levelfield.data.checks.leaks import Leaks, Pair
 from levelfield.evaluation import same_or_not
 from levelfield.reports.page import looking, neighbour_lists
-from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.image_set import ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import SearchResult, search
 from levelfield.reports.page.same_or_not import TEST, VALIDATION, threshold_of
-from levelfield.reports.page.thumbnails import thumbnails_of
 
 LABELS = np.repeat(np.arange(7), 4)
 

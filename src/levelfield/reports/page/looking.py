@@ -14,12 +14,11 @@ from levelfield.progress import SILENT, Progress
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
 from levelfield.reports.page.content import Array, Data, smallest
-from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.image_set import MOST, ImageSet, thumbnails_of
 from levelfield.reports.page.mistakes import by_class, duplicates, label_errors, leaks_of
 from levelfield.reports.page.neighbour_lists import MOST_SEARCHED, Method, SearchResult, search
 from levelfield.reports.page.regions import why
 from levelfield.reports.page.same_or_not import threshold_of
-from levelfield.reports.page.thumbnails import MOST, thumbnails_of
 
 NOT_A_QUERY, NOT_SEARCHED = 2, 3
 _ALL_LISTS = 60_000  # neighbour lists of all methods together: 10 methods of the demo, 3 MB

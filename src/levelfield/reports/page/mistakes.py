@@ -10,9 +10,8 @@ import numpy as np
 
 from levelfield.data.checks.leaks import BITS, RADIUS, Leaks
 from levelfield.reports.page.content import Data
-from levelfield.reports.page.image_set import ImageSet
+from levelfield.reports.page.image_set import ImageSet, Seen
 from levelfield.reports.page.neighbour_lists import SearchResult
-from levelfield.reports.page.thumbnails import Seen
 
 MOST = 200  # pairs of classes; images of each kind of mistake
 _VOTERS = 5  # nearest images that vote
