@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.methods import learns_distributions
+from levelfield.objectives.message_passing import MessagePassing
 from levelfield.randomness import numpy_stream
 from levelfield.reports.figures._drawing import limits, panels, plainly, save, shortened
 from levelfield.reports.figures._registry import nothing_trains, register
 from levelfield.reports.figures._rows import COLOURS, Drawn
-
-if TYPE_CHECKING:
-    from levelfield.studies.runs.finished import Distributions
-    from levelfield.studies.specification.study import Study
+from levelfield.studies.runs.finished import Distributions, distributions_of, refiner, stored_test
+from levelfield.studies.runs.folder.store import read_spec
+from levelfield.studies.specification.study import Study
 
 METHOD = "message_passing"
 MOST = 300  # classes in a matrix, evenly chosen; more would exceed the resolution
@@ -69,12 +69,6 @@ def draw_attention(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 def scores_of(folder: Path) -> tuple[np.ndarray, list[str]]:
     """Attention (steps, n, n), the mean over heads, in a batch of test images, and the class of each image."""
-    import torch
-
-    from levelfield.objectives.message_passing import MessagePassing
-    from levelfield.studies.runs.finished import refiner, stored_test
-    from levelfield.studies.runs.folder.store import read_spec
-
     method = refiner(folder)
     assert isinstance(method.objective, MessagePassing)
     layout = method.layout or read_spec(folder).conditions.layout
@@ -109,8 +103,6 @@ def _no_hist(study: Study) -> str | None:
 )
 def draw_distributions(rows: list[Drawn], metric: str, path: Path) -> Path:
     """lim2022, figure 2, for the first seed of every HIST row: similarities of means, and a scatter plot of spreads."""
-    from levelfield.studies.runs.finished import distributions_of
-
     shown = [row for row in rows if row.results and learns_distributions(row.method)]
     by_label = {row.row.label: distributions_of(row.results[0].folder) for row in shown}
     distributions = {label: learned for label, learned in by_label.items() if learned is not None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import levelfield
 from levelfield.files.writing import write_text
@@ -14,6 +13,8 @@ from levelfield.reports.leaderboard.answer import answer
 from levelfield.reports.page import standings
 from levelfield.reports.page.content import Data, empty_test, page_of
 from levelfield.reports.page.image_set import Stored, image_set, stored_sets
+from levelfield.reports.page.neighbour_lists import Method
+from levelfield.reports.page.same_or_not import validation_threshold
 from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, to_json, write_page
 from levelfield.reports.report import Report
@@ -24,9 +25,6 @@ from levelfield.studies.runs.folder.files import FINISHED
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.wording import plural
-
-if TYPE_CHECKING:
-    from levelfield.reports.page.neighbour_lists import Method
 
 
 def make_page(
@@ -139,9 +137,6 @@ def collect(
 
 
 def _methods(stored: Stored, rows: Sequence[Row], distance: str) -> list[Method]:
-    from levelfield.reports.page.neighbour_lists import Method
-    from levelfield.reports.page.same_or_not import validation_threshold
-
     methods = []
     for number, row in enumerate(rows):
         if row.label in stored.folders:
