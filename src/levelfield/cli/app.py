@@ -75,7 +75,7 @@ PANELS: dict[str, dict[str, str]] = {
 # a command is the function of its name in the file of its name, except for these; a group has commands of its own
 _ELSEWHERE = {
     "list": ("list_parts", "list_parts"),
-    "corruptions": ("corrupt", "corruptions"),
+    **{name: ("measure", name) for name in ("threshold", "compact", "corrupt", "corruptions")},
     "search": ("index", "search"),
     "ranks": ("report", "ranks"),
     "ensemble": ("report", "ensemble"),
