@@ -90,17 +90,15 @@ def _print_index(index: Index, what: str, as_json: bool) -> None:
         return
     from levelfield.shipping.index.decision import unknowns_text
 
-    lines = [f"{index.folder}: {what}, {index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}."]
+    say(f"{index.folder}: {what}, {index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}.")
     if (graph := facts["approximate"]) is not None:
         recalls = ", ".join(f"{name} {value:.4f}" for name, value in graph.items() if name.startswith("recall"))
-        lines.append(f"Approximate search ({graph['library']}) against exact: {recalls or 'not measured'}; ")
-        lines[-1] += f"{plural(graph['queries'], 'image', 'images')} of the index searched among the others."
+        queries = f"{plural(graph['queries'], 'image', 'images')} of the index searched among the others"
+        say(f"Approximate search ({graph['library']}) against exact: {recalls or 'not measured'}; {queries}.")
     if (chosen := facts["threshold"]) is not None:
-        lines.append(f"Same class: from a cosine of {chosen['value']:.3f}, chosen on {chosen['chosen_on']}.")
+        say(f"Same class: from a cosine of {chosen['value']:.3f}, chosen on {chosen['chosen_on']}.")
     if facts["unknowns"] is not None:
-        lines.append(unknowns_text(facts["unknowns"]))
-    for line in lines:
-        say(line)
+        say(unknowns_text(facts["unknowns"]))
 
 
 def search(

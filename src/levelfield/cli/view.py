@@ -10,15 +10,12 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from levelfield.cli.console import bar, error_console, note, say
 from levelfield.cli.options import DeviceOption, ImagesOption, TrustOption, option
-
-if TYPE_CHECKING:
-    from levelfield.reports.view.server import Server
 
 
 def view(
@@ -43,26 +40,18 @@ def view(
         # browsers installed as snaps cannot read the system's own temporary folder
         home = folder if os.access(folder, os.W_OK) else None
         new_folder = partial(TemporaryDirectory, prefix="view-", dir=home, ignore_cleanup_errors=True)
-        with new_folder() if open_browser else nullcontext() as private:
-            _serve(server, private)
-    _leave()
-
-
-def _serve(server: Server, private: str | None) -> None:
-    """Serve until Ctrl-C or SIGTERM. private: of this user alone, for a file that the browser opens."""
-    # no exceptions: one that is raised while Python collects garbage would be lost
-    before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        say(server.address)
-        note("Open this address in a browser on this machine. Ctrl-C ends the server.")
-        if private is not None:
-            _open(_redirect_to(server.address, Path(private)))
-        with warnings.catch_warnings():
+        # no exceptions: one that is raised while Python collects garbage would be lost
+        before = {name: signal.signal(name, lambda *_: server.end()) for name in (signal.SIGINT, signal.SIGTERM)}
+        with new_folder() if open_browser else nullcontext() as private, warnings.catch_warnings():
+            say(server.address)
+            note("Open this address in a browser on this machine. Ctrl-C ends the server.")
+            if private is not None:  # of this user alone
+                _open(_redirect_to(server.address, Path(private)))
             warnings.simplefilter("ignore")  # such as Pillow's about large images; errors reach the page
             server.serve()
-    finally:
         for name, handler in before.items():
             signal.signal(name, handler)
+    _leave()
 
 
 def _leave() -> None:

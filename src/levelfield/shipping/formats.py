@@ -52,7 +52,7 @@ class PlainNetwork(nn.Module):
         self.owners = [0] if isinstance(model, Model) else [owner for _, owner in model.shared_below]
         self.model = model
         self.embedders: Sequence[Embedder] = nn.ModuleList(  # type: ignore[assignment]
-            copy.deepcopy(one.embedder) for one in models
+            copy.deepcopy(single.embedder) for single in models
         )
         for number, (embedder, owner) in enumerate(zip(self.embedders, self.owners, strict=True)):
             if owner != number:
@@ -186,8 +186,7 @@ FORMATS = {
 def _rows_of(network: Callable[[Tensor], Tensor], device: torch.device) -> RowsOf:
     def rows(images: Rows) -> Rows:
         with torch.no_grad():
-            result: Rows = network(torch.from_numpy(images).to(device)).cpu().numpy()
-        return result
+            return np.asarray(network(torch.from_numpy(images).to(device)).cpu().numpy())
 
     return rows
 

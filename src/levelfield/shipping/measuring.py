@@ -152,7 +152,7 @@ def compare_with_run(
             f"The exported model is not the run's: {what} of its embeddings differ{by}; the limit for {weights} "
             f"weights is {limit:g}. Nothing was written."
         )
-    original, exported = (evaluate(**images.items.arrays(one), metrics=METRICS, ci=0.95) for one in (images.rows, rows))
+    original, exported = (evaluate(**images.items.arrays(r), metrics=METRICS, ci=0.95) for r in (images.rows, rows))
     for name in METRICS if original.counted.any() else ():  # without a query that counts there is no figure
         most = max(allowed.figure, 1.001 / int(original.counted.sum()))  # at least one query, and a little for rounding
         if not abs(original[name] - exported[name]) <= most:

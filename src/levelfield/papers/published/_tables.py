@@ -111,8 +111,7 @@ def papers() -> dict[str, str]:
 @cache
 def names() -> dict[str, Any]:
     """Our names of the papers' methods, datasets, backbones and metrics, and the published numbers that are wrong."""
-    names_by_kind: dict[str, Any] = json.loads(_read("names.json"))
-    return names_by_kind
+    return dict(json.loads(_read("names.json")))
 
 
 def architecture(backbone: str) -> str:
@@ -211,8 +210,7 @@ def _number(text: str) -> float | None:
 
 def entries_of(name: str) -> list[dict[str, Any]]:
     """The entries of a JSON file of this folder."""
-    entries: list[dict[str, Any]] = json.loads(_read(name))["entries"]
-    return entries
+    return list(json.loads(_read(name))["entries"])
 
 
 def _read(*parts: str) -> str:

@@ -34,11 +34,8 @@ class CompactForms:
     @property
     def scores(self) -> dict[str, Scores]:
         """The scores of each form by name."""
-        forms = self.forms
-        return {
-            score.form.name: Scores(self.embeddings, score.result, score.form.distance, score.form.bits)
-            for score in forms
-        }
+        named = [(score.form, score.result) for score in self.forms]
+        return {form.name: Scores(self.embeddings, result, form.distance, form.bits) for form, result in named}
 
     def as_data(self) -> dict[str, Any]:
         forms = []

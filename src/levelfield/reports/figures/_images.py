@@ -13,7 +13,6 @@ from PIL import Image, ImageDraw
 from levelfield import methods
 from levelfield.data import read_image
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.evaluation.search.dense import neighbours
 from levelfield.reports.figures._rows import Drawn
 
 if TYPE_CHECKING:
@@ -35,9 +34,8 @@ class Pictured:
 
     def nearest(self, label: str, queries: np.ndarray, k: int) -> np.ndarray:
         """The k nearest images (queries, k) of each query, by their number; fewer if the gallery is smaller."""
-        gallery, inputs = self.images.gallery, self.images.inputs(self.embeddings[label], queries)
-        k = min(k, len(gallery) - bool((inputs.query_ids >= 0).any()))
-        return np.asarray(gallery[neighbours(inputs, k, distance=self.distance).positions])
+        inputs = self.images.inputs(self.embeddings[label], queries)
+        return self.images.nearest(inputs, k, distance=self.distance).positions
 
     def answerable(self) -> np.ndarray:
         """The queries whose class has another image to be found."""

@@ -28,8 +28,8 @@ def smallest(numbers: Array) -> Array:
 
 def page_of(study: str, tests: list[Data]) -> Data:
     """The parts that every page has, and empty ones that a page without runs of a study lacks."""
-    made = {"format": FORMAT, "live": None, "levelfield": __version__, "study": study, "tests": tests}
-    return {**made, "comparisons": [], "curves": [], "missing": []}
+    known = {"format": FORMAT, "live": None, "levelfield": __version__, "study": study, "tests": tests}
+    return {**known, "comparisons": [], "curves": [], "missing": []}
 
 
 def score(mean: float, low: float | None, high: float | None, sd: float | None) -> Data:

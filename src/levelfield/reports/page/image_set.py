@@ -17,6 +17,7 @@ from levelfield.data.checks.leaks import BITS, hash_bits
 from levelfield.data.images import read_small
 from levelfield.errors import LevelfieldError
 from levelfield.evaluation.inputs import Inputs, check_inputs
+from levelfield.evaluation.search.dense import Neighbours, neighbours
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.page.content import Array, Data, smallest
 from levelfield.studies.leaderboard.rows import Row
@@ -104,6 +105,12 @@ class ImageSet:
             gallery_labels=self.codes[gallery],
             query_ids=positions[queries],
         )
+
+    def nearest(self, inputs: Inputs, k: int, *, distance: str) -> Neighbours:
+        """The k nearest images of each query of `inputs`, by their number; fewer if the gallery is smaller."""
+        most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
+        near = neighbours(inputs, min(k, most), distance=distance)
+        return replace(near, positions=self.gallery[near.positions])
 
     @property
     def names(self) -> list[str]:

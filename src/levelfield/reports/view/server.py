@@ -106,11 +106,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         try:
-            answer = self._answer()
+            self._reply(HTTPStatus.OK, self._answer())
         except Refused as error:
             self._refuse(error.status, str(error))
-        else:
-            self._reply(HTTPStatus.OK, answer)
 
     do_HEAD = do_POST = do_GET
 

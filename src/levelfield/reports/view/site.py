@@ -18,7 +18,6 @@ from levelfield.embedder.devices import requested
 from levelfield.embedder.model_files import DESCRIPTION
 from levelfield.errors import BadInput, LevelfieldError, UnreadableImage
 from levelfield.evaluation.inputs import Inputs, check_inputs
-from levelfield.evaluation.search.dense import neighbours
 from levelfield.files.reading import damaged
 from levelfield.progress import SILENT, Progress
 from levelfield.reports.finish import gathered, tuning_of
@@ -82,9 +81,8 @@ class Searched:
 
 
 def _nearest(images: ImageSet, inputs: Inputs, distance: str, k: int) -> tuple[list[int], list[float]]:
-    most = len(inputs.gallery) - bool((inputs.query_ids >= 0).any())
-    near = neighbours(inputs, min(k, most), distance=distance)
-    return images.gallery[near.positions[0]].tolist(), near.similarities[0].tolist()
+    near = images.nearest(inputs, k, distance=distance)
+    return near.positions[0].tolist(), near.similarities[0].tolist()
 
 
 def _model(run: Path) -> Model | Ensemble:
