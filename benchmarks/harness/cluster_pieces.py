@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness.ray_lanes import Watch, three_nodes, tiny
 from levelfield.studies import PlannedRun, Study, resolve
 from levelfield.studies.execution.cluster.on_ray import OnRay
-from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
+from levelfield.studies.execution.cluster.task import Parcel, pack, unpack
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.runs.run import Options

@@ -21,8 +21,7 @@ from levelfield.cli import main
 from levelfield.errors import BadInput
 from levelfield.studies import PlannedRun, Study, resolve
 from levelfield.studies.execution.cluster import on_ray
-from levelfield.studies.execution.cluster.claims import claimed_study
-from levelfield.studies.execution.cluster.on_ray import OnRay
+from levelfield.studies.execution.cluster.on_ray import OnRay, claimed_study
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.workers import Outcome, run_all
@@ -225,7 +224,7 @@ def test_cluster_check_prints_a_line_for_every_node(
 
 
 def test_a_second_driver_of_a_study_is_refused(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("levelfield.studies.execution.cluster.claims.PATIENCE", 0.5)
+    monkeypatch.setattr("levelfield.studies.execution.cluster.on_ray.PATIENCE", 0.5)
     with (
         claimed_study(ray, tmp_path),
         pytest.raises(BadInput, match="Another command on this cluster is executing the study"),

@@ -19,7 +19,6 @@ from levelfield.cli import main
 from levelfield.cli.running import get_ready
 from levelfield.distributed import ray_connection as connect
 from levelfield.errors import BadInput, MissingExtra
-from levelfield.studies.execution.cluster.claims import claim_run
 from levelfield.studies.execution.cluster.nodes import (
     Answer,
     Mark,
@@ -30,8 +29,9 @@ from levelfield.studies.execution.cluster.nodes import (
     refuse_unready,
     survey,
 )
-from levelfield.studies.execution.cluster.parcels import Changes, pack, unpack
+from levelfield.studies.execution.cluster.on_ray import claim_run
 from levelfield.studies.execution.cluster.resources import Demands
+from levelfield.studies.execution.cluster.task import Changes, pack, unpack
 from levelfield.studies.runs.run import Options, versions
 from levelfield.studies.specification.choices import Data
 

@@ -1,6 +1,7 @@
 """Execute one run: from a specification to a folder with a model and its scores.
 
-The scores are those of the stored model.
+The scores are those of the stored model. A longer run goes on from a shorter one: with a constant rate, its first steps
+have the same bits.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import platform
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,22 +19,23 @@ from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import current
 from levelfield.embedder import Model, load
 from levelfield.embedder.devices import hardware
-from levelfield.files.writing import write_whole
+from levelfield.errors import Damaged
+from levelfield.files.writing import copy_whole, write_whole
 from levelfield.methods import Deviation, trains
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_spectra, write_training
 from levelfield.studies.runs.folder.items import refined, test_items
-from levelfield.studies.runs.folder.store import claim
+from levelfield.studies.runs.folder.store import claim, read_spec
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
-from levelfield.studies.runs.longer import begin_from_shorter, can_go_on
 from levelfield.studies.runs.machine import bits, machine
 from levelfield.studies.runs.several_processes import in_new_processes, train_together
-from levelfield.studies.runs.spec import RunSpec, needed_folder
+from levelfield.studies.runs.spec import RunSpec, needed_folder, recorded_identity
 from levelfield.studies.runs.training import Options, Task, Trained, train_run, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
 from levelfield.training.ledger import forbid_other_optimisers, settle
+from levelfield.training.log import LOG
 from levelfield.training.precision import numerics, same_bits
 from levelfield.trust import as_trusted
 
@@ -81,6 +84,39 @@ def _train(task: Task, inputs: RunInputs, progress: Progress) -> Trained:
     if spec.conditions.processes > 1 and trains(spec.method.name):
         return train_together(task, inputs, progress)
     return train_run(task, inputs, progress)
+
+
+def can_go_on(spec: RunSpec) -> bool:
+    """Whether no step of the run depends on how many follow: neither its rate nor a choice by validation classes."""
+    return spec.conditions.schedule == "constant" and spec.conditions.select == "budget" and not spec.joined
+
+
+def begin_from_shorter(folder: Path, spec: RunSpec) -> None:
+    """Copy the state and the log of the longest finished run of the same conditions with fewer steps, if one kept it.
+
+    folder: of the run, which has not begun.
+    """
+    if not can_go_on(spec) or (folder / CHECKPOINT).exists():
+        return
+    shorter = {steps: path for path in folder.parent.iterdir() if (steps := _steps_before(path, spec))}
+    if shorter:
+        before = shorter[max(shorter)]
+        if (before / LOG).exists():
+            copy_whole(before / LOG, folder / LOG)
+        copy_whole(before / CHECKPOINT, folder / CHECKPOINT)  # last: a state without its log would be resumed
+
+
+def _steps_before(folder: Path, spec: RunSpec) -> int:
+    """The steps of a run that is a beginning of `spec`; 0 if it is none, or did not keep its state."""
+    if not all((folder / name).exists() for name in (TRAINED, CHECKPOINT)):
+        return 0
+    try:
+        steps = read_spec(folder).conditions.steps
+        conditions = spec.conditions.model_copy(update={"steps": steps})
+        same = spec.model_copy(update={"conditions": conditions}).identity == recorded_identity(folder)
+    except Damaged:
+        return 0
+    return steps if same and steps < spec.conditions.steps else 0
 
 
 def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) -> None:

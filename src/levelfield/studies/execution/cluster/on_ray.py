@@ -2,10 +2,15 @@
 
 A run that is lost with its node or its process is given out again and continues from its last checkpoint. The task
 streams its events, so a lost one is noticed at once, and no other process is needed for messages.
+
+A study has one driver on a cluster, and a run has one command on a file system. The driver, not the node, holds the
+lock of a run: locks of a file system need not hold between machines.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
-from levelfield.errors import LevelfieldError
-from levelfield.studies.execution.cluster.claims import claim_run, claimed_study
+from levelfield.errors import BadInput, LevelfieldError
+from levelfield.files.writing import locked
 from levelfield.studies.execution.cluster.nodes import (
     Mark,
     first_line,
@@ -25,9 +30,8 @@ from levelfield.studies.execution.cluster.nodes import (
     refuse_unready,
     survey,
 )
-from levelfield.studies.execution.cluster.parcels import Parcel, pack, unpack
 from levelfield.studies.execution.cluster.resources import Demands
-from levelfield.studies.execution.cluster.task import UNREACHABLE, work_on
+from levelfield.studies.execution.cluster.task import UNREACHABLE, Parcel, pack, unpack, work_on
 from levelfield.studies.execution.events import Event
 from levelfield.studies.execution.executor import Work
 from levelfield.studies.runs.spec import needed_folder
@@ -35,6 +39,7 @@ from levelfield.studies.specification.choices import Data
 
 CRASHES, NODES = 4, 25  # losses of one run in a row, without progress between them, after which it has failed
 POLL_SECONDS = 0.5  # interval at which runs that another command executes are checked
+PATIENCE = 20.0  # seconds until the claim of a killed driver is gone
 
 
 @contextmanager
@@ -222,6 +227,49 @@ class _Dispatch:
     def _end(self, task: Any, attempt: _Attempt) -> None:
         del self.active[task]
         attempt.lock.close()
+
+
+class Claim:
+    """An actor whose name is the claim. It ends with its driver."""
+
+
+@contextmanager
+def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
+    """Hold the claim of a study on a cluster; raises if another command holds it."""
+    name = "study " + hashlib.blake2b(os.path.realpath(folder).encode(), digest_size=12).hexdigest()
+    node = pinned(ray.get_runtime_context().get_node_id())
+    claim = ray.remote(Claim).options(
+        name=name, namespace="levelfield", num_cpus=0, max_restarts=-1, scheduling_strategy=node
+    )
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            holder = claim.remote()
+            break
+        except ValueError as error:  # the name is taken
+            if time.monotonic() > until:
+                raise BadInput(
+                    f"Another command on this cluster is executing the study in {folder}. Wait for its end, or choose "
+                    "another --out."
+                ) from error
+            time.sleep(0.5)
+    try:
+        yield
+    finally:
+        ray.kill(holder)
+
+
+def claim_run(folder: Path) -> ExitStack | None:
+    """The lock of a run, held until it is closed; None if another command on this file system has it."""
+    lock = ExitStack()
+    try:
+        mine = lock.enter_context(locked(folder / "lock", wait=False))
+    except OSError:  # a file system without locks: the claim of the study is enough
+        mine = True
+    if mine:
+        return lock
+    lock.close()
+    return None
 
 
 def _reason(errors: Any, error: Exception) -> str:
