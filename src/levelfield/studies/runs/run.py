@@ -7,21 +7,21 @@ have the same bits.
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from torch import nn
 
-from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import current
 from levelfield.embedder import Model, load
 from levelfield.embedder.devices import hardware
+from levelfield.embedder.model import HEADS
 from levelfield.errors import Damaged
 from levelfield.files.writing import copy_whole, write_whole
-from levelfield.methods import Deviation, trains
+from levelfield.methods import Deviation, Method, trains
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import score_run
 from levelfield.studies.runs.folder.files import EMBEDDINGS, TRAINED, write_spectra, write_training
@@ -30,14 +30,14 @@ from levelfield.studies.runs.folder.store import claim, read_spec
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.joined.join import join
 from levelfield.studies.runs.machine import bits, machine
+from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.several_processes import in_new_processes, train_together
 from levelfield.studies.runs.spec import RunSpec, needed_folder, recorded_identity
-from levelfield.studies.runs.training import Options, Task, Trained, train_run, trained_before
+from levelfield.studies.runs.training import Options, Task, Trained, computing, train_run, trained_before
 from levelfield.training.checkpoint import CHECKPOINT
-from levelfield.training.ledger import forbid_other_optimisers, settle
+from levelfield.training.ledger import declared, forbid_other_optimisers, settle
 from levelfield.training.log import LOG
-from levelfield.training.precision import numerics, same_bits
-from levelfield.trust import as_trusted
+from levelfield.training.precision import same_bits
 
 __all__ = ["Options", "execute", "versions"]
 
@@ -56,14 +56,7 @@ def execute(task: Task, progress: Progress = SILENT) -> None:
 
 def _execute(task: Task, progress: Progress) -> None:
     spec, folder, metrics, options = task.spec, task.folder, task.metrics, task.options
-    torch.set_default_dtype(torch.float32)  # code of an earlier run may have changed it
-    torch.set_num_threads(spec.conditions.threads)
-    with (
-        as_trusted(options.trust),
-        decoding(options.workers),
-        numerics(spec.conditions, options.device),
-        torch.enable_grad(),
-    ):
+    with computing(task):
         claim(folder, spec, machine_of(spec, options.device), home=options.home)
         if spec.joined:
             needed = [needed_folder(folder, need) for need in spec.needs]
@@ -123,18 +116,21 @@ def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) 
     """Embed the test images with the stored model, settle the ledger and write the results; training.json last."""
     spec, folder, fold, method = task.spec, task.folder, inputs.fold, trained.method
     measured, summary = trained.measured, {**trained.summary, **inputs.network_cost}
-    model = load(folder, device=inputs.device, head=trained.custom_head)
+    custom_head = None if isinstance(trained.head, (nn.Identity, *HEADS.values())) else trained.head
+    model = load(folder, device=inputs.device, head=custom_head)
     assert isinstance(model, Model)
     items = test_items(inputs) if len(fold.test) else None
+    setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=items is not None)
+    declaration = declared(method, spec.conditions, setting)
     raw = rows = inputs.embed(model.embedder, fold.train[:1] if items is None else fold.test, progress)
-    if trained.refines:
+    if type(method).refine is not Method.refine or (items is not None and method.refinement is not None):
         with forbid_other_optimisers([]):
             rows = refined(method, raw.copy(), None if items is None else items.queries)
         if rows.dtype != raw.dtype or not np.array_equal(rows, raw, equal_nan=True):
             measured.refined = method.refines
     measured.dim, measured.bits = rows.shape[1], 1 if (np.abs(rows) == 1).all() else 32
-    deviations = settle(trained.deviations, spec.conditions, measured, trains=method.trains)
-    if trained.custom_head is not None:
+    deviations = settle(declaration, spec.conditions, measured, trains=method.trains)
+    if custom_head is not None:  # only the method's code can create it
         deviations.append(Deviation("head", None, "its own code"))
     if items is not None:
         items.write(folder)

@@ -15,24 +15,24 @@ from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head
-from levelfield.embedder.model import HEADS, Model, load, save_model
+from levelfield.embedder.model import Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import link_whole
-from levelfield.methods import Deviation, Method
+from levelfield.methods import Method
 from levelfield.objectives._create import changed
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.evaluation import monitor, validation
 from levelfield.studies.runs.folder.files import read_training
 from levelfield.studies.runs.folder.method_file import load_method, make_method, save_method
 from levelfield.studies.runs.inputs import RunInputs, inputs_for
-from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up, setting_of
+from levelfield.studies.runs.setup import Setup, own_labels, planner, set_up
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.teacher import teach
 from levelfield.training import Observer, Pace, TrainingState, train
 from levelfield.training.feed import Feed, Source, sees_unit_rows
-from levelfield.training.ledger import Measured, declared, frozen_in
+from levelfield.training.ledger import Measured, frozen_in
 from levelfield.training.log import LOG
 from levelfield.training.precision import numerics
 from levelfield.training.shards import Shards
@@ -67,14 +67,27 @@ class Task:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained method whose model is written: cost, counts of the ledger, and what the method declares."""
+    """A trained method and its head, whose model is written: cost, and counts of the ledger."""
 
     method: Method
+    head: nn.Module
     summary: dict[str, Any]
     measured: Measured
-    deviations: list[Deviation]
-    refines: bool  # whether the method refines rows at test time
-    custom_head: nn.Module | None  # the head, if only the method's code can create it
+
+
+@contextmanager
+def computing(task: Task) -> Iterator[None]:
+    """Context of all computations of a run, in each of its processes."""
+    conditions, options = task.spec.conditions, task.options
+    torch.set_default_dtype(torch.float32)  # code of an earlier run may have changed it
+    torch.set_num_threads(conditions.threads)
+    with (
+        as_trusted(options.trust),
+        decoding(options.workers),
+        numerics(conditions, options.device),
+        torch.enable_grad(),
+    ):
+        yield
 
 
 def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks = ALONE) -> Trained:
@@ -99,7 +112,7 @@ def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks
     measured.frozen_parameters = frozen_in(setup.buffers, method) if method.trains else 0
     summary = {key: value for key, value in asdict(state).items() if key not in _INTERNAL}
     summary["best"] = state.best if state.history else None
-    return _trained(spec, inputs, method, setup.embedder.head, summary, measured)
+    return Trained(method, setup.embedder.head, summary, measured)
 
 
 def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path) -> Trained:
@@ -113,7 +126,7 @@ def trained_before(spec: RunSpec, inputs: RunInputs, folder: Path, before: Path)
     if (before / LOG).exists():
         link_whole(before / LOG, folder / LOG)
     measured = replace(Measured(**stored["measured"]), refined="")
-    return _trained(spec, inputs, method, model.embedder.head, stored["summary"], measured)
+    return Trained(method, model.embedder.head, stored["summary"], measured)
 
 
 def _save(folder: Path, spec: RunSpec, inputs: RunInputs, embedder: Embedder, weights: Mapping[str, Any]) -> None:
@@ -122,22 +135,11 @@ def _save(folder: Path, spec: RunSpec, inputs: RunInputs, embedder: Embedder, we
     save_method(folder, weights, num_classes=inputs.num_classes, width=inputs.width)
 
 
-def _trained(
-    spec: RunSpec, inputs: RunInputs, method: Method, head: nn.Module, summary: dict[str, Any], measured: Measured
-) -> Trained:
-    tested = len(inputs.fold.test) > 0
-    setting = replace(setting_of(method, spec.conditions, inputs.width, spec.draws), tested=tested)
-    refines = type(method).refine is not Method.refine or (tested and method.refinement is not None)
-    custom_head = None if isinstance(head, (nn.Identity, *HEADS.values())) else head
-    return Trained(method, summary, measured, declared(method, spec.conditions, setting), refines, custom_head)
-
-
 def take_part(task: Task, ranks: Ranks) -> None:
     """Train together with the first process, which calls `train_run`; writes no file."""
-    spec, options = task.spec, replace(task.options, tensorboard=False)
-    torch.set_num_threads(spec.conditions.threads)
-    with as_trusted(options.trust), decoding(options.workers), numerics(spec.conditions, options.device):
-        inputs = inputs_for(spec, options.cache_folder, options.device)
+    options = replace(task.options, tensorboard=False)
+    with computing(task):
+        inputs = inputs_for(task.spec, options.cache_folder, options.device)
         _set_up_and_train(replace(task, options=options), inputs, SILENT, ranks)
 
 
