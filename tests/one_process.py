@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -30,6 +33,16 @@ def stay_in_this_process(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("levelfield.cli.running.get_ready", lambda *_, **__: None)
     patch.setattr("levelfield.cli.running.executor_on", lambda *_, **__: nullcontext())  # nor with --ray
     make_networks_once(patch)
+
+
+def tool(name: str) -> ModuleType:
+    """The module of a file in tools/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pages_only_if_asked(patch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,9 @@ from levelfield.errors import BadInput, BadSpecification, UnknownName
 from levelfield.evaluation import engine
 from levelfield.evaluation.search.arrangement import EVERYWHERE
 from levelfield.index import modules_of
-from levelfield.registry import registries
+from levelfield.registry import Registry
 from levelfield.reports import figures
+from one_process import tool
 
 KINDS: dict[str, ModuleType] = {
     "objective": objectives,
@@ -49,6 +50,7 @@ def named(kind: str) -> list[str]:
     return networks.names() if kind == "backbone" else KINDS[kind].names()
 
 
+REGISTRIES: dict[str, Registry[Any]] = tool("typed").registries()
 EVERY = [(kind, name) for kind in KINDS for name in named(kind)]
 
 
@@ -66,9 +68,9 @@ def test_a_part_says_what_it_is(kind: str, name: str) -> None:
     assert facts
 
 
-@pytest.mark.parametrize("kind", registries())
+@pytest.mark.parametrize("kind", REGISTRIES)
 def test_what_is_registered_is_written_in_a_file_of_its_home(kind: str) -> None:
-    registry = registries()[kind]
+    registry = REGISTRIES[kind]
     assert registry.home is not None
     files = modules_of(registry.home)
     assert {registry.get(name).__module__ for name in registry.names()} <= set(files)
@@ -167,7 +169,7 @@ def test_a_backbone_gives_finite_features_frozen_and_tuned(name: str) -> None:
 def test_a_dataset_says_what_it_needs_before_it_opens_anything(name: str) -> None:
     facts = data.describe(name)
     assert facts.what
-    settings = inspect.signature(registries()["dataset"].get(name)).parameters.values()
+    settings = inspect.signature(REGISTRIES["dataset"].get(name)).parameters.values()
     needed = [setting.name for setting in settings if setting.default is setting.empty]
     assert set(needed) <= {facts.needs}
     if needed:

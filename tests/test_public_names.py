@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from levelfield import batching, miners, objectives
 from levelfield.testing import CLASSES, DIM
+from one_process import tool
 
 NAMES = {
     "levelfield": """__version__ batching compare data embedder errors evaluate evaluation geometry library load methods
@@ -78,11 +78,5 @@ def test_every_room_of_the_front_door_is_in_the_table() -> None:
 
 
 def test_the_index_and_the_imports_for_type_checkers_are_those_that_make_tables_writes() -> None:
-    path = Path(__file__).parents[1] / "tools" / "typed.py"
-    spec = importlib.util.spec_from_file_location("typed", path)
-    assert spec is not None
-    assert spec.loader is not None
-    typed = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(typed)
-    stale = [str(path) for path, text in typed.written().items() if path.read_text(encoding="utf-8") != text]
+    stale = [str(path) for path, text in tool("typed").written().items() if path.read_text(encoding="utf-8") != text]
     assert not stale, f"run `make tables`: {', '.join(stale)}"

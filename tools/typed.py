@@ -7,8 +7,10 @@ TYPE_CHECKING:`. In a package whose files register parts, the block is marked `#
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,34 @@ SRC = Path(__file__).parents[1] / "src"
 INDEX = SRC / "levelfield" / "index.json"
 _BLOCK = re.compile(r"(?<=\nif TYPE_CHECKING:  # written by make tables\n)(?: +.*\n)*")
 _LAZY = "lazy(__name__)"
+ROOMS = (  # the modules that have registries
+    "levelfield.objectives._contract",
+    "levelfield.miners._contract",
+    "levelfield.batching._registry",
+    "levelfield.methods._contract",
+    "levelfield.evaluation.metrics.registry",
+    "levelfield.data._registry",
+    "levelfield.data.protocols._registry",
+    "levelfield.data.corruptions._registry",
+    "levelfield.embedder.networks._registry",
+    "levelfield.reports.figures._registry",
+)
 
 
 def written() -> dict[Path, str]:
     """Every generated file, as it should be: the packages with a generated block, and the index."""
-    from levelfield.registry import registries
-
     packages = {path: _BLOCK.sub(_class_imports(_name(path)), text) for path, text in lazy_packages().items()}
     registered = {kind: _registered(registry) for kind, registry in registries().items()}
     return {**packages, INDEX: index(packages, registered)}
+
+
+@cache
+def registries() -> dict[str, Any]:
+    """All registries by the kind of their parts. Imports every room."""
+    from levelfield.registry import Registry
+
+    values = [value for room in ROOMS for value in vars(importlib.import_module(room)).values()]
+    return {value.kind: value for value in values if isinstance(value, Registry)}
 
 
 def lazy_packages() -> dict[Path, str]:
@@ -56,8 +77,6 @@ def _name(path: Path) -> str:
 
 def _class_imports(package: str) -> str:
     """`    from PACKAGE.FILE import Name as Name` for every registered class of a package."""
-    from levelfield.registry import registries
-
     registry = next((one for one in registries().values() if one.home == package), None)
     registered = {} if registry is None else _registered(registry)
     parts = [registry.get(name) for names in registered.values() for name in names]

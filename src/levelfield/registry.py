@@ -19,19 +19,6 @@ from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
 from levelfield.index import modules_of, registered
 from levelfield.trust import permitted
 
-ROOMS = (
-    "levelfield.objectives._contract",
-    "levelfield.miners._contract",
-    "levelfield.batching._registry",
-    "levelfield.methods._contract",
-    "levelfield.evaluation.metrics.registry",
-    "levelfield.data._registry",
-    "levelfield.data.protocols._registry",
-    "levelfield.data.corruptions._registry",
-    "levelfield.embedder.networks._registry",
-    "levelfield.reports.figures._registry",
-)
-"""The modules that have registries."""
 T = TypeVar("T")
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 _OF_FILES = "levelfield_user_"
@@ -119,17 +106,6 @@ class Registry(Generic[T]):
             for module in modules_of(self.home):
                 importlib.import_module(module)
             self._imported = True
-
-
-@cache
-def registries() -> Mapping[str, Registry[Any]]:
-    """All registries by the kind of their parts. Imports every room.
-
-    >>> list(registries())[:3]
-    ['objective', 'miner', 'batching']
-    """
-    values = [value for room in ROOMS for value in vars(importlib.import_module(room)).values()]
-    return {value.kind: value for value in values if isinstance(value, Registry)}
 
 
 @cache
