@@ -36,17 +36,10 @@ def accepted(entry: Callable[..., Any]) -> dict[str, Any] | None:
     >>> accepted(loss)["margin"]
     0.2
     """
-    parameters = (
-        _parameters_of_class(entry) if isinstance(entry, type) else inspect.signature(entry).parameters.values()
-    )
+    parameters = inspect.signature(entry).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name: p.default for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-
-
-@cache
-def _parameters_of_class(kind: type) -> Iterable[inspect.Parameter]:
-    return inspect.signature(kind).parameters.values()
 
 
 def check_settings(
