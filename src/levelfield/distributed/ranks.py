@@ -194,8 +194,16 @@ def backend_for(device: str, processes: int) -> str:
 
     >>> backend_for("cpu", 2)
     'gloo'
+    >>> backend_for("cuda:1", 2)
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.BadSpecification: --device cuda:1 is one GPU, but each of 2 processes needs its own. Use ...
     """
-    check_device(device, processes)
+    if processes > 1 and device.startswith(("cuda:", "mps")):
+        more = "--device cpu" if device == "mps" else "--device cuda; CUDA_VISIBLE_DEVICES=1,3 chooses the GPUs"
+        raise BadSpecification(
+            f"--device {device} is one GPU, but each of {processes} processes needs its own. Use {more}."
+        )
     if torch.device(device).type != "cuda":
         return "gloo"
     there = torch.cuda.device_count()
@@ -206,22 +214,6 @@ def backend_for(device: str, processes: int) -> str:
             + " --device cpu."
         )
     return GPUS
-
-
-def check_device(device: str, processes: int) -> None:
-    """Refuse one GPU for several processes.
-
-    >>> check_device("cuda", 2)
-    >>> check_device("cuda:1", 2)
-    Traceback (most recent call last):
-    ...
-    levelfield.errors.BadSpecification: --device cuda:1 is one GPU, but each of 2 processes needs its own. Use ...
-    """
-    if processes > 1 and device.startswith(("cuda:", "mps")):
-        more = "--device cpu" if device == "mps" else "--device cuda; CUDA_VISIBLE_DEVICES=1,3 chooses the GPUs"
-        raise BadSpecification(
-            f"--device {device} is one GPU, but each of {processes} processes needs its own. Use {more}."
-        )
 
 
 def _padded(rows: Tensor, count: int) -> Tensor:

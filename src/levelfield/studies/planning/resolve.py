@@ -14,7 +14,7 @@ import numpy as np
 
 from levelfield.batching import check_fit
 from levelfield.data import protocols
-from levelfield.distributed.ranks import backend_for, check_device
+from levelfield.distributed.ranks import backend_for
 from levelfield.embedder import Trunk
 from levelfield.errors import BadSpecification, LevelfieldError, MissingData
 from levelfield.evaluation.metrics.registry import ranking
@@ -122,7 +122,6 @@ def _built_as(method: MethodSpec, conditions: Conditions) -> tuple[str, int]:
 
 def _check_conditions(all_conditions: Sequence[Conditions], device: str) -> None:
     """Refuse a device, precision or metric that this machine cannot provide."""
-    check_device(device, max((conditions.processes for conditions in all_conditions), default=1))
     for precision, processes in {(conditions.precision, conditions.processes) for conditions in all_conditions}:
         check_precision(precision, device)
         if processes > 1:
