@@ -89,66 +89,64 @@ class StepRecord:
         self.idle = self.idle and not loss.requires_grad
 
 
+@dataclass(eq=False)
 class Recorder:
     """Records one run, and resumes it from its folder. Only the first of several processes writes files."""
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        method: Method,
-        feed: Feed,
-        optimisers: list[Optimizer],
-        conditions: Conditions,
-        audit: Audit,
-        precision: Precision,
-        *,
-        folder: Path,
-        pace: Pace,
-        observer: Observer,
-        ranks: Ranks,
-    ) -> None:
-        self._embedder, self._method, self._feed, self._conditions = embedder, method, feed, conditions
-        self._audit, self._precision, self._folder = audit, precision, folder
-        self._pace, self._ranks = pace, ranks
+    embedder: Embedder
+    method: Method
+    feed: Feed
+    optimisers: list[Optimizer]
+    conditions: Conditions
+    audit: Audit
+    precision: Precision
+    folder: Path
+    pace: Pace
+    observer: Observer
+    ranks: Ranks
+
+    def __post_init__(self) -> None:
+        observer, ranks = self.observer, self.ranks
         self._validate = None if observer.validate is None else partial(ranks.from_first, observer.validate)
         self._watch = observer.watch if ranks.first else None
-        self._tensorboard = observer.tensorboard
-        self._checkpointer = Checkpointer(embedder, method, optimisers, ranks=ranks, precision=precision)
-        self.state, planned = self._checkpointer.resume(folder / CHECKPOINT)
+        self._checkpointer = Checkpointer(
+            self.embedder, self.method, self.optimisers, ranks=ranks, precision=self.precision
+        )
+        self.state, planned = self._checkpointer.resume(self.folder / CHECKPOINT)
         if planned:
-            feed.batching.load_state_dict(planned)
-        self._log = resume(folder / LOG, self.state.step) if ranks.first else None
-        self._stage = observer.progress.stage("training", conditions.steps)
-        self._peak = Peak(feed.device)
+            self.feed.batching.load_state_dict(planned)
+        self._log = resume(self.folder / LOG, self.state.step) if ranks.first else None
+        self._stage = observer.progress.stage("training", self.conditions.steps)
+        self._peak = Peak(self.feed.device)
         self._unread: list[StepRecord] = []
         self._saved = time.perf_counter()
         self._began = self._saved - self.state.seconds
 
     @property
     def is_over(self) -> bool:
-        return self.state.finished or self.state.step >= self._conditions.steps
+        return self.state.finished or self.state.step >= self.conditions.steps
 
     @property
     def is_logged(self) -> bool:
         """Whether the step that begins has a log line."""
-        return self.state.step % self._pace.log_every == 0 or self._is_last(self.state.step + 1)
+        return self.state.step % self.pace.log_every == 0 or self._is_last(self.state.step + 1)
 
     def begin(self) -> None:
         """Audit the start, and score it if the conditions say so."""
-        self._audit.check()
+        self.audit.check()
         if self.state.step == 0:
-            if self._conditions.validate_start:
+            if self.conditions.validate_start:
                 self._score()
             self._monitor()
 
     def next_step(self, batches: Iterator[Batch]) -> StepRecord:
         """The next batch. Counts the time that the loop waits for it, and the rows that a batching embeds for it."""
-        state, planning, asked = self.state, self._feed.planning, time.perf_counter()
-        counter = self._embedder.trunk.counter
+        state, planning, asked = self.state, self.feed.planning, time.perf_counter()
+        counter = self.embedder.trunk.counter
         before = counter.rows
         batch = next(batches)
         state.waiting += time.perf_counter() - asked
-        state.planning += self._feed.planning - planning
+        state.planning += self.feed.planning - planning
         state.memory_rows += counter.rows - before
         state.rows_through_trunk += counter.rows - before
         self._passes, self._changed = counter.rows, counter.changed
@@ -165,24 +163,24 @@ class Recorder:
     def record(self, step: StepRecord, rows: Tensor | None, norm: Tensor | None) -> None:
         """Count a finished step, log, validate and save. rows: of the whole batch; norm: of the gradients."""
         state, logged = self.state, self.is_logged
-        self._feed.observe(step.batch, rows)
+        self.feed.observe(step.batch, rows)
         state.step += 1
         state.images += len(step.batch.labels)
         state.without_gradient += step.idle
-        state.class_sample = min(state.class_sample, self._method.compared)
-        state.rows_through_trunk += self._embedder.trunk.counter.rows - self._passes
-        state.rows_changed += self._embedder.trunk.counter.changed - self._changed
+        state.class_sample = min(state.class_sample, self.method.compared)
+        state.rows_through_trunk += self.embedder.trunk.counter.rows - self._passes
+        state.rows_changed += self.embedder.trunk.counter.changed - self._changed
         if logged:
             self._write(step, rows, norm)
-        if state.step % self._conditions.validate_every == 0 or self._is_last(state.step):
+        if state.step % self.conditions.validate_every == 0 or self._is_last(state.step):
             self._read()  # a loss that is not finite ends the run before its rows are scored
             self._score()
             self._monitor()
         state.seconds = time.perf_counter() - self._began
-        due = time.perf_counter() - self._saved > self._pace.save_every_seconds
-        if (every := self._pace.save_every_steps) is not None:
+        due = time.perf_counter() - self._saved > self.pace.save_every_seconds
+        if (every := self.pace.save_every_steps) is not None:
             due = state.step % every == 0
-        if self.is_over or self._ranks.from_first(lambda: due):
+        if self.is_over or self.ranks.from_first(lambda: due):
             self._save()
         self._stage.reach(state.step)
 
@@ -191,14 +189,14 @@ class Recorder:
         if self._log is not None:
             self._log.close()
         self._checkpointer.restore_best()
-        self._audit.check()
-        self._embedder.eval()
+        self.audit.check()
+        self.embedder.eval()
 
     def _is_last(self, step: int) -> bool:
-        return step == self._conditions.steps
+        return step == self.conditions.steps
 
     def _score(self) -> None:
-        if self._validate is not None and self.state.record_validation(self._validate(), self._conditions):
+        if self._validate is not None and self.state.record_validation(self._validate(), self.conditions):
             self._checkpointer.remember_best()
 
     def _monitor(self) -> None:
@@ -212,10 +210,10 @@ class Recorder:
 
     def _save(self) -> None:
         self._read()
-        self._audit.check()
-        self._precision.check()
+        self.audit.check()
+        self.precision.check()
         self.state.peak_bytes = self._peak.larger(self.state.peak_bytes)
-        self._checkpointer.save(self._folder / CHECKPOINT, self.state, self._feed.batching.state_dict())
+        self._checkpointer.save(self.folder / CHECKPOINT, self.state, self.feed.batching.state_dict())
         self._saved = time.perf_counter()
 
     def _read(self) -> None:
@@ -228,7 +226,7 @@ class Recorder:
             if not math.isfinite(loss):
                 raise RunFailed(
                     f"The loss is {loss} at step {step.batch.step} (epoch {step.batch.epoch}); images of the batch: "
-                    f"{self._feed.name(step.batch)}. Try a lower learning rate or `clip`."
+                    f"{self.feed.name(step.batch)}. Try a lower learning rate or `clip`."
                 )
         counts = [step.active for step in steps if isinstance(step.active, Tensor)]
         counted = iter(torch.stack(counts).tolist() if counts else ())
@@ -239,49 +237,45 @@ class Recorder:
 
     def _write(self, step: StepRecord, rows: Tensor | None, norm: Tensor | None) -> None:
         number = step.batch.step
-        self._ranks.check_equal(f"the loss of step {number}", self._loss)
-        spread = spread_of(rows)
+        self.ranks.check_equal(f"the loss of step {number}", self._loss)
+        unit = None if rows is None else functional.normalize(rows.float(), dim=1)
+        spread = 1.0 if unit is None else spread_of(unit)
         self.state.collapsed = spread < COLLAPSE
-        with_rho = number % (RHO_EVERY * self._pace.log_every) == 0 or self._is_last(self.state.step)
+        with_rho = number % (RHO_EVERY * self.pace.log_every) == 0 or self._is_last(self.state.step)
         values: dict[str, Any] = {
             "step": number,
             "epoch": step.batch.epoch,
             "loss": self._loss,
             "spread": spread,
             "idle": self.state.idle_batches,
-            "factor": factor(number, self._conditions, drops=self.state.drops),
+            "factor": factor(number, self.conditions, drops=self.state.drops),
             "active": step.active,
             "norm": None if norm is None or not math.isfinite(norm) else float(norm),
-            "memory_age": self._feed.batching.memory_age,
-            "rho": decay_of(rows) if with_rho else None,
-            **self._method.counts(),
+            "memory_age": self.feed.batching.memory_age,
+            "rho": None if unit is None or not with_rho else decay_of(unit),
+            **self.method.counts(),
             "terms": {name: float(term) for name, term in (step.terms or {}).items()} or None,
         }
         entry = {name: value for name, value in values.items() if value is not None}
         if self._log is not None:
             self._log.write(json.dumps(entry) + "\n")
-        if self._tensorboard is not None:
+        if self.observer.tensorboard is not None:
             terms = {f"terms/{name}": value for name, value in entry.pop("terms", {}).items()}
             for name, value in {**entry, **terms}.items():
-                self._tensorboard(name, float(value), number)
+                self.observer.tensorboard(name, float(value), number)
 
 
-def spread_of(rows: Tensor | None) -> float:
+def spread_of(unit: Tensor) -> float:
     """Mean squared distance of the unit rows to their centre: 0 if all point in the same direction or are zero."""
-    if rows is None:
-        return 1.0
-    unit = functional.normalize(rows.float(), dim=1)
     return (unit.square().sum(1).mean() - unit.mean(0).square().sum()).item()
 
 
-def decay_of(rows: Tensor | None) -> float | None:
-    """Spectral decay rho of one batch's unit rows (roth2020); None without rows or if infinite.
+def decay_of(unit: Tensor) -> float | None:
+    """Spectral decay rho of one batch's unit rows (roth2020); None if infinite.
 
     >>> import torch
-    >>> decay_of(torch.eye(3) * 7)
+    >>> decay_of(torch.eye(3))
     0.0
     """
-    if rows is None:
-        return None
-    decay = spectral_decay(functional.normalize(rows.float(), dim=1))
+    decay = spectral_decay(unit)
     return decay if math.isfinite(decay) else None
