@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from levelfield.batch_layout import Layout, nearest_divisor
 from levelfield.errors import LevelfieldError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from levelfield.methods import Method
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
+"""One name may stand alone."""
 
 
 class Conditions(BaseModel):
@@ -33,7 +35,7 @@ class Conditions(BaseModel):
         "One for each backbone: `{bninception: FILE}`",
     )
     cut: str = Field("frozen", description="frozen, last-N (the last N used stages train) or tuned (all train)")
-    taps: tuple[str, ...] = Field(("final",), description="stages whose outputs are concatenated")
+    taps: Names = Field(("final",), description="stages whose outputs are concatenated")
     pooling: Literal["average", "max", "average+max", "grid", "token", "own"] = Field(
         "average",
         description="how a tap's map is pooled to a row; grid keeps the layout, token reads the class token (or the "
@@ -273,11 +275,6 @@ class Conditions(BaseModel):
     @classmethod
     def _layout_is_readable(cls, value: object) -> str:
         return str(Layout.parse(str(value)))
-
-    @field_validator("taps", mode="before")
-    @classmethod
-    def _one_tap_may_stand_alone(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("cut")
     @classmethod

@@ -22,7 +22,7 @@ from levelfield.studies.specification.choices import (
     RecipeRecord,
     TuningRecord,
 )
-from levelfield.training.conditions import Conditions
+from levelfield.training.conditions import Conditions, Names
 
 _VARIABLE = ("data", "protocol", "conditions", "methods")
 Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
@@ -46,9 +46,9 @@ class Study(BaseModel):
     conditions: Conditions = Conditions()
     methods: tuple[MethodSpec, ...] = Field(min_length=1)
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 1, 2), min_length=1)
-    metrics: tuple[str, ...] = Field(("recall@1", "map@r", "nmi"), min_length=1)
+    metrics: Names = Field(("recall@1", "map@r", "nmi"), min_length=1)
     vary: dict[str, list[Any]] = Field(default_factory=dict)
-    figures: tuple[str, ...] = ()
+    figures: Names = ()
     corruptions: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
     search: dict[str, Any] = Field(default_factory=dict)
@@ -69,11 +69,6 @@ class Study(BaseModel):
         if isinstance(value, int) and not 1 <= value <= MOST_SEEDS:
             raise ValueError(f"must be between 1 and {MOST_SEEDS:,}, or a list of seeds")
         return tuple(range(value)) if isinstance(value, int) else value
-
-    @field_validator("metrics", "figures", mode="before")
-    @classmethod
-    def _one_may_stand_alone(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
 
     @field_validator("methods", mode="before")
     @classmethod
