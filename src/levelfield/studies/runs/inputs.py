@@ -57,8 +57,7 @@ class RunInputs:
     shared: SharedInputs = field(default_factory=SharedInputs, compare=False, repr=False)
     # shared by the inputs of all folds
     _folds: dict[int, RunInputs] = field(default_factory=dict, compare=False, repr=False)
-    _opened: dict[str, Rows] = field(default_factory=dict, compare=False, repr=False)
-    _on_device: dict[int, OnDevice] = field(default_factory=dict, compare=False, repr=False)
+    _opened: dict[str, Rows | OnDevice] = field(default_factory=dict, compare=False, repr=False)
 
     def __hash__(self) -> int:
         # of texts, since conditions contain dictionaries (the steps of a view)
@@ -147,8 +146,8 @@ class RunInputs:
             image=c.image,
         ).to(device or self.device)
 
-    def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows:
-        """Features below the cut of these images under one view, cached or computed now."""
+    def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows | OnDevice:
+        """Features below the cut of these images under one view, cached or computed now; on a GPU as its tensors."""
         digests = [self.catalog.digests[i] for i in indices]
         known = f"{self.key_of(view, number)} {_digest(digests)}"
         if known in self._opened:
@@ -163,17 +162,9 @@ class RunInputs:
             parts = in_blocks(self.still_trunk.below, blocks, stage=stage)
             return tuple(part.cpu().numpy() for part in parts)
 
-        self._opened[known] = self.cache.rows(self.key_of(view, number), digests, compute, stage=stage)
+        rows = self.cache.rows(self.key_of(view, number), digests, compute, stage=stage)
+        self._opened[known] = rows if torch.device(self.device).type == "cpu" else OnDevice(rows, self.device)
         return self._opened[known]
-
-    def on_device(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows | OnDevice:
-        """`stored` features as tensors on the device."""
-        rows = self.stored(indices, view, number, progress)
-        if torch.device(self.device).type == "cpu":
-            return rows
-        if id(rows) not in self._on_device:
-            self._on_device[id(rows)] = OnDevice(rows, self.device)
-        return self._on_device[id(rows)]
 
     def missing(self, indices: np.ndarray, view: View, number: int) -> int:
         """How many of these images have no stored features under one view."""
@@ -194,7 +185,7 @@ class RunInputs:
         view = self.views[0]
         if self.is_cached:
             count = max(1, self.conditions.views) if view.random else 1
-            return StoredRows([self.on_device(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
+            return StoredRows([self.stored(self.fold.train, view, k, progress) for k in range(count)], seed=seed)
         return Images(
             self._loader(self.fold.train, view),
             seed=seed,
@@ -213,7 +204,7 @@ class RunInputs:
     ) -> np.ndarray:
         """Raw embeddings of these images under the test view, in blocks of fixed size. coded: see `Embedder.embed`."""
         cached, view = self.is_cached, self.views[1]
-        rows: Any = self.on_device(indices, view, 0, progress) if cached else self._loader(indices, view)
+        rows: Any = self.stored(indices, view, 0, progress) if cached else self._loader(indices, view)
         stage = progress.stage(text, len(indices))
         return embedder.embed(rows, from_images=not cached, coded=coded, stage=stage).cpu().numpy()
 
