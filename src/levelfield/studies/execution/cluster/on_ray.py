@@ -21,15 +21,7 @@ from typing import Any
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.writing import locked
-from levelfield.studies.execution.cluster.nodes import (
-    Mark,
-    first_line,
-    marked,
-    nodes_of,
-    pinned,
-    refuse_unready,
-    survey,
-)
+from levelfield.studies.execution.cluster import nodes
 from levelfield.studies.execution.cluster.resources import Demands
 from levelfield.studies.execution.cluster.task import UNREACHABLE, Parcel, pack, unpack, work_on
 from levelfield.studies.execution.events import Event
@@ -72,25 +64,25 @@ class OnRay:
     def execute(self, work: Work) -> None:
         folder = work.study_folder.absolute()
         with ExitStack() as stack:
-            mark = stack.enter_context(marked(folder))
+            mark = stack.enter_context(nodes.marked(folder))
             if not self.local and folder not in self._claimed:
                 (self.claims or stack).enter_context(claimed_study(self.ray, folder))
                 self._claimed |= {folder} if self.claims is not None else set()
             shared = self._check_nodes(work, mark)
             unfinished = [work.runs[k] for k in work.agenda.waiting]
             demands = Demands(work.options, self._memory)
-            demands.check(unfinished, nodes_of(self.ray))
+            demands.check(unfinished, nodes.nodes_of(self.ray))
             _Dispatch(self.ray, work, mark, shared, demands, self.most or len(work.runs)).execute_all()
 
-    def _check_nodes(self, work: Work, mark: Mark) -> bool:
+    def _check_nodes(self, work: Work, mark: nodes.Mark) -> bool:
         """Refuse nodes that cannot do the runs; returns whether all nodes see the study's folder."""
         if self.local:
             return self.shared is not False
         folder, seen = mark.path.parent, True
         for data in dict.fromkeys(work.runs[k].spec.data for k in work.agenda.waiting):
             if (folder, data) not in self._sees_folder:
-                answers = survey(self.ray, data, mark, work.options.device, work.options.trust)
-                refuse_unready(answers)
+                answers = nodes.survey(self.ray, data, mark, work.options.device, work.options.trust)
+                nodes.refuse_unready(answers)
                 states = [answer.state for answer in answers]
                 self._sees_folder[folder, data] = all(state is not None and state.sees_folder for state in states)
             seen = seen and self._sees_folder[folder, data]
@@ -114,7 +106,7 @@ class _Dispatch:
 
     ray: Any
     work: Work
-    mark: Mark
+    mark: nodes.Mark
     shared: bool
     demands: Demands
     most: int
@@ -160,11 +152,11 @@ class _Dispatch:
         """Give a run to Ray."""
         task = self.work.task(attempt.number)
         spec, folder = task.spec, task.folder.absolute()
-        wanted = self.demands.of(spec, nodes_of(self.ray), times=2**attempt.crashes)
+        wanted = self.demands.of(spec, nodes.nodes_of(self.ray), times=2**attempt.crashes)
         in_place = self.shared or spec.joined
         if not self.shared and spec.joined:  # it only reads embeddings, which are here
             node = self.ray.get_runtime_context().get_node_id()
-            wanted |= {"num_cpus": 0, "memory": 0, "scheduling_strategy": pinned(node)}
+            wanted |= {"num_cpus": 0, "memory": 0, "scheduling_strategy": nodes.pinned(node)}
         # Ray shows a task only its own GPU
         options = replace(task.options, device=task.options.device.partition(":")[0])
         task = replace(task, folder=folder, options=options)
@@ -237,7 +229,7 @@ class Claim:
 def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
     """Hold the claim of a study on a cluster; raises if another command holds it."""
     name = "study " + hashlib.blake2b(os.path.realpath(folder).encode(), digest_size=12).hexdigest()
-    node = pinned(ray.get_runtime_context().get_node_id())
+    node = nodes.pinned(ray.get_runtime_context().get_node_id())
     claim = ray.remote(Claim).options(
         name=name, namespace="levelfield", num_cpus=0, max_restarts=-1, scheduling_strategy=node
     )
@@ -280,4 +272,4 @@ def _reason(errors: Any, error: Exception) -> str:
         return "its node was lost"
     if isinstance(error, errors.WorkerCrashedError):
         return "its process was killed, often due to lack of memory"
-    return f"{type(error).__name__}: {first_line(error)}"
+    return f"{type(error).__name__}: {nodes.first_line(error)}"

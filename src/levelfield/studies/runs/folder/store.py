@@ -17,21 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.reading import MEGABYTE, damaged, read_json, read_text
 from levelfield.files.writing import write_json, write_text
-from levelfield.studies.runs.folder.files import (
-    DESCRIBED,
-    FAILED,
-    FINISHED,
-    MADE,
-    PER_QUERY,
-    TRAINED,
-    Checksums,
-    check,
-    check_made,
-    explain_first,
-    of_a_run,
-    read_finished,
-    read_per_query,
-)
+from levelfield.studies.runs.folder import files
 from levelfield.studies.runs.spec import PlannedRun, RunSpec, described_in, recorded_identity
 from levelfield.studies.specification.locations import Location, location_of, placed
 
@@ -50,7 +36,7 @@ class Result:
     summary: dict[str, Any]
     measured: dict[str, Any]  # counts of the ledger, see `Measured`
     deviations: list[dict[str, Any]]
-    checksums: Checksums
+    checksums: files.Checksums
 
     @property
     def seconds(self) -> float:
@@ -77,7 +63,7 @@ class Result:
         return {metric: class_means(*self._counted(metric, arrays)) for metric in metrics}
 
     def queries(self) -> dict[str, np.ndarray]:
-        return read_per_query(self.folder, self.checksums)
+        return files.read_per_query(self.folder, self.checksums)
 
 
 def class_means(scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -97,7 +83,7 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
 
     made_by: versions and machine. home: where the folder will be, if it is not there yet.
     """
-    described = folder / DESCRIBED
+    described = folder / files.DESCRIBED
     try:
         recorded = recorded_identity(folder) if os.path.lexists(described) else spec.identity
     except Damaged:
@@ -109,18 +95,19 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
             f"this run is {spec.identity}). Choose another --out, or remove the folder."
         )
     try:
-        if os.path.lexists(folder / TRAINED):
-            check_made(folder)
+        if os.path.lexists(folder / files.TRAINED):
+            files.check_made(folder)
     except Damaged:
-        folders = [name for name in (*MADE, PER_QUERY) if (folder / name).is_dir()]  # in the place of a file
-        for name in (FINISHED, TRAINED, DESCRIBED, *folders):  # last first: no stage stays wrongly marked as complete
+        in_place_of_files = [name for name in (*files.MADE, files.PER_QUERY) if (folder / name).is_dir()]
+        # last first: no stage stays wrongly marked as complete
+        for name in (files.FINISHED, files.TRAINED, files.DESCRIBED, *in_place_of_files):
             _remove(folder / name)
     try:
         result = read_result(folder)
         if result is not None and result.values:
             result.queries()
     except Damaged:
-        for name in (FINISHED, PER_QUERY):
+        for name in (files.FINISHED, files.PER_QUERY):
             _remove(folder / name)
     if described.exists():
         return  # keep the versions that the run began with
@@ -141,10 +128,10 @@ def _remove(path: Path) -> None:
 
 def read_spec(folder: Path) -> RunSpec:
     """The specification of a run folder."""
-    if not (folder / DESCRIBED).exists():
+    if not (folder / files.DESCRIBED).exists():
         raise BadInput(f"{folder} is not a run folder: it has no run.yaml.")
-    check(folder, DESCRIBED)
-    content = described_in(folder, [DESCRIBED])
+    files.check(folder, files.DESCRIBED)
+    content = described_in(folder, [files.DESCRIBED])
     return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
 
 
@@ -161,7 +148,7 @@ def is_finished(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> bool:
     result, _ = finished_result(folder, spec, metrics)  # has read and checked metrics.json and per_query.npz
     try:
         if result is not None:
-            check_made(folder)
+            files.check_made(folder)
     except Damaged:
         return False
     return result is not None
@@ -184,7 +171,7 @@ def finished_result(folder: Path, spec: RunSpec, metrics: tuple[str, ...]) -> tu
 
 def _why_failed(folder: Path) -> str:
     try:
-        lines = read_text(folder / FAILED).strip().splitlines()
+        lines = read_text(folder / files.FAILED).strip().splitlines()
     except Damaged:  # the run counts as missing either way
         return ""
     last = re.sub(r"^levelfield\.errors\.\w+: ", "", lines[-1]) if lines else ""
@@ -194,9 +181,9 @@ def _why_failed(folder: Path) -> str:
 
 def read_result(folder: Path) -> Result | None:
     """The result of a run folder; None if it is not finished."""
-    if not os.path.lexists(folder / FINISHED):
+    if not os.path.lexists(folder / files.FINISHED):
         return None
-    content = read_finished(folder)
+    content = files.read_finished(folder)
     names = ("values", "signatures", "summary", "measured", "deviations", "checksums")
     return Result(folder, *(content[name] for name in names))
 
@@ -211,9 +198,9 @@ def read_plan(study_folder: Path) -> list[PlannedRun]:
     path = study_folder / PLAN
     if not os.path.lexists(path):
         raise BadInput(f"{study_folder} is not a study folder: it has no runs.json. Give a folder such as runs/demo.")
-    with of_a_run():
+    with files.of_a_run():
         content = read_json(path, most=100 * MEGABYTE)
         try:
             return _RUNS.validate_python(content)
         except (ValidationError, LevelfieldError) as error:
-            raise damaged(path, f"does not list runs: {explain_first(error)}") from error
+            raise damaged(path, f"does not list runs: {files.explain_first(error)}") from error
