@@ -54,7 +54,7 @@ class TuningBars(RunBars, TuningProgress):
         if trial.error:
             tally.failed += 1
             note(failure(f"{trial.method}, trial {trial.number}: {trial.error}"))
-        elif trial.counts and (tally.best is None or (trial.value or 0.0) > (tally.best.value or 0.0)):
+        elif trial.value is not None and (tally.best is None or (trial.value or 0.0) > (tally.best.value or 0.0)):
             tally.best = trial
         self._drawn.update(tally.bar, description=f"{trial.method}: {tally}", completed=spent)
         self._drawn.update(self._all, completed=sum(each.spent for each in self._tallies.values()))

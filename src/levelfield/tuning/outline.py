@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from levelfield import methods
+from levelfield.errors import BadSpecification
 from levelfield.progress import SILENT, Progress
 from levelfield.studies import Study
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.shared import SharedInputs
 from levelfield.tuning.budget import USUAL_TRIALS
-from levelfield.tuning.search import check
-from levelfield.tuning.space import Space, common_space
-from levelfield.tuning.trials import How
+from levelfield.tuning.space import Space, check_search, common_space, space_of
+from levelfield.tuning.trials import How, is_searched
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,11 @@ class Cost:
 
 def outline(study: Study, how: How) -> Outline:
     """Check what can be checked without the data, and return what would be searched."""
-    how, spaces = check(study, how)
+    how = how.completed(study)
+    check_search(study)
+    spaces = {method.label: space_of(study, method) for method in study.methods if is_searched(method)}
+    if not spaces:
+        raise BadSpecification("The study has nothing to tune: none of its methods trains or has settings to search.")
     return Outline(study, how, spaces, common_space(study))
 
 

@@ -25,8 +25,9 @@ from levelfield.training import Conditions
 from levelfield.trust import trusted, trusting
 from levelfield.tuning import samplers
 from levelfield.tuning.budget import Spent
+from levelfield.tuning.outline import outline
 from levelfield.tuning.result import LOG, SearchResult, Tuned, write_tuned
-from levelfield.tuning.space import Space, applied, check_search, common_space, own_values, space_of
+from levelfield.tuning.space import Space, applied, common_space, own_values, space_of
 from levelfield.tuning.trials import (
     SILENT_TUNING,
     Attempt,
@@ -94,7 +95,7 @@ def tune(
     """
     options = options or Options()
     with trusting(*named_by(study)):
-        how, _ = check(study, how)
+        how = outline(study, how).how
         work = _Work(study, folder, how, jobs, replace(options, trust=trusted()), progress, executor)
         work.check_trials()
         common = work.search_common()
@@ -104,16 +105,6 @@ def tune(
             searches.append(work.begin(method.label, [method], space, own_values(work.study, method, space)))
         work.carry_out(searches)
         return write_tuned(work.study, work.how, searches, common, folder)
-
-
-def check(study: Study, how: How) -> tuple[How, dict[str, Space]]:
-    """Check what can be checked without the data; returns the settings of the search, and the ranges of each method."""
-    how = how.completed(study)
-    check_search(study)
-    spaces = {method.label: space_of(study, method) for method in study.methods if is_searched(method)}
-    if not spaces:
-        raise BadSpecification("The study has nothing to tune: none of its methods trains or has settings to search.")
-    return how, spaces
 
 
 @dataclass

@@ -201,4 +201,4 @@ def _own_value(study: Study, method: MethodSpec, key: str) -> Any:
 
 
 def _whole_condition(name: str) -> bool:
-    return "int" in str(Conditions.model_fields[name].annotation) if name in Conditions.model_fields else False
+    return name in Conditions.model_fields and "int" in str(Conditions.model_fields[name].annotation)

@@ -40,11 +40,6 @@ class Trial:
     images: int = 0
     error: str = ""
 
-    @property
-    def counts(self) -> bool:
-        """Whether it can be chosen: it has a score."""
-        return self.value is not None
-
 
 @dataclass(frozen=True)
 class Judge:
@@ -211,7 +206,9 @@ class Attempt:
 
 def chosen(trials: Sequence[Trial]) -> Trial | None:
     """The best trial; the earlier one on a tie; None if there is none."""
-    return max((trial for trial in trials if trial.counts), key=lambda trial: trial.value or 0.0, default=None)
+    return max(
+        (trial for trial in trials if trial.value is not None), key=lambda trial: trial.value or 0.0, default=None
+    )
 
 
 def write_log(path: Path, trials: Sequence[Trial], how: How) -> None:
