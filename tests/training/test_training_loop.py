@@ -62,7 +62,7 @@ def test_a_loss_that_is_no_number_stops_the_run_before_its_step_and_names_the_im
         return rows.sum() * (bad if batch.step == 2 else 1.0)
 
     run = make(Told(explode))
-    run.feed._names = [f"photo{i}.png" for i in range(30)]
+    run.feed.names = [f"photo{i}.png" for i in range(30)]
     third = run.feed.batching.plan(0)[2]
     with pytest.raises(RunFailed) as caught:
         run.train(tmp_path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import chain, count, pairwise, tee
 from operator import itemgetter
@@ -28,6 +29,8 @@ from levelfield.methods import Batch, Inputs
 from levelfield.objectives import Objective
 from levelfield.randomness import numpy_stream
 
+CPU = torch.device("cpu")
+
 
 class PlannedBatch(NamedTuple):
     """Indices of the training images in a batch, and how often each occurred before in this epoch."""
@@ -44,6 +47,7 @@ class Source(Protocol):
     def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Inputs]: ...
 
 
+@dataclass(eq=False)
 class Feed:
     """Batches of a run, from any step.
 
@@ -53,26 +57,19 @@ class Feed:
     batching with a memory. unit_rows: whether that memory stores rows of length 1 (see `sees_unit_rows`).
     """
 
-    def __init__(
-        self,
-        source: Source,
-        batching: Batching,
-        labels: np.ndarray,
-        *,
-        device: torch.device | str = "cpu",
-        names: Sequence[str] = (),
-        embed: Callable[[], np.ndarray] | None = None,
-        unit_rows: bool = False,
-        ranks: Ranks = ALONE,
-    ) -> None:
-        self.source = source
-        self.batching = batching
-        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64))
-        self.device = torch.device(device)
-        self._names = names
-        self._ranks = ranks
-        self._embed, self._unit_rows = embed, unit_rows
-        self.planning = 0.0  # seconds, including filling a memory
+    source: Source
+    batching: Batching
+    labels: np.ndarray
+    _: KW_ONLY
+    device: torch.device = CPU
+    names: Sequence[str] = ()
+    embed: Callable[[], np.ndarray] | None = None
+    unit_rows: bool = False
+    ranks: Ranks = ALONE
+    planning: float = field(default=0.0, init=False)  # seconds, including filling a memory
+
+    def __post_init__(self) -> None:
+        self._labels = torch.from_numpy(np.ascontiguousarray(self.labels, dtype=np.int64))
         self._planned: np.ndarray | None = None
 
     def batches(self, start: int) -> Iterator[Batch]:
@@ -88,7 +85,7 @@ class Feed:
         shares = (self._share(planned) for planned in ahead)
         for planned, inputs in zip(plans, self.source.batches(shares), strict=True):
             epoch, step, positions, _ = planned
-            labels = self.labels.index_select(0, torch.from_numpy(positions))
+            labels = self._labels.index_select(0, torch.from_numpy(positions))
             labels = labels if self.device.type == "cpu" else on_device(labels, self.device)
             send = partial(to_device, device=self.device)
             moved = send(inputs) if isinstance(inputs, Tensor) else tuple(map(send, inputs))
@@ -96,7 +93,7 @@ class Feed:
 
     def _share(self, planned: PlannedBatch) -> PlannedBatch:
         """The images of a batch that this process embeds."""
-        share = self._ranks.share(len(planned.positions))
+        share = self.ranks.share(len(planned.positions))
         return planned._replace(positions=planned.positions[share], occurrences=planned.occurrences[share])
 
     def epoch_facts(self, step: int) -> dict[str, float]:
@@ -119,7 +116,7 @@ class Feed:
 
     def name(self, batch: Batch, most: int = 5) -> str:
         """Names of the first images of a batch, as paths if known."""
-        shown = [str(self._names[i]) if len(self._names) else str(int(i)) for i in batch.indices[:most]]
+        shown = [str(self.names[i]) if len(self.names) else str(int(i)) for i in batch.indices[:most]]
         return ", ".join(shown) + (", ..." if len(batch.indices) > most else "")
 
     def _epoch(self, step: int) -> Iterator[PlannedBatch]:
@@ -127,12 +124,12 @@ class Feed:
         epoch, offset = divmod(step, len(self.batching))
         began = time.perf_counter()
         if self.batching.is_due(epoch):
-            if self._embed is None:
+            if self.embed is None:
                 raise BadInput(
                     f"Batching '{self.batching.name}' plans from embeddings of all images: pass `embed` to the feed to "
                     "compute them."
                 )
-            self.batching.fill(self._memory_rows(torch.from_numpy(self._embed())))
+            self.batching.fill(self._memory_rows(torch.from_numpy(self.embed())))
         plan = self.batching.plan(epoch)
         self._planned = plan
         before = occurrences(plan.ravel()).reshape(plan.shape)
@@ -141,7 +138,7 @@ class Feed:
             yield PlannedBatch(epoch, step + number, positions, seen)
 
     def _memory_rows(self, rows: Tensor) -> np.ndarray:
-        return (functional.normalize(rows.float(), dim=1) if self._unit_rows else rows.float()).cpu().numpy()
+        return (functional.normalize(rows.float(), dim=1) if self.unit_rows else rows.float()).cpu().numpy()
 
 
 class StoredRows:
