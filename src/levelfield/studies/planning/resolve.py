@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.batching import check_fit
 from levelfield.data import protocols
 from levelfield.distributed.ranks import backend_for
 from levelfield.embedder import Trunk
@@ -25,6 +24,7 @@ from levelfield.studies.planning.cost_counted import missing_weights
 from levelfield.studies.planning.plan import plan
 from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import inputs_for
+from levelfield.studies.runs.setup import planner
 from levelfield.studies.runs.shared import SharedInputs, sharing
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.runs.teacher import check_code
@@ -143,10 +143,7 @@ def _check_method(run: PlannedRun, method: Method, labels: np.ndarray, trunk: Tr
                 f"{trunk.width}, not {conditions.dim}."
             )
         check_division(method, conditions, trunk)
-        layout, drawn = conditions.batches(method)
-        batching = drawn.make(labels, layout, batches_per_epoch=conditions.batches_per_epoch)
-        check_fit(batching, method.objective)
-        method.check(trunk, batching)
+        method.check(trunk, planner(method, labels, conditions))
         for need in run.spec.needs:
             if (folder := Path(need.name).expanduser()).is_dir():  # a teacher of another study
                 check_code(folder)

@@ -100,17 +100,17 @@ def own_labels(spec: RunSpec, method: Method, inputs: RunInputs) -> np.ndarray:
     return method.labels(inputs.train_labels, spec.member or 0, spec.seed)
 
 
-def planner(setup: Setup, inputs: RunInputs, conditions: Conditions, seed: int) -> Batching:
-    """The batching of a run over its training images."""
-    layout, choice = conditions.batches(setup.method)
-    batching = choice.make(inputs.train_labels, layout, seed=seed, batches_per_epoch=conditions.batches_per_epoch)
-    check_fit(batching, setup.method.objective)
+def planner(method: Method, labels: np.ndarray, conditions: Conditions, seed: int = 0) -> Batching:
+    """The batching of a method over training images with these labels; refuses one that its loss cannot use."""
+    layout, choice = conditions.batches(method)
+    batching = choice.make(labels, layout, seed=seed, batches_per_epoch=conditions.batches_per_epoch)
+    check_fit(batching, method.objective)
     return batching
 
 
 def setting_of(method: Method, conditions: Conditions, width: int, seed: int) -> Setting:
     """The setting that a method receives under these conditions, for features of `width`."""
-    common = _common_head(method, conditions, width)
+    common = common_head(method, conditions, width)
     return Setting(
         conditions.dim,
         width,
@@ -121,7 +121,7 @@ def setting_of(method: Method, conditions: Conditions, width: int, seed: int) ->
     )
 
 
-def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
+def common_head(method: Method, conditions: Conditions, width: int) -> Head:
     return Head(
         width,
         method.dim_for(conditions.dim),
@@ -133,7 +133,7 @@ def _common_head(method: Method, conditions: Conditions, width: int) -> Head:
 
 def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
     """The common head, random or from the training features. The PCA is computed once for all seeds."""
-    head, start = _common_head(method, conditions, features.width), conditions.head_init
+    head, start = common_head(method, conditions, features.width), conditions.head_init
     if start not in WHITEN:
         start_random(head, stream(seed, "head"), form=start)
         return head

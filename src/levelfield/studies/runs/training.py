@@ -165,9 +165,9 @@ def _train(
     spec, options, conditions = task.spec, task.options, task.spec.conditions
     feed = Feed(
         source,
-        planner(setup, inputs, conditions, spec.draws),
+        planner(setup.method, inputs.train_labels, conditions, spec.draws),
         own_labels(spec, setup.method, inputs),
-        device=options.device,
+        device=torch.device(options.device),
         names=[str(inputs.catalog.paths[i]) for i in inputs.fold.train],
         embed=lambda: inputs.embed(setup.embedder, inputs.fold.train, progress, "memory of embeddings", coded=False),
         unit_rows=sees_unit_rows(setup.method.objective),
