@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from levelfield import data, methods
+from levelfield import data
 from levelfield.batching import Layout
 from levelfield.data import DatasetFacts
 from levelfield.embedder import Embedder, Trunk
@@ -21,9 +21,9 @@ from levelfield.embedder.trunk import backbones
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.weights import missing
 from levelfield.errors import BadSpecification
-from levelfield.methods import Deviation
-from levelfield.studies.planning.cost_measured import evaluated_images, random_features
+from levelfield.studies.planning.cost_measured import evaluated_images, joined_deviations, random_features
 from levelfield.studies.planning.plan import plan
+from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.setup import setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
@@ -65,13 +65,12 @@ def _sum(parts: list[Counted]) -> Counted:
 def _counted(run: PlannedRun) -> Counted:
     """The cost of one run. A row through the trained part costs three forward passes: one forward, two for backward.
     Evaluations during training are included."""
-    c, settings = run.spec.conditions, run.spec.settings
+    c = run.spec.conditions
     train, validation, test, classes = _official_counts(run)
     if run.spec.joined:
-        usual, count = run.spec.protocol.folds, len(run.spec.needs)
-        deviations: tuple[str, ...] = (Deviation("members", usual, count).text,) if count != usual else ()
-        return Counted(run.row, 1, 0, 0, 0.0, 4 * test * c.dim * len(run.spec.needs), deviations)
-    method = methods.create(run.spec.method.name, num_classes=classes, dim=c.dim, **settings)
+        joined = 4 * test * c.dim * len(run.spec.needs)
+        return Counted(run.row, 1, 0, 0, 0.0, joined, tuple(joined_deviations(run)))
+    method = make_method(run.spec, num_classes=classes)
     per_image_below, per_image_above, weights, width = _network_cost(
         c.backbone, c.cut, c.taps, c.pooling, c.image, c.dim
     )

@@ -10,20 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from levelfield import methods
 from levelfield.batching import Layout
 from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder
 from levelfield.embedder.devices import capacity, clock
-from levelfield.embedder.head import Head
 from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method, Setting
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.evaluation import MOST
+from levelfield.studies.runs.folder.method_file import make_method
 from levelfield.studies.runs.inputs import RunInputs, StartFeatures, inputs_for
 from levelfield.studies.runs.run import Options
-from levelfield.studies.runs.setup import setting_of
+from levelfield.studies.runs.setup import common_head, setting_of
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import Study
 from levelfield.training import Conditions
@@ -156,11 +155,9 @@ def _features(inputs: RunInputs) -> tuple[int, int]:
 def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost:
     conditions, fold = run.spec.conditions, inputs.fold
     if run.spec.joined:  # its members are runs of their own
-        return MethodCost(run.row, 0, OVERHEAD, [Deviation("members", None, len(run.spec.needs)).text])
+        return MethodCost(run.row, 0, OVERHEAD, joined_deviations(run))
     with isolated(run.spec.seed, "estimate"):
-        method = methods.create(
-            run.spec.method.name, num_classes=inputs.num_classes, dim=conditions.dim, **run.spec.settings
-        )
+        method = make_method(run.spec, num_classes=inputs.num_classes)
         setting = setting_of(method, conditions, inputs.width, 0)
         layout, drawn = conditions.batches(method)
         try:
@@ -185,6 +182,12 @@ def _method(run: PlannedRun, inputs: RunInputs, network: _Network) -> MethodCost
     seconds = OVERHEAD + (step * conditions.steps if trains else 0.0) + embedding * images
     deviations = run.spec.with_deviations(declared(method, conditions, setting))
     return MethodCost(run.row, 0, seconds, [deviation.text for deviation in deviations], step, embedding)
+
+
+def joined_deviations(run: PlannedRun) -> list[str]:
+    """That a run joins others, unless they are the folds that all methods join."""
+    usual, count = run.spec.protocol.folds, len(run.spec.needs)
+    return [] if count == usual else [Deviation("members", usual, count).text]
 
 
 def evaluated_images(conditions: Conditions, trains: bool, train: int, validation: int, test: int) -> int:
@@ -215,7 +218,7 @@ def _step_seconds(
     classes, precision = inputs.num_classes, Precision(conditions.precision, inputs.device)
     head = method.head(random_features(inputs.width, inputs.train_labels), setting)
     if head is None:
-        head = Head(inputs.width, method.dim_for(setting.dim), output_norm=method.norm_rows)
+        head = common_head(method, conditions, inputs.width)
     embedder = Embedder(inputs.new_trunk(), head, precision=conditions.precision).to(inputs.device).train()
     method.to(inputs.device)
     if method.wants is not None:  # the teacher is not trained yet
