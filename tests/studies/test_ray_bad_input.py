@@ -26,7 +26,7 @@ from levelfield.studies.execution.cluster.nodes import (
     NodeState,
     inspect_node,
     marked,
-    refuse_unready,
+    ready,
     survey,
 )
 from levelfield.studies.execution.cluster.on_ray import claim_run
@@ -177,12 +177,12 @@ def test_a_node_without_the_data_is_named(photos: Path) -> None:
     bad = dataclasses.replace(good, no_data="There is no folder '/data/cub'.")
     answers = [Answer(node("a"), good), Answer(node("b"), bad), Answer(node("c"), bad)]
     with pytest.raises(BadInput, match=r"2 nodes \(b, c\): There is no folder '/data/cub'. Make the data available"):
-        refuse_unready(answers)
+        ready(answers)
     with pytest.raises(BadInput, match=r"1 node \(d\) cannot run levelfield: ModuleNotFoundError: levelfield"):
-        refuse_unready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")])
+        ready([*answers, Answer(node("d"), None, "ModuleNotFoundError: levelfield")])
     other = NodeState({"versions": {**versions(), "levelfield": "9.9"}, "machine": {}}, True)
     with pytest.raises(BadInput, match=r"The nodes have levelfield .*9.9.*install the same version"):
-        refuse_unready([Answer(node("a"), good), Answer(node("e"), other)])
+        ready([Answer(node("a"), good), Answer(node("e"), other)])
 
 
 def test_a_cluster_without_a_gpu_is_refused() -> None:

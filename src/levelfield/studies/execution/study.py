@@ -79,9 +79,8 @@ def _evaluate_corrupted(study: Study, runs: dict[int, Path], progress: RunsProgr
     failed = record(list(stages), study.corruptions, metrics, stages)
     reasons = {number: failed[path] for number, path in runs.items() if path in failed}
     for number in runs:
-        reason = reasons.get(number)
-        event = Event("done", number) if reason is None else Event("failed", number, f"on corrupted images: {reason}")
-        progress.on_event(event)
+        reason = f"on corrupted images: {reasons[number]}" if number in reasons else ""
+        progress.on_event(Event("failed" if reason else "done", number, reason))
     return reasons
 
 

@@ -155,8 +155,8 @@ def marked(folder: Path) -> Iterator[Mark]:
         mark.path.unlink(missing_ok=True)
 
 
-def refuse_unready(answers: list[Answer]) -> None:
-    """Refuse, before training, a cluster with a node that cannot do the runs: in one message, which names the nodes."""
+def ready(answers: list[Answer]) -> list[NodeState]:
+    """The states of all nodes. Refuses, before training, a node that cannot do the runs, in a message that names it."""
     lost = [answer for answer in answers if answer.state is None]
     if lost:
         raise BadInput(
@@ -176,6 +176,7 @@ def refuse_unready(answers: list[Answer]) -> None:
             f"The nodes have levelfield {', '.join(sorted(there))}, this machine has {here}: install the same version "
             "everywhere."
         )
+    return [state for _, state in states]
 
 
 def _names(answers: list[Answer]) -> str:

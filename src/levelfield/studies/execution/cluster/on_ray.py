@@ -82,9 +82,7 @@ class OnRay:
         for data in dict.fromkeys(work.runs[k].spec.data for k in work.agenda.waiting):
             if (folder, data) not in self._sees_folder:
                 answers = nodes.survey(self.ray, data, mark, work.options.device, work.options.trust)
-                nodes.refuse_unready(answers)
-                states = [answer.state for answer in answers]
-                self._sees_folder[folder, data] = all(state is not None and state.sees_folder for state in states)
+                self._sees_folder[folder, data] = all(state.sees_folder for state in nodes.ready(answers))
             seen = seen and self._sees_folder[folder, data]
         return seen if self.shared is None else self.shared
 
