@@ -206,9 +206,8 @@ class Attempt:
 
 def chosen(trials: Sequence[Trial]) -> Trial | None:
     """The best trial; the earlier one on a tie; None if there is none."""
-    return max(
-        (trial for trial in trials if trial.value is not None), key=lambda trial: trial.value or 0.0, default=None
-    )
+    scored = [trial for trial in trials if trial.value is not None]
+    return max(scored, key=lambda trial: trial.value or 0.0, default=None)
 
 
 def write_log(path: Path, trials: Sequence[Trial], how: How) -> None:

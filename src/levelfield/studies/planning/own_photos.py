@@ -185,7 +185,7 @@ def _fit_view(conditions: dict[str, Any], small: bool, fixed: Set[str]) -> list[
     """Photographs use 160 px and the last features; small drawings also use earlier stages."""
     if small:
         if VARIED not in fixed:  # other networks name their stages differently
-            conditions.update({key: value for key, value in SMALL.items() if f"conditions.{key}" not in fixed})
+            conditions.update(_unless(fixed, SMALL))
         return []
     if {f"conditions.{key}" for key in SMALL} & fixed:
         return []
