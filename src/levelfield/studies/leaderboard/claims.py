@@ -19,6 +19,7 @@ from levelfield.evaluation.statistics.intervals import t_interval
 from levelfield.evaluation.statistics.needed import Needed
 from levelfield.studies.leaderboard.entries import Entry, paired
 from levelfield.studies.specification.choices import Claim
+from levelfield.wording import plural
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 _FEW = 20  # with fewer test classes only large differences can be established
@@ -166,9 +167,9 @@ def limit_sentence(comparisons: Sequence[Comparison]) -> str:
     if not comparisons or any(pair.better() for pair in comparisons):
         return ""
     widest = max(comparisons, key=lambda pair: abs(pair.difference))
-    sentence = f"{widest.classes} test class{'es' * (widest.classes != 1)}"
+    sentence = plural(widest.classes, "test class", "test classes")
     if widest.retrained and widest.classes >= MIN_CLASSES:
-        sentence += f" and {max(widest.seeds)} seed{'s' * (max(widest.seeds) != 1)}"
+        sentence += f" and {plural(max(widest.seeds), 'seed', 'seeds')}"
     sentence += f": no difference {'can be' if widest.classes < _FEW else 'was'} established"
     numbers = needed_text(widest, brief=True)
     if numbers:

@@ -8,6 +8,7 @@ from levelfield.evaluation.statistics.crossed import MIN_CLASSES
 from levelfield.evaluation.statistics.needed import detectable_effect
 from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.runs.spec import PlannedRun
+from levelfield.wording import plural
 
 # recall@1 of methods on the embedded data: standard deviation of a pair's difference over classes (0.05 between two
 # similar losses, 0.25 between a trained and an untrained row), and of a score over seeds
@@ -34,11 +35,11 @@ def sentence(classes: int, seeds: int, pairs: int) -> str:
     """  # noqa: E501
     if not pairs:
         return ""
+    tests = plural(classes, "test class", "test classes")
     if classes < MIN_CLASSES:
-        design = f"{classes} test class{'es' * (classes != 1)}"
-        return f"{design}: too few to establish any difference; at least {MIN_CLASSES} are needed."
+        return f"{tests}: too few to establish any difference; at least {MIN_CLASSES} are needed."
     size = detectable_effect(classes, seeds, pairs, over_classes=OVER_CLASSES, over_seeds=OVER_SEEDS)
-    design = f"{classes:,} test classes, {seeds} seed{'s' * (seeds != 1)}, {pairs:,} pair{'s' * (pairs != 1)} of rows"
+    design = f"{tests}, {plural(seeds, 'seed', 'seeds')}, {plural(pairs, 'pair of rows', 'pairs of rows')}"
     if size >= 1:
         return f"{design}: no difference can be established; even a difference of 1.0 needs more classes."
     again = "" if seeds > 1 else " With one seed, verdicts hold only for these runs, since training is not repeated."

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from levelfield import embedder as networks
+from levelfield import embedder as networks  # on first use: a report reads data and needs no network
 from levelfield.data import Catalog, protocols
 from levelfield.data.loader import Key, Loader
 from levelfield.data.views.basic import TestView, View
@@ -29,10 +29,6 @@ from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.specification.choices import Data, ProtocolChoice
 from levelfield.training import Conditions
 from levelfield.training.feed import Images, Source, StoredRows, cached_view
-
-if TYPE_CHECKING:  # a report reads data and needs no network: timm takes seconds to import
-    from levelfield.embedder import Embedder, Trunk
-    from levelfield.embedder.trunk.backbones import Backbone
 
 _OF_THE_INPUTS = (  # conditions that determine the inputs
     "backbone", "weights", "cut", "taps", "pooling", "normalize_taps", "batch_norm", "channels_last", "image",
@@ -93,11 +89,11 @@ class RunInputs:
         return FeatureCache(self.cache_folder)
 
     @cached_property
-    def _backbone(self) -> Backbone:
+    def _backbone(self) -> networks.backbones.Backbone:
         return networks.backbones.create(self.conditions.backbone, weights=self.conditions.own_weights)
 
     @cached_property
-    def still_trunk(self) -> Trunk:
+    def still_trunk(self) -> networks.Trunk:
         """A trunk that is never trained: computes the stored features and the start features."""
         return self.new_trunk()
 
@@ -126,13 +122,13 @@ class RunInputs:
     def is_cached(self) -> bool:
         return self.conditions.cache and self.conditions.cut != "tuned"
 
-    def checked_trunk(self) -> Trunk:
+    def checked_trunk(self) -> networks.Trunk:
         """A trunk on the CPU that has run once; raises for an unknown backbone, tap, cut or weights file."""
         trunk = self.still_trunk if self.device == "cpu" else self.new_trunk("cpu")
         _ = trunk.width
         return trunk
 
-    def new_trunk(self, device: str | None = None) -> Trunk:
+    def new_trunk(self, device: str | None = None) -> networks.Trunk:
         """A new trunk with the start weights, to be trained."""
         c = self.conditions
         return networks.Trunk(
@@ -195,7 +191,7 @@ class RunInputs:
 
     def embed(
         self,
-        embedder: Embedder,
+        embedder: networks.Embedder,
         indices: np.ndarray,
         progress: Progress,
         text: str = "embedding",
@@ -277,6 +273,6 @@ def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str, shared: Sh
     return inputs.with_fold(spec.fold or 0)
 
 
-def check_trunk(conditions: Conditions) -> Trunk:
+def check_trunk(conditions: Conditions) -> networks.Trunk:
     """Build the trunk once, to find an unknown backbone, tap, cut or weights file before training."""
     return RunInputs(Data(name="-"), ProtocolChoice(), 0, conditions, None, "cpu").checked_trunk()
