@@ -17,9 +17,9 @@ from levelfield.evaluation.signature import Definition, Representation, Signatur
 from levelfield.reports.figures import draw_figures
 from levelfield.studies.leaderboard.board import Leaderboard, gather
 from levelfield.studies.planning.plan import plan
-from levelfield.studies.runs.folder.files import write_finished, write_spectra, write_training
+from levelfield.studies.runs.folder.files import FINISHED, write_finished, write_spectra, write_training
 from levelfield.studies.runs.folder.items import Items
-from levelfield.studies.runs.folder.store import FINISHED, claim
+from levelfield.studies.runs.folder.store import claim
 from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.study import parse_study
 
