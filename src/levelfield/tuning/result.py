@@ -16,7 +16,7 @@ from levelfield.studies import Study
 from levelfield.studies.specification.choices import MethodSpec, TunedMethod, TuningRecord
 from levelfield.tuning.samplers import distributions, for_optuna, import_optuna
 from levelfield.tuning.space import Space, applied
-from levelfield.tuning.trials import How, Trial, chosen, write_log
+from levelfield.tuning.trials import How, Trial, chosen
 
 LOG = "trials.json"
 TUNED = "tuned.yaml"
@@ -50,7 +50,7 @@ class Tuned:
 def write_tuned(
     study: Study, how: How, results: Sequence[SearchResult], common: SearchResult | None, folder: Path
 ) -> Tuned:
-    """Write trials.json, tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
+    """Write tuned.yaml and, where Optuna is installed, its journal for optuna-dashboard."""
     records = {one.label: _record(one) for one in results}
     record = TuningRecord(**how.plain, methods=records, common=None if common is None else _record(common))
     earlier = {} if study.tuning is None else {one.label: one.settings.get("trials", 0) for one in study.methods}
@@ -64,7 +64,6 @@ def write_tuned(
         }
     )
     trials = [trial for one in results for trial in one.trials]
-    write_log(folder / LOG, trials, how)
     plain = tuned.model_dump(mode="json", exclude_defaults=True)  # for a person to read
     if plain["data"].keys() == {"name"}:
         plain["data"] = plain["data"]["name"]

@@ -157,7 +157,6 @@ def create(name: str, space: Space, *, seed: int, trials: int) -> Sampler:
     """The sampler `name` over `space`. trials: how many settings will be asked for, as far as that is known."""
     if name in _BUILT_IN:
         return Sampler(_BUILT_IN[name](space, seed, trials))
-    check_name(name)
     optuna = import_optuna()
     # two start-up trials for each setting, at most Optuna's ten: with 20 trials ten random ones would be half of them
     start = {"seed": seed, "n_startup_trials": min(10, 2 + 2 * len(space))}

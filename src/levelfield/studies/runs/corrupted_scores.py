@@ -54,7 +54,7 @@ def evaluate_corrupted(
     `settings` are passed to `evaluate`. Embeddings are computed once and kept in the run folder."""
     rows, items = stored_test(folder)
     evaluations = {"clean": evaluate(**{**items.arrays(rows), **settings}, metrics=metrics)}
-    if any(_rows(folder, name) is None for name in names):
+    if not all(_is_stored(folder, name) for name in names):
         _fill({folder: load(folder, device=requested())}, _tested(folder), names, progress=progress)
     for name in names:
         rows = read_array(_path(folder, name, "npy"), kinds="f")
@@ -135,7 +135,7 @@ def _fill(
     """Compute the folders embeddings of all models at once."""
     for number, name in enumerate(names):
         corruption = corruptions.create(name)
-        folders = [folder for folder in models if _rows(folder, name) is None]
+        folders = [folder for folder in models if not _is_stored(folder, name)]
         for folder in folders:
             of_runs.get(folder, SILENT).report(f"corrupted: {name}", number, len(names))
         if folders:
@@ -183,20 +183,14 @@ def _description(folder: Path, name: str) -> _Description | None:
         description = _Description.model_validate(read_json(_path(folder, name, "json")))
     except (Damaged, ValidationError):
         return None
-    current = description.corruption == corruptions.create(name).key and _path(folder, name, "npy").exists()
+    current = description.corruption == corruptions.create(name).key and _path(folder, name, "npy").is_file()
     return description if current else None
 
 
-def _rows(folder: Path, name: str) -> np.ndarray | None:
-    """The stored embeddings under one corruption; None if they are missing or damaged."""
-    description, path = _description(folder, name), _path(folder, name, "npy")
-    try:
-        if description is None or description.checksum != checksum(path):
-            return None
-        rows = read_array(path, kinds="f")
-        return rows if rows.ndim == 2 and len(rows) == len(stored_test(folder)[0]) else None
-    except Damaged:
-        return None
+def _is_stored(folder: Path, name: str) -> bool:
+    """Whether the folder has the embeddings under one corruption, complete and undamaged."""
+    description = _description(folder, name)
+    return description is not None and description.checksum == checksum(_path(folder, name, "npy"))
 
 
 def _path(folder: Path, name: str, suffix: str) -> Path:

@@ -119,7 +119,7 @@ def distributions_of(folder: Path) -> Distributions | None:
     if not isinstance(objective, Hist) or objective.means is None or objective.log_vars is None:
         return None
     device = usable(requested())
-    inputs, model = inputs_for(spec_at_its_place(folder), None, device), networks.load(folder, device=device)
+    inputs, model = inputs_of(folder, trained=True, device=device), networks.load(folder, device=device)
     assert isinstance(model, networks.Model)  # not an ensemble, since it trained
     rows = inputs.embed(model.embedder, inputs.fold.train, SILENT)
     means, log_vars = (part.detach().double().numpy() for part in (objective.means, objective.log_vars))
