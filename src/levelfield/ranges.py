@@ -37,8 +37,6 @@ class Range:
         ...
         levelfield.errors.BadSpecification: The search range of 'hist.tau' is reversed: [64, 8, log]. Did you mean ...
         """
-        if isinstance(written, Range):
-            return written
         name = f"The search range of '{key}'"
         if not isinstance(written, list | tuple) or not written:
             value = "empty" if isinstance(written, list | tuple) else repr(written)

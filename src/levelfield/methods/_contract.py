@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -55,13 +55,16 @@ class Batch:
         return parts
 
 
-class TrainingFeatures(Protocol):
-    """Features of the training images from the untrained trunk, for heads that are computed from data."""
+@dataclass(frozen=True)
+class TrainingFeatures:
+    """Features of the training images from the untrained trunk (test view), for heads that are computed from data.
+
+    rows: computes them (images, width).
+    """
 
     width: int
     labels: np.ndarray
-
-    def rows(self) -> np.ndarray: ...
+    rows: Callable[[], np.ndarray]
 
 
 @dataclass(frozen=True)

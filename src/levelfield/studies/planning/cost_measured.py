@@ -15,12 +15,12 @@ from levelfield.data.loader import Loader
 from levelfield.embedder import Embedder
 from levelfield.embedder.devices import capacity, clock
 from levelfield.embedder.trunk.blocks import BLOCK
-from levelfield.methods import Batch, Deviation, Method, Setting
+from levelfield.methods import Batch, Deviation, Method, Setting, TrainingFeatures
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
 from levelfield.studies.runs.evaluation import MOST
 from levelfield.studies.runs.folder.method_file import make_method
-from levelfield.studies.runs.inputs import RunInputs, StartFeatures, inputs_for
+from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import common_head, setting_of
 from levelfield.studies.runs.spec import PlannedRun
@@ -202,10 +202,10 @@ def evaluated_images(conditions: Conditions, trains: bool, train: int, validatio
     return images
 
 
-def random_features(width: int, labels: np.ndarray) -> StartFeatures:
+def random_features(width: int, labels: np.ndarray) -> TrainingFeatures:
     """Random training features, for methods that compute their head from them."""
     size = (len(labels), width)
-    return StartFeatures(width, labels, lambda: numpy_stream(0, "estimate").normal(size=size).astype(np.float32))
+    return TrainingFeatures(width, labels, lambda: numpy_stream(0, "estimate").normal(size=size).astype(np.float32))
 
 
 def _step_seconds(

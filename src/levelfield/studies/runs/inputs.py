@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
+from levelfield.methods import TrainingFeatures
 from levelfield.progress import Progress
 from levelfield.randomness import numpy_stream
 from levelfield.studies.runs.shared import SharedInputs, shared_inputs
@@ -204,26 +205,17 @@ class RunInputs:
         stage = progress.stage(text, len(indices))
         return embedder.embed(rows, from_images=not cached, coded=coded, stage=stage).cpu().numpy()
 
-    def start_features(self, progress: Progress, *, most: int | None = None) -> StartFeatures:
+    def start_features(self, progress: Progress, *, most: int | None = None) -> TrainingFeatures:
         """most: of that many training images, drawn at random."""
         still = networks.Embedder(self.still_trunk, torch.nn.Identity())
         embed, train, labels = self.embed, self.fold.train, self.train_labels
         if most is not None:
             drawn = np.sort(numpy_stream(0, "start features").permutation(len(train))[:most])
             train, labels = train[drawn], labels[drawn]
-        return StartFeatures(self.width, labels, lambda: embed(still, train, progress, "start features"))
+        return TrainingFeatures(self.width, labels, lambda: embed(still, train, progress, "start features"))
 
     def _loader(self, indices: np.ndarray, view: View) -> Loader:
         return Loader([self.catalog.paths[i] for i in indices], view, device=self.device)
-
-
-@dataclass
-class StartFeatures:
-    """Features of the training images from the untrained trunk (test view), for heads computed from data."""
-
-    width: int
-    labels: np.ndarray
-    rows: Callable[[], np.ndarray]
 
 
 class OnDevice:

@@ -14,7 +14,7 @@ from levelfield.batching import Batching, Layout, check_fit
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder
 from levelfield.embedder.head import Head, start_pca, start_random
-from levelfield.methods import Group, Method, Setting
+from levelfield.methods import Group, Method, Setting, TrainingFeatures
 from levelfield.methods._contract import registry as METHODS
 from levelfield.methods._contract import wider_head
 from levelfield.objectives._contract import registry as OBJECTIVES
@@ -24,7 +24,7 @@ from levelfield.progress import Progress
 from levelfield.randomness import stream
 from levelfield.registry import is_file_reference, is_pml_reference
 from levelfield.studies.runs.folder.method_file import make_method
-from levelfield.studies.runs.inputs import RunInputs, StartFeatures
+from levelfield.studies.runs.inputs import RunInputs
 from levelfield.studies.runs.spec import RunSpec
 from levelfield.training import Conditions
 from levelfield.training.audit import Audit, check_process, process_settings
@@ -62,7 +62,7 @@ def set_up(spec: RunSpec, inputs: RunInputs, device: str, progress: Progress, ra
         own_start = custom is not None and (
             not _start_own(custom, spec, inputs, features) or _is_custom(spec.method.name)
         )
-    common = _start_head(method, conditions, inputs, features, spec.draws)
+    common = _start_head(method, spec, inputs, features)
     embedder = Embedder(
         inputs.new_trunk(),
         common if custom is None else custom,
@@ -131,11 +131,12 @@ def common_head(method: Method, conditions: Conditions, width: int) -> Head:
     )
 
 
-def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, features: StartFeatures, seed: int) -> Head:
+def _start_head(method: Method, spec: RunSpec, inputs: RunInputs, features: TrainingFeatures) -> Head:
     """The common head, random or from the training features. The PCA is computed once for all seeds."""
+    conditions = spec.conditions
     head, start = common_head(method, conditions, features.width), conditions.head_init
     if start not in WHITEN:
-        start_random(head, stream(seed, "head"), form=start)
+        start_random(head, stream(spec.draws, "head"), form=start)
         return head
 
     def solve() -> dict[str, np.ndarray]:
@@ -147,7 +148,7 @@ def _start_head(method: Method, conditions: Conditions, inputs: RunInputs, featu
     return head
 
 
-def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: StartFeatures) -> bool:
+def _start_own(head: nn.Module, spec: RunSpec, inputs: RunInputs, features: TrainingFeatures) -> bool:
     """Initialise a method's own head as the conditions say. False: it keeps its own initialisation."""
     start = spec.conditions.head_init
     if start not in WHITEN:

@@ -135,9 +135,8 @@ def read_spec(folder: Path) -> RunSpec:
     return RunSpec.model_validate({key: value for key, value in content.items() if key in RunSpec.model_fields})
 
 
-def spec_at_its_place(folder: Path, spec: RunSpec | None = None) -> RunSpec:
-    """The specification of a finished run, with the current location of its images. spec: if already read."""
-    spec = read_spec(folder) if spec is None else spec
+def spec_at_its_place(folder: Path, spec: RunSpec) -> RunSpec:
+    """The specification of a finished run, with the current location of its images."""
     stored = described_in(folder).get("place")
     where = None if stored is None else Location.model_validate(stored)
     return spec.model_copy(update={"data": placed(spec.data, folder, where)})
