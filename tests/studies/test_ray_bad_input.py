@@ -144,6 +144,14 @@ def test_a_look_finds_what_a_node_has(photos: Path, tmp_path: Path, monkeypatch:
     assert "cuda:9" in missing.no_device
 
 
+def test_the_mark_of_a_killed_driver_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / f".cluster.{socket.gethostname()}~{2**30}~0.tmp"
+    left.write_text("of a process that is gone")
+    with marked(tmp_path) as mark:
+        assert list(tmp_path.iterdir()) == [mark.path]
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_node_that_is_lost_while_it_looks_is_left_out() -> None:
     good, old, broken = (56 * digit for digit in "abc")
     alive = dict.fromkeys((good, old, broken), True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 from levelfield import data as datasets
 from levelfield.embedder.devices import usable
 from levelfield.errors import BadInput, LevelfieldError
-from levelfield.files.writing import is_alive, write_text
+from levelfield.files.writing import temporary_path, write_text
 from levelfield.studies.runs.machine import machine
 from levelfield.studies.runs.run import versions
 from levelfield.studies.specification.choices import Data
@@ -141,14 +140,9 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def marked(folder: Path) -> Iterator[Mark]:
-    """Context with a mark in `folder`. Marks of killed drivers are removed."""
-    content, prefix = secrets.token_hex(16), f".cluster~{socket.gethostname()}~"
-    for old in folder.glob(f"{prefix}*"):
-        process = old.name.split("~")[2]
-        if process.isdigit() and not is_alive(int(process)):
-            old.unlink(missing_ok=True)
-    mark = Mark(folder / f"{prefix}{os.getpid()}~{content[:8]}", content)
-    write_text(mark.path, content)
+    """Context with a mark in `folder`. The marks of killed drivers are removed with other temporary files."""
+    mark = Mark(temporary_path(folder / "cluster"), secrets.token_hex(16))
+    write_text(mark.path, mark.content)
     try:
         yield mark
     finally:
