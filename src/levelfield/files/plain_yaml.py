@@ -1,6 +1,6 @@
 """YAML as people write it: 1e-3 is a number, a date is text, and a duplicate key is an error.
 
-All YAML is read here, as plain data: nothing that a text names is created or run.
+All YAML is read and written here, as plain data: nothing that a text names is created or run.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import yaml
 
 from levelfield.errors import BadSpecification, Damaged
 from levelfield.files.reading import read_text
+from levelfield.files.writing import write_text
 
 # raised by PyYAML's constructors of scalars, such as `!!int abc`, and for a text nested too deeply
 _FAULTS = (ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -38,11 +39,11 @@ def read_yaml(text: str, *, origin: str) -> Any:
 
 
 def read_written(path: Path) -> Any:
-    """Read a file written by `yaml.safe_dump`, in which an identity such as 843e62081982 is text.
+    """Read a file of `write_yaml`, in which an identity such as 843e62081982 is text.
 
     >>> import tempfile
     >>> written = Path(tempfile.mkdtemp()) / "run.yaml"
-    >>> _ = written.write_text(yaml.safe_dump({"identity": "843e62081982"}))
+    >>> write_yaml(written, {"identity": "843e62081982"})
     >>> read_written(written)
     {'identity': '843e62081982'}
     """
@@ -50,6 +51,11 @@ def read_written(path: Path) -> Any:
         return _read(_text(path), _WrittenLoader, str(path))
     except BadSpecification as error:  # a generated file is damaged, not misspelt
         raise Damaged(str(error)) from error
+
+
+def write_yaml(path: Path, content: dict[str, Any]) -> None:
+    """Write plain data for `read_written`."""
+    write_text(path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
 def _text(path: Path) -> str:
@@ -72,7 +78,7 @@ def _read(text: str, loader: type[_WrittenLoader], origin: str) -> Any:
 
 
 class _WrittenLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # in C where PyYAML has it
-    """Loader for files written by `yaml.safe_dump`."""
+    """Loader for files of `write_yaml`."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The object of a node with all its parts, in which a list or mapping inside of itself is noticed."""

@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-import yaml
 
 from levelfield.embedder.devices import computing_on
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
-from levelfield.files.writing import write_text
+from levelfield.files.plain_yaml import write_yaml
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
 from levelfield.studies.execution.workers import run_all
@@ -53,8 +52,7 @@ def execute_study(
     """
     study, planned = resolved.study, list(resolved.runs if runs is None else runs)
     if describe:
-        content = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-        write_text(folder / "study.yaml", content)
+        write_yaml(folder / "study.yaml", study.model_dump(mode="json"))
         write_plan(folder, planned)
     options = replace(resolved.options, trust=trusted())
     with resolved.in_use():

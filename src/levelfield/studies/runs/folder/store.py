@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from levelfield.errors import BadInput, Damaged, LevelfieldError
+from levelfield.files.plain_yaml import write_yaml
 from levelfield.files.reading import MEGABYTE, damaged, read_json, read_text
-from levelfield.files.writing import write_json, write_text
+from levelfield.files.writing import write_json
 from levelfield.studies.runs.folder import files
 from levelfield.studies.runs.spec import PlannedRun, RunSpec, described_in, recorded_identity
 from levelfield.studies.specification.locations import Location, location_of, placed
@@ -114,7 +114,7 @@ def claim(folder: Path, spec: RunSpec, made_by: dict[str, Any], *, home: Path | 
     content = {"identity": spec.identity, **made_by, **spec.model_dump(mode="json")}
     if (location := location_of(spec.data, home or folder)) is not None:
         content["place"] = location.model_dump()
-    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    write_yaml(described, content)
 
 
 def _remove(path: Path) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from levelfield.embedder import save_ensemble
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
 from levelfield.evaluation.statistics.intervals import class_interval
-from levelfield.files.writing import link_whole, write_text, write_whole
+from levelfield.files.plain_yaml import write_yaml
+from levelfield.files.writing import link_whole, write_whole
 from levelfield.methods import Deviation
 from levelfield.methods.deviations import point_of
 from levelfield.progress import SILENT, Progress
@@ -93,7 +93,7 @@ def _claim(folder: Path, members: Sequence[Member]) -> None:
     for member in members:
         source = {**member.numbers, "identity": member.identity, "folder": str(member.folder)}
         content["members"].append({"label": member.label, **source})
-    write_text(described, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    write_yaml(described, content)
 
 
 def _write(members: Sequence[Member], folder: Path, about: dict[str, Any], under: RunSpec | None) -> None:
