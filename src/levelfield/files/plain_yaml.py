@@ -1,6 +1,6 @@
 """YAML as people write it: 1e-3 is a number, a date is text, and a duplicate key is an error.
 
-All YAML is read and written here, as plain data: nothing that a text names is created or run.
+All YAML is read here, as plain data: nothing that a text names is created or run.
 """
 
 from __future__ import annotations

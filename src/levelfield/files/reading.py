@@ -71,10 +71,15 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
 def checksum(path: Path) -> str:
     """Digest of a file's content."""
     with opened(path) as file:
-        digest = hashlib.blake2b(digest_size=16)
+        content = hashlib.blake2b(digest_size=16)
         while block := file.read(MEGABYTE):
-            digest.update(block)
-        return digest.hexdigest()
+            content.update(block)
+        return content.hexdigest()
+
+
+def digest(text: str, *, size: int = 6) -> str:
+    """Digest of a text, of `size` bytes as hexadecimal digits."""
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def damaged(path: Path, why: str) -> Damaged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +21,7 @@ from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
 from levelfield.embedder.trunk.cache import FeatureCache
 from levelfield.embedder.trunk.chunks import Rows
+from levelfield.files.reading import digest
 from levelfield.methods import TrainingFeatures
 from levelfield.progress import Progress
 from levelfield.randomness import numpy_stream
@@ -146,7 +146,8 @@ class RunInputs:
     def stored(self, indices: np.ndarray, view: View, number: int, progress: Progress) -> Rows | OnDevice:
         """Features below the cut of these images under one view, cached or computed now; on a GPU as its tensors."""
         digests = [self.catalog.digests[i] for i in indices]
-        known = f"{self.key_of(view, number)} {_digest(digests)}"
+        images = "\n".join(digests)
+        known = f"{self.key_of(view, number)} {digest(images, size=8)}"
         if known in self._opened:
             return self._opened[known]
 
@@ -173,7 +174,7 @@ class RunInputs:
     @cached_property
     def features_key(self) -> str:
         """A key of everything that determines the start features of the training images."""
-        trained = _digest([self.catalog.digests[i] for i in self.fold.train])
+        trained = digest("\n".join(self.catalog.digests[i] for i in self.fold.train), size=8)
         c, b = self.conditions, self._backbone
         network = f"{b.name} {b.weights_digest} channels_last={c.channels_last} {key_of(self.device)}"
         return f"{network} {self.views[1].key} {c.taps} {c.pooling} {c.normalize_taps} cut={c.cut} {trained}"
@@ -243,10 +244,6 @@ class OnDevice:
         size = len(self) * sum(part.nbytes for part in self._rows[[0]])
         free, total = torch.cuda.mem_get_info(self._device)
         return bool(free - size >= STAYS_FREE * total)
-
-
-def _digest(texts: Sequence[str]) -> str:
-    return hashlib.blake2b("\n".join(texts).encode(), digest_size=8).hexdigest()
 
 
 def inputs_for(spec: RunSpec, cache_folder: Path | None, device: str, shared: SharedInputs | None = None) -> RunInputs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from levelfield.data.views.named import parse_steps
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.files.plain_yaml import read_written
-from levelfield.files.reading import damaged
+from levelfield.files.reading import damaged, digest
 from levelfield.files.writing import expanded
 from levelfield.methods import Deviation
 from levelfield.randomness import numpy_stream
@@ -70,7 +69,7 @@ class RunSpec(BaseModel):
         content["needs"] = [need.identity for need in self.needs]
         if self.conditions.rates == "published":
             content["method"]["settings"] = self.settings  # with multipliers, which follow from presets and defaults
-        return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=6).hexdigest()
+        return digest(json.dumps(content, sort_keys=True))
 
     @property
     def weights(self) -> str:

@@ -9,7 +9,6 @@ lock of a run: locks of a file system need not hold between machines.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 
 from levelfield.distributed.ray_connection import LOCAL, address_of, connected
 from levelfield.errors import BadInput, LevelfieldError
+from levelfield.files.reading import digest
 from levelfield.files.writing import locked
 from levelfield.studies.execution.cluster import nodes
 from levelfield.studies.execution.cluster.resources import Demands
@@ -226,7 +226,7 @@ class Claim:
 @contextmanager
 def claimed_study(ray: Any, folder: Path) -> Iterator[None]:
     """Hold the claim of a study on a cluster; raises if another command holds it."""
-    name = "study " + hashlib.blake2b(os.path.realpath(folder).encode(), digest_size=12).hexdigest()
+    name = f"study {digest(os.path.realpath(folder), size=12)}"
     node = nodes.pinned(ray.get_runtime_context().get_node_id())
     claim = ray.remote(Claim).options(
         name=name, namespace="levelfield", num_cpus=0, max_restarts=-1, scheduling_strategy=node

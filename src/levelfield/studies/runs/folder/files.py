@@ -6,7 +6,6 @@ own content and those of the files written before it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 
 from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.arrays import read_array, read_arrays
-from levelfield.files.reading import checksum, damaged, read_json
+from levelfield.files.reading import checksum, damaged, digest, read_json
 from levelfield.files.writing import write_json, write_whole
 
 TRAINED, FINISHED, PER_QUERY = "training.json", "metrics.json", "per_query.npz"
@@ -131,7 +130,7 @@ def _read_sealed(path: Path) -> dict[str, Any]:
 
 
 def _seal(content: dict[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return digest(json.dumps(content, sort_keys=True), size=16)
 
 
 def explain_first(error: ValidationError | LevelfieldError) -> str:

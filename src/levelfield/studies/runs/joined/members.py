@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput
+from levelfield.files.reading import digest
 from levelfield.methods import Deviation
 from levelfield.studies.runs.folder.files import ITEMS, TRAINED, read_embeddings
 from levelfield.studies.runs.folder.items import Items
@@ -134,8 +134,7 @@ def _tested_alike(first: Member, other: Member) -> bool:
 
 def joined_identity(members: Sequence[Member]) -> str:
     """The identity of an ensemble: that of its members, in order."""
-    text = json.dumps([member.identity for member in members])
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+    return digest(json.dumps([member.identity for member in members]))
 
 
 def joined_here(folder: Path) -> str:
