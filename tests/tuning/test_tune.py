@@ -298,8 +298,8 @@ def test_an_outline_counts_trials_and_runs_without_making_any(photos: Path, tmp_
     assert found.spaces.keys() == {"lda", "triplet"}
     assert found.spaces["triplet"].keys() >= {"margin"}
     known = cost(found, options=Options(cache_folder=tmp_path))
-    assert {label: one.runs for label, one in known.trials.items()} == {"lda": 3, "triplet": 3}
-    assert known.trials["triplet"].seconds > 0
+    assert {label: one.runs for label, one in known.items()} == {"lda": 3, "triplet": 3}
+    assert known["triplet"].seconds > 0
     assert found.trials("triplet", 2.0) == 5
     timed = outline(study, How(budget=Budget(seconds=60)))
     assert (timed.trials("triplet", 2.0), timed.trials("lda", 2.0)) == (30, 30)

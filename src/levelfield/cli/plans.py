@@ -62,7 +62,7 @@ def print_search(outline: Outline, options: Options, jobs: int) -> None:
     rows: list[list[str]] = []
     total, seconds, shared = 0.0, 0.0, 0.0
     for label, space in outline.spaces.items():
-        trial = None if measured is None else measured.trials[label]
+        trial = None if measured is None else measured[label]
         each = None if trial is None else trial.seconds
         trials = outline.trials(label, each)
         runs = trials * (how.judge.folds if trial is None else trial.runs)
@@ -76,10 +76,11 @@ def print_search(outline: Outline, options: Options, jobs: int) -> None:
         console.print(f"Before it, once for all methods: {spans}.")
         seconds += outline.trials("", shared) * shared
     if measured is not None:
-        time = duration((seconds + measured.features) / max(1, jobs))
+        features = max(trial.features for trial in measured.values())
+        time = duration((seconds + features) / max(1, jobs))
         console.print(
             f"Estimated time: about {time} with {plural(jobs, 'job', 'jobs')} for "
-            f"{plural(round(total), 'run', 'runs')} ({duration(measured.features)} for features).",
+            f"{plural(round(total), 'run', 'runs')} ({duration(features)} for features).",
         )
     if missing:
         console.print(missing)

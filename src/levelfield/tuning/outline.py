@@ -44,17 +44,10 @@ class Outline:
 
 @dataclass(frozen=True)
 class TrialCost:
-    """Runs and expected seconds of one trial of a method."""
+    """Runs and expected seconds of one trial of a method. features: seconds to compute what is not stored yet, once."""
 
     runs: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The cost of a search. trials: by the label of the method; features: seconds to compute what is not stored yet."""
-
-    trials: dict[str, TrialCost]
     features: float
 
 
@@ -68,9 +61,9 @@ def outline(study: Study, how: How) -> Outline:
     return Outline(study, how, spaces, common_space(study))
 
 
-def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> Cost:
-    """Time a few steps of every method on this machine; nothing is trained or kept."""
-    trials, features, shared = {}, 0.0, SharedInputs()
+def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> dict[str, TrialCost]:
+    """Time a few steps of every method on this machine, by its label; nothing is trained or kept."""
+    trials, shared = {}, SharedInputs()
     stage = progress.stage("timing", len(search.spaces))
     for method in search.study.methods:
         if method.label not in search.spaces:
@@ -80,7 +73,6 @@ def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> C
         with resolved.in_use():
             one = estimate(resolved.study, runs, options=options, jobs=1)
         count = sum(not run.spec.joined for run in runs)
-        trials[method.label] = TrialCost(count, one.seconds - one.feature_seconds)
-        features = max(features, one.feature_seconds)
+        trials[method.label] = TrialCost(count, one.seconds - one.feature_seconds, one.feature_seconds)
         stage.advance()
-    return Cost(trials, features)
+    return trials
