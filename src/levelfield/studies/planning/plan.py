@@ -26,16 +26,13 @@ def plan(
 ) -> list[PlannedRun]:
     """All runs of a study, seed by seed, so that every method has a first result early. Needed runs come first.
 
-    varied_studies: the variations of the study, if they are known. digest: returns the identity of the images; called
-    once for each varied data. Without the rows of `left_out`.
+    varied_studies: the variations of the study, if they are known. digest: returns the identity of the images.
+    Without the rows of `left_out`.
     """
     planned: dict[tuple[str, str, int], PlannedRun] = {}
-    digests: dict[str, str] = {}
     idle: set[str] = set()
     for varied, variation in variations(study) if varied_studies is None else varied_studies:
-        key = varied.data.model_dump_json()
-        digests[key] = digests.get(key) or digest(varied.data)
-        for run in _all_seeds(varied, variation, study.conditions, digests[key], device.split(":")[0]):
+        for run in _all_seeds(varied, variation, study.conditions, digest(varied.data), device.split(":")[0]):
             if _has_no_tuple(run) or any(need.name in idle for need in run.spec.needs):
                 idle.add(run.spec.folder_name)
             else:  # a varied setting of one method does not affect the others
