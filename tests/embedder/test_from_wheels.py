@@ -12,8 +12,7 @@ import torch
 
 from levelfield.embedder import Trunk, backbones
 from levelfield.embedder.networks._registry import networks
-from levelfield.embedder.networks.from_wheels import from_wheel
-from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0
+from levelfield.embedder.networks.from_wheels import from_wheel, load_lite0
 from levelfield.errors import MissingExtra
 
 import timm  # isort: skip
