@@ -1,7 +1,8 @@
 """Writes the index of names (`src/levelfield/index.json`) and the imports that type checkers read: `make tables`.
 
 Packages import their public names on first use. A type checker runs nothing, so it reads the imports below `if
-TYPE_CHECKING:`. In a package whose files register parts, the block is marked `# written by make tables`.
+TYPE_CHECKING:`. In a package whose files register parts, they have a block of their own, marked `# written by make
+tables`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import json
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +87,10 @@ def _class_imports(package: str) -> str:
 
 
 def _exported(text: str) -> dict[str, str]:
-    """`module:name`, or a module, of each name that the block of a package imports for type checkers."""
+    """`module:name`, or a module, of each name that a package imports for type checkers."""
     exported = {"__version__": "levelfield:__version__"} if "__version__" in text else {}
-    [block] = [node for node in ast.parse(text).body if isinstance(node, ast.If) and _is_for_checkers(node)]
-    for node in block.body:
+    blocks = [node.body for node in ast.parse(text).body if isinstance(node, ast.If) and _is_for_checkers(node)]
+    for node in chain.from_iterable(blocks):
         assert isinstance(node, ast.ImportFrom)
         for alias in node.names:
             below = SRC.joinpath(*str(node.module).split("."), alias.name)

@@ -1,6 +1,7 @@
-"""Batchings choose the images of each batch. One file each; a new file here is found automatically.
+"""Batchings choose the images of each batch. A new file here is found automatically.
 
->>> {"random", "spc", "episodes"} <= set(names())
+>>> from levelfield import batching
+>>> {"random", "spc", "episodes"} <= set(batching.names())
 True
 """
 
@@ -8,11 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from levelfield.batch_layout import Layout
-from levelfield.batching._base import Batching, Promise
-from levelfield.batching._fitting import Fit, PlanReport, check_fit, fit_batch, fits, report
-from levelfield.batching._registry import Choice, create, describe, maker, names, register
 from levelfield.index import lazy
+
+if TYPE_CHECKING:
+    from levelfield.batch_layout import Layout as Layout
+    from levelfield.batching._base import Batching as Batching
+    from levelfield.batching._base import Promise as Promise
+    from levelfield.batching._fitting import Fit as Fit
+    from levelfield.batching._fitting import PlanReport as PlanReport
+    from levelfield.batching._fitting import check_fit as check_fit
+    from levelfield.batching._fitting import fit_batch as fit_batch
+    from levelfield.batching._fitting import fits as fits
+    from levelfield.batching._fitting import report as report
+    from levelfield.batching._registry import Choice as Choice
+    from levelfield.batching._registry import create as create
+    from levelfield.batching._registry import describe as describe
+    from levelfield.batching._registry import maker as maker
+    from levelfield.batching._registry import names as names
+    from levelfield.batching._registry import register as register
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.balanced import Balanced as Balanced
@@ -27,24 +41,5 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.spc import Pairs as Pairs
     from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
 
-__all__ = [
-    "Batching",
-    "Choice",
-    "Fit",
-    "Layout",
-    "PlanReport",
-    "Promise",
-    "check_fit",
-    "create",
-    "describe",
-    "fit_batch",
-    "fits",
-    "maker",
-    "names",
-    "register",
-    "report",
-]
-
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
-    _classes, __getattr__ = lazy(__name__)
-    __all__ += _classes
+    __all__, __getattr__ = lazy(__name__)

@@ -1,4 +1,4 @@
-"""Miners: `(embeddings, labels) -> tuples`. One file each; a new file here is found automatically.
+"""Miners: `(embeddings, labels) -> tuples`. A new file here is found automatically.
 
 >>> import torch
 >>> from levelfield import miners
@@ -11,19 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy
-from levelfield.miners._contract import (
-    BaseMiner,
-    Miner,
-    MinerChoice,
-    MinerFacts,
-    Tuples,
-    create,
-    describe,
-    names,
-    register,
-    resolve,
-)
-from levelfield.miners.switch import Switched
+
+if TYPE_CHECKING:
+    from levelfield.miners._contract import BaseMiner as BaseMiner
+    from levelfield.miners._contract import Miner as Miner
+    from levelfield.miners._contract import MinerChoice as MinerChoice
+    from levelfield.miners._contract import MinerFacts as MinerFacts
+    from levelfield.miners._contract import Tuples as Tuples
+    from levelfield.miners._contract import create as create
+    from levelfield.miners._contract import describe as describe
+    from levelfield.miners._contract import names as names
+    from levelfield.miners._contract import register as register
+    from levelfield.miners._contract import resolve as resolve
+    from levelfield.miners.switch import Switched as Switched
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.miners.by_labels import All as All
@@ -35,20 +35,5 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.miners.multi_similarity import MultiSimilarityMiner as MultiSimilarityMiner
     from levelfield.miners.semihard import Semihard as Semihard
 
-__all__ = [
-    "BaseMiner",
-    "Miner",
-    "MinerChoice",
-    "MinerFacts",
-    "Switched",
-    "Tuples",
-    "create",
-    "describe",
-    "names",
-    "register",
-    "resolve",
-]
-
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
-    _classes, __getattr__ = lazy(__name__)
-    __all__ += _classes
+    __all__, __getattr__ = lazy(__name__)

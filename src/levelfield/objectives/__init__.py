@@ -1,5 +1,4 @@
-"""Objectives: `(embeddings, labels) -> loss`. One file each, written like its equation; new files are found
-automatically.
+"""Objectives: `(embeddings, labels) -> loss`, each written like its equation. New files are found automatically.
 
 >>> import torch
 >>> from levelfield import objectives
@@ -12,10 +11,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._create import as_objective, create, describe, names
-from levelfield.objectives._sharded import ShardedClasses
-from levelfield.objectives.cross_batch_memory import CrossBatchMemory
+
+if TYPE_CHECKING:
+    from levelfield.objectives._contract import Facts as Facts
+    from levelfield.objectives._contract import LossInputs as LossInputs
+    from levelfield.objectives._contract import Objective as Objective
+    from levelfield.objectives._contract import register as register
+    from levelfield.objectives._create import as_objective as as_objective
+    from levelfield.objectives._create import create as create
+    from levelfield.objectives._create import describe as describe
+    from levelfield.objectives._create import names as names
+    from levelfield.objectives._sharded import ShardedClasses as ShardedClasses
+    from levelfield.objectives.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.objectives.angular import Angular as Angular
@@ -47,19 +54,5 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.objectives.structured_clustering import StructuredClustering as StructuredClustering
     from levelfield.objectives.triplet import Triplet as Triplet
 
-__all__ = [
-    "CrossBatchMemory",
-    "Facts",
-    "LossInputs",
-    "Objective",
-    "ShardedClasses",
-    "as_objective",
-    "create",
-    "describe",
-    "names",
-    "register",
-]
-
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
-    _classes, __getattr__ = lazy(__name__)
-    __all__ += _classes
+    __all__, __getattr__ = lazy(__name__)
