@@ -125,12 +125,12 @@ from levelfield.data import decoders
 from levelfield.data.loader import Loader
 from levelfield.data.views.basic import TestView
 decoders.TINY = 0
-decoders.choose_decoders(2)
 view = TestView(image=16, mean=(0.5,) * 3, std=(0.5,) * 3)
-batches = Loader([Path({str(paths[0])!r})], view).batches([(0, ())] for _ in iter(int, 1))
-next(batches)
-print(Path(f"/proc/self/task/{{os.getpid()}}/children").read_text(), flush=True)
-time.sleep(60)
+with decoders.decoding(2):
+    batches = Loader([Path({str(paths[0])!r})], view).batches([(0, ())] for _ in iter(int, 1))
+    next(batches)
+    print(Path(f"/proc/self/task/{{os.getpid()}}/children").read_text(), flush=True)
+    time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
         workers = [int(pid) for pid in parent.stdout.readline().split()]

@@ -36,12 +36,12 @@ def _images_below(context: typer.Context, root: Path | None) -> Path | None:
     return root
 
 
-def _decode_with(workers: int | None) -> int | None:
+def _decode_with(context: typer.Context, workers: int | None) -> int | None:
     """Decode with this number of processes for the rest of the command."""
     if workers is not None:
-        from levelfield.data.decoders import choose_decoders
+        from levelfield.data.decoders import decoding
 
-        choose_decoders(workers)
+        context.with_resource(decoding(workers))
     return workers
 
 

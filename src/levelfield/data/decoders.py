@@ -27,11 +27,6 @@ def decoders_per_job(jobs: int) -> int:
     return min(max(cores() // jobs - 1, 1), _MOST) if chosen is None else chosen
 
 
-def choose_decoders(workers: int | None) -> None:
-    """Use this number of workers from now on; None: the cores that are left."""
-    _chosen.set(workers)
-
-
 @contextmanager
 def decoding(workers: int | None) -> Iterator[None]:
     """Use this number of workers; None changes nothing."""
