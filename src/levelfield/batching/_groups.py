@@ -70,8 +70,7 @@ class Groups:
 
     def at(self, classes: np.ndarray, cards: np.ndarray) -> np.ndarray:
         """Positions of the images `cards` (groups, n), counted inside each class of `classes` (groups,)."""
-        dealt: np.ndarray = self.images[self.starts[classes, None] + cards]
-        return dealt
+        return np.asarray(self.images[self.starts[classes, None] + cards])
 
     def dealt(self, classes: np.ndarray, stream: np.random.Generator) -> np.ndarray:
         """[groups, n] positions: each class deals from its own deck, so that its images occur equally often."""
@@ -110,8 +109,7 @@ def draw_candidates(classes: np.ndarray, *, count: int, hand: int, stream: np.ra
     first = np.flatnonzero(np.r_[True, classes[1:] != classes[:-1]])  # where the groups of a class begin
     each = np.diff(np.r_[first, len(classes)])
     chosen = stream.random((count, len(first))).argsort(axis=1)[:, :hand]
-    drawn: np.ndarray = first[chosen] + (stream.random((count, hand)) * each[chosen]).astype(np.int64)
-    return drawn
+    return np.asarray(first[chosen] + (stream.random((count, hand)) * each[chosen]).astype(np.int64))
 
 
 def draw_images(groups: Groups, *, size: int, least: int, stream: np.random.Generator) -> np.ndarray:

@@ -127,8 +127,7 @@ class Density:
         self.log -= np.log(self.factor.diagonal()).sum()
 
     def draw(self, stream: np.random.Generator) -> np.ndarray:
-        drawn: np.ndarray = self.mean + self.factor @ stream.normal(size=len(self.mean))
-        return drawn
+        return np.asarray(self.mean + self.factor @ stream.normal(size=len(self.mean)))
 
 
 def _root(covariance: np.ndarray, tiny: float) -> np.ndarray:
@@ -143,8 +142,7 @@ def _root(covariance: np.ndarray, tiny: float) -> np.ndarray:
     values, vectors = np.linalg.eigh(covariance)
     scaled = vectors * np.sqrt(values.clip(min=0) + tiny)
     upper = np.linalg.qr(scaled.T)[1]
-    root: np.ndarray = upper.T * np.sign(upper.diagonal())
-    return root
+    return np.asarray(upper.T * np.sign(upper.diagonal()))
 
 
 def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
@@ -166,8 +164,7 @@ def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.
     if weight.max() == -np.inf:
         weight = np.where(barred, -np.inf, 0.0)
     chance = np.exp(weight - weight.max())
-    shares: np.ndarray = chance / chance.sum()
-    return shares
+    return np.asarray(chance / chance.sum())
 
 
 @register(

@@ -170,8 +170,7 @@ class DistanceScorer:
     def _shares(self, block: np.ndarray) -> np.ndarray:
         counts = np.bincount(block.ravel(), minlength=self.bins)
         counts[0] -= len(block)  # the diagonal: distance 0 is in the first bin
-        shares: np.ndarray = counts / (len(block) * (len(block) - 1))
-        return shares
+        return np.asarray(counts / (len(block) * (len(block) - 1)))
 
 
 def pairwise(rows: np.ndarray) -> np.ndarray:
@@ -202,8 +201,7 @@ def codes(distances: np.ndarray, low: float, high: float, bins: int) -> np.ndarr
 
 
 def _pairs(distances: np.ndarray) -> np.ndarray:
-    pairs: np.ndarray = distances[np.triu_indices(len(distances), 1)]
-    return pairs
+    return np.asarray(distances[np.triu_indices(len(distances), 1)])
 
 
 @register("ddm", "the one of 10 SPC batches whose distance distribution is closest to that of a pool")

@@ -98,8 +98,7 @@ def late(labels: np.ndarray, share: float) -> np.ndarray:
     rank = np.empty(len(labels), dtype=np.int64)
     rank[order] = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     kept = np.minimum(sizes - 1, np.round((1 - share) * sizes).astype(np.int64)).clip(1)
-    left_out: np.ndarray = rank >= kept[labels]
-    return left_out
+    return np.asarray(rank >= kept[labels])
 
 
 def undivided(catalog: Catalog) -> list[np.ndarray]:

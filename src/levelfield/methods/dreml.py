@@ -128,8 +128,7 @@ class Dreml(Method):
     def labels(self, labels: np.ndarray, member: int, seed: int) -> np.ndarray:
         """Meta classes of these images; classes are numbered from 0, and the last one must occur."""
         meta = partition(int(labels.max()) + 1, self.meta_classes, member, seed=seed, balanced=self.balanced)
-        meta_labels: np.ndarray = meta[labels]
-        return meta_labels
+        return np.asarray(meta[labels])
 
     def check(self, trunk: Trunk, batching: Batching) -> None:
         super().check(trunk, batching)

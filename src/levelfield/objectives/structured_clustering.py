@@ -97,8 +97,7 @@ def class_medoids(distance: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """
     same = classes[:, None] == classes
     within = np.where(same, (distance * same).sum(0), np.inf)  # (i, j): cost if j is the medoid of i's class
-    medoids: np.ndarray = (within <= within.min(1, keepdims=True) + TIE).argmax(1)
-    return medoids
+    return np.asarray((within <= within.min(1, keepdims=True) + TIE).argmax(1))
 
 
 class Clustering(NamedTuple):

@@ -37,8 +37,7 @@ def uniform_noise(image: np.ndarray, stream: np.random.Generator, /, *, value: S
 
 
 def _added(image: np.ndarray, values: np.ndarray | int) -> np.ndarray:
-    noisy: np.ndarray = np.clip(image + np.asarray(values, dtype=np.int32), 0, 255).astype(np.uint8)
-    return noisy
+    return np.asarray(np.clip(image + np.asarray(values, dtype=np.int32), 0, 255).astype(np.uint8))
 
 
 @register("cutout")
@@ -113,8 +112,7 @@ def gaussian_kernel(sigma: float) -> np.ndarray:
     width = int(max(factor * sigma, 5))
     positions = np.arange(width + (width % 2 == 0), dtype=np.float64)
     weights = np.exp(-0.5 * ((positions - positions.mean()) / sigma) ** 2)
-    kernel: np.ndarray = weights / weights.sum()
-    return kernel
+    return np.asarray(weights / weights.sum())
 
 
 @register("jpeg")

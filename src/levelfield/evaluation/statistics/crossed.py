@@ -254,5 +254,4 @@ def degrees_of_freedom(
     bound = seeds * np.where(varies, (known / chdtri(known, 1 - UNLIKELY))[at], 1.0)
     share = bound / np.maximum(by_classes + bound, np.finfo(np.float64).tiny)
     least = np.maximum(classes_freedom, 1e-9)
-    freedom: Floats = np.minimum(1 / ((1 - share) ** 2 / least + share**2 / seeds_freedom), classes_freedom)
-    return freedom
+    return np.asarray(np.minimum(1 / ((1 - share) ** 2 / least + share**2 / seeds_freedom), classes_freedom))

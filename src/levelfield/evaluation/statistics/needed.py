@@ -66,8 +66,7 @@ class Design:
         critical = stdtrit(degrees_of_freedom(of_classes, classes_freedom, of_seeds, seeds_freedom), 1 - self.alpha / 2)
         # normal approximation of the noncentral t (Johnson and Kotz), accurate enough here
         centre = critical * (1 - 1 / (4 * df)) + ndtri(POWER) * np.sqrt(1 + critical**2 / (2 * df))
-        largest: Floats = (difference / centre) ** 2
-        return largest
+        return np.asarray((difference / centre) ** 2)
 
     def growth(self, difference: Floats, *, classes: bool, seeds: bool) -> Floats:
         """Factor by which the classes, the seeds or both must grow to detect `difference`; infinite if no size does."""

@@ -26,8 +26,7 @@ def ward(rows: Array, *, clusters: Count = _CLUSTERS) -> Array:
     """Agglomerative clustering by Ward's criterion. Memory: the distances of all pairs; deterministic."""
     from sklearn.cluster import AgglomerativeClustering
 
-    labels: Array = AgglomerativeClustering(min(clusters, len(rows)), linkage="ward").fit_predict(rows)
-    return labels
+    return np.asarray(AgglomerativeClustering(min(clusters, len(rows)), linkage="ward").fit_predict(rows))
 
 
 @checked
