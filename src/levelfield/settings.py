@@ -202,6 +202,20 @@ def number(
     return float(value)
 
 
+def span(name: str, value: Any, **bounds: float) -> tuple[float, float]:
+    """Return two numbers within the bounds of `number`, the lower first.
+
+    >>> span("log_var_clamp", [0, 6])
+    (0.0, 6.0)
+    """
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise BadSpecification(f"'{name}' is {value!r}; it must be two numbers, lowest and highest, e.g. [0.16, 1].")
+    low, high = (number(name, end, **bounds) for end in value)
+    if low > high:
+        raise BadSpecification(f"'{name}' is {value!r}; the lower number must come first.")
+    return low, high
+
+
 def is_finite(value: Any) -> bool:
     """Whether a value is a finite number, of Python or numpy, that a float can hold.
 

@@ -17,7 +17,7 @@ from levelfield.objectives._contract import Facts, LossInputs, Objective, regist
 from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
-from levelfield.settings import Count, NotNegative, Positive, number
+from levelfield.settings import Count, NotNegative, Positive, span
 
 Incidence = Literal["semantic", "positives"]
 Variance = Literal["learned", "fixed"]
@@ -186,7 +186,7 @@ class Hist(Objective):
         super().__post_init__()
         if not self.lambda_s and not self.distribution_weight:
             raise BadSpecification("'lambda_s' and 'distribution_weight' are both 0: the loss has no term left.")
-        self.log_var_clamp = _bounds(self.log_var_clamp)
+        self.log_var_clamp = span("log_var_clamp", self.log_var_clamp)
         # distributions start He-normal by fan-out, std sqrt(2 / num_classes), and layers as in torch
         generator, classes, dim = self.generator or stream(0, "hist"), self.num_classes, self.dim
         used = self.distribution_weight or (
@@ -270,17 +270,3 @@ class Hist(Objective):
             incidence = torch.where(incidence.bool(), 1.0, others)
         graph = propagation(incidence)
         return Steps(distance, classes, incidence, graph, network_logits(z, graph, weights))
-
-
-def _bounds(value: object) -> Bounds:
-    """Two numbers, the lower first.
-
-    >>> _bounds([0, 6])
-    (0.0, 6.0)
-    """
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise BadSpecification(f"'log_var_clamp' is {value!r}; expected two numbers, lowest and highest.")
-    low, high = (number("log_var_clamp", bound) for bound in value)
-    if low > high:
-        raise BadSpecification(f"'log_var_clamp' is {value!r}; the lower number must come first.")
-    return low, high

@@ -11,7 +11,7 @@ import numpy as np
 
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.registry import Registry, code_of, short_name
-from levelfield.settings import accepted, check_settings, number
+from levelfield.settings import accepted, check_settings, span
 
 Span = float | Sequence[float]
 """A number, or a range (low, high) to draw from for each image."""
@@ -82,23 +82,16 @@ def chosen(wanted: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(selected)
 
 
-def drawn(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> float:
+def drawn(setting: str, value: Span, stream: np.random.Generator, *, least: float, most: float) -> float:
     """A uniform draw from the span; a single number is returned as it is."""
-    low, high = _ends(setting, span, least, most)
-    return float(stream.uniform(low, high))
+    return float(stream.uniform(*_ends(setting, value, least, most)))
 
 
-def drawn_whole(setting: str, span: Span, stream: np.random.Generator, *, least: float, most: float) -> int:
+def drawn_whole(setting: str, value: Span, stream: np.random.Generator, *, least: float, most: float) -> int:
     """An integer from the span, both ends included."""
-    low, high = _ends(setting, span, least, most)
+    low, high = _ends(setting, value, least, most)
     return int(stream.integers(int(low), int(high) + 1))
 
 
-def _ends(setting: str, span: Span, least: float, most: float) -> tuple[float, float]:
-    ends = [span, span] if isinstance(span, int | float) else list(span)
-    if len(ends) != 2:
-        raise BadSpecification(f"'{setting}' is {span!r}; it must be a number or [low, high].")
-    low, high = (number(setting, end, least=least, most=most) for end in ends)
-    if low > high:
-        raise BadSpecification(f"'{setting}' is {span!r}; the lower number must come first.")
-    return low, high
+def _ends(setting: str, value: Span, least: float, most: float) -> tuple[float, float]:
+    return span(setting, (value, value) if isinstance(value, int | float) else value, least=least, most=most)

@@ -24,7 +24,7 @@ from levelfield.data.views.basic import (
     resized_centre,
 )
 from levelfield.errors import BadSpecification, unknown
-from levelfield.settings import check_settings, number, whole
+from levelfield.settings import check_settings, number, span, whole
 
 if TYPE_CHECKING:
     import torch
@@ -211,16 +211,13 @@ def _value(step: str, key: str, value: Any) -> Any:
     """Validate a setting; two numbers become a tuple."""
     if key == "p":
         return number("p", value, least=0, most=1)
-    if key == "size" and not (step == "resize" and isinstance(value, list | tuple)):
+    if key != "size":
+        return span(key, value, above=0, most=1 if key == "area" else math.inf)
+    if step != "resize" or not isinstance(value, list | tuple):
         return whole("size", value, least=1, most=LARGEST)
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise BadSpecification(f"'{key}' of the step '{step}' is {value!r}; it must be two numbers, e.g. [0.16, 1].")
-    if key == "size":
-        return tuple(whole("size", side, least=1, most=LARGEST) for side in value)
-    low, high = (number(key, end, above=0, most=1 if key == "area" else math.inf) for end in value)
-    if low > high:
-        raise BadSpecification(f"'{key}' of the step '{step}' is {list(value)}; the lower number must come first.")
-    return (low, high)
+    if len(value) != 2:
+        raise BadSpecification(f"'size' of the step 'resize' is {value!r}; it must be one number, or two numbers.")
+    return tuple(whole("size", side, least=1, most=LARGEST) for side in value)
 
 
 def resize(

@@ -16,6 +16,8 @@ from levelfield.registry import Registry, is_file_reference
 registry: Registry[Any] = Registry("metric", "metrics", home="levelfield.evaluation.metrics")
 register = registry.register
 """Decorator: register a function of ranks, clusters or points under a name, with its `Facts`."""
+names = registry.names
+"""The names of all metrics; K is any positive integer."""
 USUAL = ("recall", "r_precision", "map@r", "map", "mrr")
 _DIGITS = 20
 _MOST = 10**9  # neighbours: ranks are 64-bit integers
@@ -81,11 +83,6 @@ class Metric:
     facts: Facts = field(repr=False)
     compute: Callable[..., Any] = field(repr=False, compare=False)
     kind: str = field(repr=False)
-
-
-def names() -> list[str]:
-    """All metrics; K is any positive integer."""
-    return registry.names()
 
 
 def describe(name: str) -> Facts:
