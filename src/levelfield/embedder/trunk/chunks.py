@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +25,8 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.in
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
     """Store named arrays with a checksum of their contents."""
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    content = safetensors.numpy.save(plain, {**(metadata or {}), "checksum": str(_checksum(plain))})
+    plain = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
+    content = safetensors.numpy.save(plain, {**(metadata or {}), "checksum": str(_checksum(plain.values()))})
     write_whole(path, lambda file: file.write(content))
 
 
@@ -41,7 +41,7 @@ def read_arrays(path: Path, *, check: bool) -> tuple[dict[str, np.ndarray], dict
         start = 8 + length
         arrays = {name: _mapped(path, start, facts) for name, facts in sorted(header.items())}
         end = start + max((facts["data_offsets"][1] for facts in header.values()), default=0)
-        if path.stat().st_size == end and not (check and str(_checksum(arrays)) != metadata["checksum"]):
+        if path.stat().st_size == end and not (check and str(_checksum(arrays.values())) != metadata["checksum"]):
             return arrays, metadata
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError):
         pass  # any content is possible
@@ -65,7 +65,7 @@ class Chunk:
 def write_chunk(path: Path, digests: Sequence[str], arrays: Sequence[np.ndarray]) -> Chunk:
     """Store the chunk and open it again."""
     named = {f"{number:03d}": array for number, array in enumerate(arrays)}
-    checksums = [_row_checksum(arrays, row) for row in range(len(digests))]
+    checksums = [_checksum(array[row] for array in arrays) for row in range(len(digests))]
     write_arrays(path, named, {"digests": json.dumps(list(digests)), "checksums": json.dumps(checksums)})
     chunk = open_chunk(path, check=False)
     assert chunk is not None
@@ -134,7 +134,7 @@ class Rows:
         for row in np.flatnonzero(~self._checked[chosen]):
             number, position = self._positions[chosen[row]]
             chunk = self._chunks[number]
-            if chunk.checksums is not None and chunk.checksums[position] != _row_checksum(gathered, int(row)):
+            if chunk.checksums is not None and chunk.checksums[position] != _checksum(array[row] for array in gathered):
                 chunk.path.unlink(missing_ok=True)
                 raise BadInput(
                     f"The cache file {chunk.path} was damaged and has been removed: run the command again "
@@ -150,13 +150,6 @@ def _as_tensors(arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
     return tuple(torch.from_numpy(array) for array in arrays)
 
 
-def _row_checksum(arrays: Sequence[np.ndarray], row: int) -> int:
-    total = 0
-    for array in arrays:
-        total = zlib.crc32(np.ascontiguousarray(array[row]).reshape(-1).view(np.uint8).data, total)
-    return total
-
-
 def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarray:
     begin, end = facts["data_offsets"]
     dtype, shape = np.dtype(_DTYPES[str(facts["dtype"])]), tuple(facts["shape"])
@@ -167,8 +160,8 @@ def _mapped(path: Path, start: int, facts: Mapping[str, list[int]]) -> np.ndarra
     return np.memmap(path, dtype=dtype, mode="r", offset=start + begin, shape=shape)
 
 
-def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+def _checksum(arrays: Iterable[np.ndarray]) -> int:
     total = 0
-    for name in sorted(arrays):
-        total = zlib.crc32(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data, total)
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, total)
     return total
