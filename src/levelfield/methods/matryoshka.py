@@ -42,11 +42,11 @@ class Matryoshka(Method):
     by_size: an objective for each k; the largest is that of the whole rows.
     """
 
-    def __init__(self, by_size: Mapping[int, nn.Module], **shared: Any) -> None:
+    def __init__(self, by_size: Mapping[int, Objective], **shared: Any) -> None:
         *smaller, whole = sorted(by_size)
         super().__init__(by_size[whole], **shared)
         self._sizes: tuple[int, ...] = (*smaller, whole)
-        self.smaller = nn.ModuleList(by_size[k] for k in smaller)
+        self.smaller: Sequence[Objective] = nn.ModuleList(by_size[k] for k in smaller)  # type: ignore[assignment]
         if self.norm_rows:
             raise BadSpecification(
                 "'matryoshka' cannot be combined with an objective that normalises the rows of the head, such as "
@@ -57,12 +57,10 @@ class Matryoshka(Method):
 
     def losses(self, rows: Tensor, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:
         """The losses by size, each divided by the number of sizes: their sum is the mean."""
-        losses = {}
+        roles, losses = self.used_roles(batch.roles) or None, {}
         for k, objective in self._each():
-            part, more = rows[:, :k], {}
-            if isinstance(objective, Objective):
-                more = {"roles": self.used_roles(batch.roles) or None, "generator": generator}
-            losses[f"first {k}"] = objective(part, batch.labels, **more) / len(self._sizes)
+            loss = objective(rows[:, :k], batch.labels, roles=roles, generator=generator)
+            losses[f"first {k}"] = loss / len(self._sizes)
         return losses
 
     def groups(self) -> list[Group]:
@@ -76,18 +74,17 @@ class Matryoshka(Method):
         super().start_from(start)
         for k, objective in zip(self._sizes, self.smaller, strict=False):
             part = StartRows(start.rows[:, :k], start.labels)
-            put_proxies(getattr(objective, "class_vectors", None), part.unit.means())
-            if isinstance(objective, Objective):
-                objective.start_from(part)
+            put_proxies(objective.class_vectors, part.unit.means())
+            objective.start_from(part)
 
     def deviations(self, setting: Setting) -> dict[str, Any]:
         declared = super().deviations(setting)
-        if learned := sum(getattr(objective, "learned_buffers", 0) for _, objective in self._each()):
+        if learned := sum(objective.learned_buffers for _, objective in self._each()):
             declared["learned_buffers"] = learned
         return declared | {"matryoshka": ", ".join(map(str, self._sizes))}
 
-    def _each(self) -> Sequence[tuple[int, nn.Module]]:
-        assert self.objective is not None
+    def _each(self) -> Sequence[tuple[int, Objective]]:
+        assert isinstance(self.objective, Objective)
         return list(zip(self._sizes, [*self.smaller, self.objective], strict=True))
 
 
