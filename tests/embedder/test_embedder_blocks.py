@@ -55,5 +55,5 @@ def test_passes_count_the_rows_above_the_cut(backbone, pictures):
     embedder(embedder.stored(pictures(3)))
     embedder(pictures(2))
     assert embedder.trunk.counter.rows == 5
-    mixed = embedder(pictures(2), at="features", change=lambda rows: rows.mean(0, keepdim=True))
+    mixed = embedder(pictures(2), change=("features", lambda rows: rows.mean(0, keepdim=True)))
     assert mixed.shape == (1, 4)

@@ -117,7 +117,7 @@ def test_a_change_reaches_everything_that_leaves_the_stage(backbone: Get, pictur
         with torch.no_grad():
             plain = trunk.above(*stored)
             for at in ("layer2", "layer3", "layer4"):
-                swapped = trunk.above(*stored, at=at, change=lambda maps: maps.flip(0))
+                swapped = trunk.above(*stored, change=(at, lambda maps: maps.flip(0)))
                 torch.testing.assert_close(swapped, plain.flip(0))
 
 
@@ -135,7 +135,7 @@ def test_wrong_cuts_and_taps_say_what_is_right(backbone: Get) -> None:
     with pytest.raises(BadSpecification, match="image"):
         _ = Trunk(backbone("resnet18"), cut="frozen", pooling="grid").width
     with pytest.raises(BadSpecification, match="layer3, layer4"):
-        Trunk(backbone("resnet18"), cut="last-1").above(torch.zeros(1), at="layer1", change=lambda maps: maps)
+        Trunk(backbone("resnet18"), cut="last-1").above(torch.zeros(1), change=("layer1", lambda maps: maps))
 
 
 def test_key_says_all_that_decides_what_is_stored_and_no_more(backbone: Get) -> None:

@@ -127,7 +127,7 @@ def test_a_step_mixes_at_the_depth_it_says(cut, layer, monkeypatch):
     elif layer == "features":
         expected = embedder.head(mix(embedder.features(stored), share, partner))
     else:
-        expected = embedder(stored, at=layer, change=lambda hidden: mix(hidden, share, partner))
+        expected = embedder(stored, change=(layer, lambda hidden: mix(hidden, share, partner)))
         assert not torch.allclose(expected, embedder(stored))
     torch.testing.assert_close(made, expected)
     assert embedder.trunk.counter.changed >= 4

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder.trunk.blocks import Source, in_blocks
-from levelfield.embedder.trunk.trunk import Trunk
+from levelfield.embedder.trunk.trunk import Change, Trunk
 from levelfield.geometry import tf32
 from levelfield.progress import SILENT_STAGE, Stage
 from levelfield.settings import checked
@@ -53,29 +53,17 @@ class Embedder(nn.Module):
         """The output below the cut, computed in blocks: bit-identical to the cached values."""
         return (images,) if self.trunk.cut == "tuned" else in_blocks(self.trunk.below, images)
 
-    def features(
-        self,
-        inputs: Tensor | tuple[Tensor, ...],
-        *,
-        at: str | None = None,
-        change: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """(rows, width): the pooled taps. `change` is applied to the output of stage `at`, or to the "features"."""
+    def features(self, inputs: Tensor | tuple[Tensor, ...], *, change: Change | None = None) -> Tensor:
+        """(rows, width): the pooled taps. change: see `Trunk.above`."""
         stored = self.stored(inputs) if isinstance(inputs, Tensor) else inputs
-        return self.trunk.above(*stored, at=at, change=change)
+        return self.trunk.above(*stored, change=change)
 
-    def forward(
-        self,
-        inputs: Tensor | tuple[Tensor, ...],
-        *,
-        at: str | None = None,
-        change: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """(rows, dim): raw embedding rows, not normalised."""
+    def forward(self, inputs: Tensor | tuple[Tensor, ...], *, change: Change | None = None) -> Tensor:
+        """(rows, dim): raw embedding rows, not normalised. change: see `Trunk.above`."""
         half = HALVES.get(self.precision)
         device = inputs.device if isinstance(inputs, Tensor) else inputs[0].device
         with nullcontext() if half is None else torch.autocast(device.type, dtype=half):
-            return self.coded(self.head(self.features(inputs, at=at, change=change)))
+            return self.coded(self.head(self.features(inputs, change=change)))
 
     def coded(self, rows: Tensor) -> Tensor:
         """Rows of the head as they are stored and compared. Training rows are not changed."""

@@ -25,6 +25,7 @@ from levelfield.settings import Positive, check_calls, checked
 if TYPE_CHECKING:
     from levelfield.distributed.ranks import Ranks
     from levelfield.embedder import Trunk
+    from levelfield.embedder.trunk.trunk import Change
     from levelfield.methods.refine.passing import Refinement
 
 Inputs = Tensor | tuple[Tensor, ...]  # images (rows, 3, side, side), or the stored tensors below the cut
@@ -179,17 +180,9 @@ class Method(nn.Module):
         if isinstance(self.objective, CrossBatchMemory):
             self.objective.check_batch(batching.batch_size)
 
-    def embed(
-        self,
-        embedder: nn.Module,
-        inputs: Inputs,
-        *,
-        at: str | None = None,
-        change: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """Raw rows, in float32 (float64 for a network in float64). `at`, `change`: see `Embedder.forward`."""
-        how = {} if change is None else {"at": at, "change": change}
-        rows: Tensor = embedder(inputs, **how)
+    def embed(self, embedder: nn.Module, inputs: Inputs, *, change: Change | None = None) -> Tensor:
+        """Raw rows, in float32 (float64 for a network in float64). change: see `Trunk.above`."""
+        rows: Tensor = embedder(inputs) if change is None else embedder(inputs, change=change)
         return working(rows)
 
     def step(self, embedder: nn.Module, batch: Batch, generator: torch.Generator) -> dict[str, Tensor]:

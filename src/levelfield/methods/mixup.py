@@ -122,7 +122,7 @@ class Mixed(Method):
         share, partner, depth = self.draw(len(batch.labels), self.depths(trunk), generator)
         others = on_device(on_host(batch.labels).index_select(0, partner.cpu()), batch.labels.device)
         partner = to_device(partner, batch.labels.device)
-        rows = self.embed(embedder, batch.inputs, at=depth, change=lambda hidden: mix(hidden, share, partner))
+        rows = self.embed(embedder, batch.inputs, change=(depth, lambda hidden: mix(hidden, share, partner)))
         return self.terms(rows, batch.labels, others, share, generator)
 
     def terms(

@@ -23,6 +23,7 @@ from levelfield.distributed.gathering import exchange
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder, Trunk
 from levelfield.embedder.trunk.blockwise import BATCH_NORM
+from levelfield.embedder.trunk.trunk import Change
 from levelfield.errors import BadSpecification
 from levelfield.methods import Batch, Inputs, Method
 from levelfield.randomness import isolated
@@ -31,7 +32,6 @@ from levelfield.training.batch_norm import common_statistics
 from levelfield.training.conditions import Conditions
 from levelfield.training.shards import Shards
 
-Change = Callable[[Tensor], Tensor]
 Outputs = tuple[Tensor, ...]
 _SEEDS = 2**62
 
@@ -89,7 +89,7 @@ class Divided(nn.Module):
         self._sizes = list(sizes)
         self._calls = []
 
-    def forward(self, inputs: Inputs, *, at: str | None = None, change: Change | None = None) -> Tensor:
+    def forward(self, inputs: Inputs, *, change: Change | None = None) -> Tensor:
         count = _length(inputs)
         sizes = self._ranks.counts(count) if self._sizes is None else self._sizes
         number = int(torch.randint(_SEEDS, ()))  # equal on all processes: their common generator is in the same state
@@ -100,7 +100,7 @@ class Divided(nn.Module):
                     f"The layer '{name}' ({type(module).__name__}) computes statistics over all images of a batch, so "
                     "that the batch cannot be embedded in pieces. Set accumulate: 1, or the layer to eval mode."
                 )
-        how = {} if change is None else {"at": at, "change": self._everywhere(change, sizes)}
+        how = {} if change is None else {"change": (change[0], self._everywhere(change[1], sizes))}
         learns = torch.is_grad_enabled()
         if len(pieces) == 1:
             local = graph = self._outputs(pieces[0], number, 0, how)
@@ -177,7 +177,7 @@ class Divided(nn.Module):
         self._kind = type(taken)
         return (rows, *taken)
 
-    def _everywhere(self, change: Change, sizes: list[int]) -> Change:
+    def _everywhere(self, change: Callable[[Tensor], Tensor], sizes: list[int]) -> Callable[[Tensor], Tensor]:
         """A change of the whole batch's hidden states, called with those of this process."""
         if self._pieces > 1:
             raise BadSpecification(

@@ -22,6 +22,8 @@ from levelfield.geometry import tf32
 from levelfield.settings import checked
 
 _TOKEN = "token"  # the piece that makes the token of a vision transformer
+Change = tuple[str, Callable[[Tensor], Tensor]]
+"""A change of hidden states: the stage whose output changes, and the function."""
 
 
 class Trunk(nn.Module):
@@ -103,43 +105,40 @@ class Trunk(nn.Module):
                 return (self._join(seen),)
             return (now, *(seen[name] for name in self._kept()))
 
-    def above(self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    def above(self, *stored: Tensor, change: Change | None = None) -> Tensor:
         """The output of `below` -> features (rows, width): taps pooled, normalised and concatenated.
 
-        `change` is applied to everything that leaves stage `at` upwards: its map and the taps before it. `at` may also
-        be "input" (the images, if all is tuned) or "features" (the result).
+        change: a stage and a function, which is applied to everything that leaves the stage upwards: its map and the
+        taps before it. The stage may also be "input" (the images, if all is tuned) or "features" (the result).
         """
         self.counter.add(len(stored[0]), changed=change is not None)
-        if at is None and change is None:
+        if change is None:
             return self._compiled(self, *stored) if self._compiled and self.training else self._above(*stored)
-        if at is None or change is None:
-            raise BadSpecification("`at` (a stage) and `change` (a function of its output) must be given together.")
+        at, function = change
         if at not in self.depths:
             raise BadSpecification(
                 f"Hidden states cannot be changed at '{at}' with cut '{self.cut}'; use one of {', '.join(self.depths)}."
             )
         if at == "features":
-            return change(self._above(*stored))
+            return function(self._above(*stored))
         if at == "input":
-            return self._above(change(stored[0]))
-        return self._above(*stored, at=at, change=change)
+            return self._above(function(stored[0]))
+        return self._above(*stored, change=change)
 
     def compile_steps(self) -> None:
         """Compile what training steps call. What is stored or compared is computed as before, in eval mode."""
         self._compiled = torch.compile(Trunk._above)
 
-    def _above(
-        self, *stored: Tensor, at: str | None = None, change: Callable[[Tensor], Tensor] | None = None
-    ) -> Tensor:
+    def _above(self, *stored: Tensor, change: Change | None = None) -> Tensor:
         if self.cut == "frozen":
             return stored[0]
         now, seen = stored[0], dict(zip(self._kept(), stored[1:], strict=True))
         if self._first and self._used[self._first - 1] in self._read:
             seen[self._used[self._first - 1]] = now
-        split = self._first if at is None else self._used.index(at) + 1
+        split = self._first if change is None else self._used.index(change[0]) + 1
         now, seen = self._run(now, seen, self._first, split)
         if change is not None:
-            now, seen = change(now), {name: change(maps) for name, maps in seen.items()}
+            now, seen = change[1](now), {name: change[1](maps) for name, maps in seen.items()}
         _, seen = self._run(now, seen, split, len(self._used))
         return self._join(seen)
 
