@@ -52,14 +52,8 @@ def save_model(folder: Path, embedder: Embedder, description: Mapping[str, Any])
     `interpolation` ("bicubic"), and any other facts that YAML can hold."""
     if missing := [name for name in ("image", "mean", "std") if name not in description]:
         raise BadSpecification(f"The description of a model lacks {', '.join(missing)}, needed to read images.")
-    crop = {"crop": float(description.get("crop", 1.0))}
-    view = {
-        "image": int(description["image"]),
-        **({"steps": description["steps"]} if "steps" in description else crop),
-        "mean": [float(value) for value in description["mean"]],
-        "std": [float(value) for value in description["std"]],
-        "interpolation": str(description.get("interpolation", "bicubic")),
-    }
+    names = ("image", "mean", "std", "interpolation", "steps" if "steps" in description else "crop")
+    view = described_view({name: description[name] for name in names if name in description}).description
     kind = next((name for name, kind in HEADS.items() if isinstance(embedder.head, kind)), None)
     head = None if isinstance(embedder.head, nn.Identity) else {"own": type(embedder.head).__name__}
     facts = {
