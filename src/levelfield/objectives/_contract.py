@@ -33,7 +33,7 @@ class Facts:
     equation: str = ""  # source of the formula
     use: str = ""  # when to use it, in one sentence
     tuples: str = "none"  # kind of `tuples` that a call takes: "pairs", "triplets", "none"
-    least: tuple[int, int] = (2, 2)  # minimum number of classes in a batch, and of images of one class
+    least: tuple[int, int] = (2, 2)  # minimum number of classes in a batch, of images of one class; (1, 1) if separable
     batch: str = ""  # the same and more in words; default: from `least`
     roles: tuple[str, ...] = ()  # supported keys of `roles`
     miners: tuple[str, ...] = ()  # suitable miners, the default first
@@ -292,8 +292,9 @@ def register(name: str, facts: Facts) -> Callable[[_Entry], _Entry]:
         takes, inherited = accepted(entry) or {}, accepted(entry.__mro__[1]) or {}
         takes = {key: takes[key] for key in sorted(takes, key=inherited.__contains__)}  # its own first
         needs = tuple(key for key in ("num_classes", "dim") if takes.get(key) is Parameter.empty)
-        batch = facts.batch or ("any" if facts.least == (1, 1) else "2 per class")
-        complete = replace(facts, name=name, needs=needs, batch=batch, defaults=takes)
+        least = (1, 1) if facts.separable else facts.least
+        batch = facts.batch or ("any" if least == (1, 1) else "2 per class")
+        complete = replace(facts, name=name, needs=needs, least=least, batch=batch, defaults=takes)
         if issubclass(entry, Objective):
             entry.facts = complete
         registry.register(name, complete)(entry)

@@ -34,7 +34,6 @@ def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: floa
         equation="Wang et al. 2018 eq. 4",
         formula="mean_i CE(scale (cos(x_i, p_c) - margin [c = y_i]), y_i)",
         use="Like arcface, with a margin on the cosine: simpler to tune and smooth at any angle.",
-        least=(1, 1),
         sources={
             "scale": "PML; zheng2021's code",
             "margin": "PML; zheng2021's code",
@@ -99,7 +98,6 @@ def cosine_with_margin(cosine: Tensor, *, margin: float, beyond_pi: BeyondPi) ->
         formula="mean_i CE(scale cos(angle(x_i, p_c) + margin [c = y_i]), y_i)",
         use="Many samples of each of many fixed classes, e.g. faces; the angular margin also acts when "
         "the batch is easy.",
-        least=(1, 1),
         sources={
             "scale": "roth2020 A.1",
             "margin": "roth2020 A.1: 0.5 radians",

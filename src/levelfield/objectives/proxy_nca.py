@@ -36,7 +36,6 @@ def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -
         equation="fehervari2019 eq. 14, roth2020 eq. 13 (d is the squared distance)",
         formula="mean_i scale D_iy + log sum_{c != y} e^(-scale D_ic), D = |u(x) - u(p)|^2",
         use="Fixed classes and small or random batches; images are compared with proxies only, never with each other.",
-        least=(1, 1),
         sources={
             "scale": "fehervari2019's and roth2020's code: both sides times 3",
             "include_true": "Movshovitz-Attias et al. 2017; fehervari2019; roth2020 (PML and others include it)",
@@ -96,7 +95,6 @@ class ProxyNCA(ProxyObjective):
         use="Like proxy_nca with a true probability and a low temperature; needs fast-learning proxies and a "
         "normalised head.",
         batch="4 per class",
-        least=(1, 1),
         sources={
             "temperature": "Teh et al. 2020: 1/9",
             "proxy_init": "Teh et al.'s code: normal/8",
@@ -143,7 +141,6 @@ def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, marg
         equation="fehervari2019 section 2.9",
         formula="mean_i sum_{c != y} [scale D_iy - scale D_ic + margin]+, D = |u(x) - u(p)|^2",
         use="A hinge against proxies instead of a softmax; images that are already correct get no gradient.",
-        least=(1, 1),
         sources={
             "margin": "fehervari2019's code",
             "scale": "fehervari2019's code: its multiplier 3 is for NCA only",

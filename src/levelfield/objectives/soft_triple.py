@@ -49,7 +49,6 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         "S_ic = sum_k softmax_k(s_ick / gamma) s_ick",
         use="Classes that consist of several kinds of images: each class has several vectors, and the loss "
         "chooses softly among them.",
-        least=(1, 1),
         sources={
             "la": "Qian et al. 2019, section 4 (roth2020: 8)",
             "gamma": "Qian et al. 2019, section 4; roth2020",

@@ -40,7 +40,6 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         formula="mean_i CE((w_c . x_i + bias_c) / temperature, y_i)",
         use="A plain classifier as baseline or as a second loss; embeddings are used raw, so their norm carries "
         "confidence.",
-        least=(1, 1),
         sources={
             "temperature": "none (seidenschwarz2021: 0.2 CUB, 1/9 Cars, 0.6047 SOP, 0.1859 In-Shop)",
             "label_smoothing": "none (seidenschwarz2021's code: 0.1)",
@@ -110,7 +109,6 @@ class Softmax(Objective):
         equation="roth2020 eq. 19, fehervari2019 eq. 15 (both printed with errors)",
         formula="mean_i CE(cos(x_i, p_c) / temperature, y_i)",
         use="The usual choice for fixed classes: one temperature, no miner; also works if classes have a single image.",
-        least=(1, 1),
         sources={
             "temperature": "Zhai & Wu 2019; fehervari2019; roth2020",
             "label_smoothing": "Zhai & Wu 2019: none (fehervari2019: 0.1)",
