@@ -34,7 +34,7 @@ def modules_of(package: str) -> list[str]:
     """The public modules of a package of levelfield, which is not imported.
 
     >>> modules_of("levelfield.data.corruptions")
-    ['levelfield.data.corruptions.pixels', 'levelfield.data.corruptions.warps']
+    ['levelfield.data.corruptions.lim2022']
     """
     files = FILE.parent.joinpath(*package.split(".")[1:]).glob("*.py")
     return sorted(f"{package}.{file.stem}" for file in files if not file.name.startswith("_"))

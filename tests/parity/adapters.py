@@ -611,7 +611,7 @@ def m_per_class(case: Case) -> Outputs:
 def corruption(case: Case) -> Outputs:
     """The number that is drawn otherwise is given; `kernel` is the width that must come out."""
     from levelfield.data import corruptions
-    from levelfield.data.corruptions.pixels import gaussian_kernel
+    from levelfield.data.corruptions.lim2022 import gaussian_kernel
 
     name = case.params["corruption"]
     chosen = settings(case, ["degrees", "sigma", "compression", "value"], elsewhere=["corruption", "kernel"])
