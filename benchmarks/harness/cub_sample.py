@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from levelfield.data.roots import DatasetFolder
-from levelfield.data.sources.cub import FACTS
+from levelfield.data.sources.text_lists import CUB
 
 TRAINING = (10, 10, *(2,) * 10)  # photographs of each class
 TEST = (3,) * 6
@@ -15,7 +15,7 @@ _FIRST_TEST_CLASS = 101
 
 def draw_sample(root: Path, folder: Path) -> Path:
     """The first photographs of the first classes of either half, below `folder`; the new root."""
-    dataset, to = DatasetFolder("cub", FACTS, root), folder / "CUB_200_2011"
+    dataset, to = DatasetFolder("cub", CUB, root), folder / "CUB_200_2011"
     if to.exists():
         return to
     lists = {name: _rows(dataset.need(name)) for name in ("images.txt", "image_class_labels.txt", "classes.txt")}
