@@ -106,7 +106,7 @@ def test_dropout_is_coarse_and_black():
     [
         ("rotation", {"angle": 3}, "has no setting 'angle'"),
         ("rotation", {"degrees": [3, -3]}, "the lower number must come first"),
-        ("rotation", {"degrees": [1, 2, 3]}, "a number or"),
+        ("rotation", {"degrees": [1, 2, 3]}, "two numbers"),
         ("gaussian_blur", {"sigma": 0}, "'sigma' is 0"),
         ("salt_and_pepper", {"share": 1.5}, "between 0 and 1"),
         ("jpeg", {"compression": 101}, "between 0 and 100"),
