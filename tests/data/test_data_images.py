@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from levelfield.data.catalog import Catalog
-from levelfield.data.checks.survey import survey
+from levelfield.data.checks.dataset import survey
 from levelfield.data.images import MOST_PIXELS, as_rgb, decode_image, read_image, read_small, verify_image
 from levelfield.errors import BadInput, MissingExtra
 

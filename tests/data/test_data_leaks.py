@@ -13,7 +13,7 @@ from PIL import Image
 
 from levelfield import data
 from levelfield.data import protocols
-from levelfield.data.checks.benchmark import verify
+from levelfield.data.checks.dataset import verify
 from levelfield.data.checks.leaks import find_leaks, nearest_within, perceptual_hashes
 from levelfield.errors import BadInput, UnknownName
 from levelfield.progress import CallbackProgress

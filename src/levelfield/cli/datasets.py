@@ -48,7 +48,7 @@ def check(
 
     The exit code is 1 if the copy differs from the official dataset.
     """
-    from levelfield.data.checks.benchmark import verify
+    from levelfield.data.checks.dataset import verify
 
     with bar(name) as progress:
         findings = verify(name, root, progress=progress)
