@@ -108,11 +108,9 @@ class FeatureCache:
         chunks = [open_chunk(path, check=False) for path in self._place("rows", key).glob("*.safetensors")]
         return set(digests).difference(*(chunk.digests for chunk in chunks if chunk is not None))
 
-    def array(
-        self, key: str, compute: Callable[[], Mapping[str, np.ndarray]], *, description: str = ""
-    ) -> dict[str, np.ndarray]:
+    def array(self, key: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Named arrays that are computed once, such as a PCA of stored rows."""
-        home = self._home("arrays", key, description)
+        home = self._home("arrays", key)
         path = home / "arrays.safetensors"
         if (stored := _read(path)) is not None:
             return stored
@@ -137,7 +135,7 @@ class FeatureCache:
             freed += entry.bytes
         return freed
 
-    def _home(self, kind: str, key: str, description: str) -> Path:
+    def _home(self, kind: str, key: str, description: str = "") -> Path:
         """The folder of a key, marked as used now."""
         home = self._place(kind, key)
         note = home / "key.json"
