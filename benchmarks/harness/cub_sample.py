@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from levelfield.data.roots import DatasetFolder
+from levelfield.data.official import DatasetFolder
 from levelfield.data.sources.text_lists import CUB
 
 TRAINING = (10, 10, *(2,) * 10)  # photographs of each class

@@ -20,7 +20,7 @@ from levelfield.cli import index as index_command
 from levelfield.cli.app import PANELS, app
 from levelfield.cli.console import StudyBars, bars
 from levelfield.data.checks.leaks import RADIUS
-from levelfield.data.roots import VARIABLE
+from levelfield.data.official import VARIABLE
 from levelfield.errors import MissingExtra, UnknownName
 from levelfield.papers.toy import PREFERRED_SWITCH
 from levelfield.shipping.formats import FORMATS

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.images import images_below, is_image
-from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import DatasetFolder
+from levelfield.data.official import ClassId, DatasetFolder, Listing, Row, official
 from levelfield.data.sources._tables import matlab, matlab_values, text_rows, whole
 from levelfield.errors import BadInput
 

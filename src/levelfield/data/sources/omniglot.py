@@ -6,8 +6,7 @@ from pathlib import Path
 
 from levelfield.data._registry import DatasetFacts
 from levelfield.data.images import hidden, images_below
-from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import DatasetFolder
+from levelfield.data.official import ClassId, DatasetFolder, Listing, Row, official
 from levelfield.errors import BadInput
 
 _PARTS = {"images_background": "train", "images_evaluation": "test"}

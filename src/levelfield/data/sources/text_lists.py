@@ -8,8 +8,7 @@ are searched in a gallery.
 from __future__ import annotations
 
 from levelfield.data._registry import DatasetFacts
-from levelfield.data.official import ClassId, Listing, Row, official
-from levelfield.data.roots import DatasetFolder
+from levelfield.data.official import ClassId, DatasetFolder, Listing, Row, official
 from levelfield.data.sources._tables import text_lines, text_rows, whole
 from levelfield.errors import BadInput
 from levelfield.wording import plural
