@@ -31,8 +31,8 @@ if TYPE_CHECKING:  # written by make tables
     from levelfield.miners.by_labels import Random as Random
     from levelfield.miners.distance_weighted import DistanceWeighted as DistanceWeighted
     from levelfield.miners.hard import BatchHard as BatchHard
+    from levelfield.miners.hard import MultiSimilarityMiner as MultiSimilarityMiner
     from levelfield.miners.hard import Softhard as Softhard
-    from levelfield.miners.multi_similarity import MultiSimilarityMiner as MultiSimilarityMiner
     from levelfield.miners.semihard import Semihard as Semihard
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
