@@ -19,9 +19,6 @@ from levelfield.objectives._parts.start import StartRows, linear_classifier, log
 from levelfield.randomness import stream
 from levelfield.settings import Count, NotNegative, Positive, span
 
-Incidence = Literal["semantic", "positives"]
-Variance = Literal["learned", "fixed"]
-Relations = Literal["hypergraph", "attention", "linear"]
 Bounds = tuple[float, float]
 PER_CLASS = ("means", "log_vars")  # parameters of the distributions; the others are the network's
 
@@ -172,9 +169,9 @@ class Hist(Objective):
     alpha: NotNegative = 1.1
     lambda_s: NotNegative = 1.0
     distribution_weight: NotNegative = 1.0
-    incidence: Incidence = "semantic"
-    variance: Variance = "learned"
-    relations: Relations = "hypergraph"
+    incidence: Literal["semantic", "positives"] = "semantic"
+    variance: Literal["learned", "fixed"] = "learned"
+    relations: Literal["hypergraph", "attention", "linear"] = "hypergraph"
     hidden: Count = 512
     log_var_clamp: Bounds = (0.0, 6.0)
     layer_norm: bool = True

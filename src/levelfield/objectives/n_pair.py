@@ -17,8 +17,6 @@ from levelfield.objectives._parts.closed import attached, closed, through_unit
 from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, mean, mean_norm, negatives, norms
 from levelfield.settings import Positive
 
-Form = Literal["all", "sampled", "pairs"]
-
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
     """log(1 + sum_{n in N(a)} e^(s_an - s_ap)) for every positive p of a (roth2020 eq. 4): (n, n).
@@ -49,7 +47,7 @@ def pair_batch_terms(anchors: Tensor, positives: Tensor, labels: Tensor, *, soft
 class PairForms(Objective):
     """What `n_pair` and `angular` share: the forms with their pairs, the n-pair term and the norm term."""
 
-    form: Form = "sampled"
+    form: Literal["all", "sampled", "pairs"] = "sampled"
     nu: float = 0.005
     nu_power: Literal[1, 2] = 2
     symmetric: bool = False

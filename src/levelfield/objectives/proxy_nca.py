@@ -13,8 +13,6 @@ from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
 from levelfield.settings import NotNegative, Positive, Share
 
-ProxyReduction = Literal["sum", "mean", "active"]
-
 
 def proxy_nca_terms(squared_distance: Tensor, labels: Tensor, *, scale: float) -> Tensor:
     """scale D_iy + log sum_{c != y} exp(-scale D_ic) of each sample; squared_distance: (b, C).
@@ -171,7 +169,7 @@ class ProxyTriplet(ProxyObjective):
     margin: float = 1.0
     scale: Positive = 1.0
     squared: bool = True
-    reduction: ProxyReduction = "sum"
+    reduction: Literal["sum", "mean", "active"] = "sum"
     proxy_init: ProxyInit = "tiny_normal"
     proxy_lr_multiplier: NotNegative = 1.0
 
