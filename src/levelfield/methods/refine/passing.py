@@ -17,21 +17,21 @@ from levelfield.errors import BadSpecification, unknown
 from levelfield.evaluation.inputs import Array, finite_rows
 from levelfield.evaluation.search.distances import unit_rows
 from levelfield.files.plain_yaml import read_yaml
-from levelfield.methods.refine import clusters
-from levelfield.methods.refine.groups import Groups, cluster_groups, nearest_groups, reciprocal_groups
+from levelfield.methods.refine import groups as grouping
+from levelfield.methods.refine.groups import Groups
 from levelfield.objectives.message_passing import MessagePassing
 from levelfield.progress import SILENT, Progress
 from levelfield.settings import accepted, check_settings, check_values
 
 WAYS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "reciprocal": (reciprocal_groups,),
-    "nearest": (nearest_groups,),
-    "kmeans": (clusters.kmeans, cluster_groups),
-    "ward": (clusters.ward, cluster_groups),
-    "spectral": (clusters.spectral, cluster_groups),
-    "birch": (clusters.birch, cluster_groups),
-    "dbscan": (clusters.dbscan, cluster_groups),
-    "optics": (clusters.optics, cluster_groups),
+    "reciprocal": (grouping.reciprocal_groups,),
+    "nearest": (grouping.nearest_groups,),
+    "kmeans": (grouping.kmeans, grouping.cluster_groups),
+    "ward": (grouping.ward, grouping.cluster_groups),
+    "spectral": (grouping.spectral, grouping.cluster_groups),
+    "birch": (grouping.birch, grouping.cluster_groups),
+    "dbscan": (grouping.dbscan, grouping.cluster_groups),
+    "optics": (grouping.optics, grouping.cluster_groups),
 }
 """The functions that form the groups of each way, one after the other."""
 _ENTRIES = 2**21  # values of the widest layer computed at a time
@@ -132,7 +132,7 @@ class Refinement:
                 "rows."
             )
         gallery = finite_rows(gallery, "gallery", None)
-        groups = reciprocal_groups(unit_rows(rows), unit_rows(gallery), **self.settings)
+        groups = grouping.reciprocal_groups(unit_rows(rows), unit_rows(gallery), **self.settings)
         return refined_rows(trained, rows, gallery, groups, progress=progress)
 
 
