@@ -46,7 +46,6 @@ def test_the_citation_has_its_required_keys_and_the_five_papers() -> None:
     assert {"message", "title", "authors"} <= set(cited)
     assert cited["license"] == PROJECT["license"]
     references = cited["references"]
-    assert isinstance(references, list)
     titles = {f"{entry['authors'][0]['family-names']} et al. {entry['year']}, {entry['title']}" for entry in references}
     assert titles == set(published.papers().values())
     assert all({"url", "doi"} & set(entry) for entry in references)

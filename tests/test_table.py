@@ -22,7 +22,6 @@ SCORES = Table(
 def printed(table: Table, width: int) -> list[str]:
     console = Console(width=width, file=io.StringIO())
     table.show(console)
-    assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
 

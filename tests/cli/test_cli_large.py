@@ -35,7 +35,6 @@ def test_a_sample_says_that_it_is_one(levelfield: Levelfield, arrays: Path) -> N
     assert "95 % over classes 95 %, all queries" in printed
     content = json.loads(levelfield("evaluate", *ARRAYS, "--sample", "50", "--seed", "3", "--json").printed)
     right = evaluate(np.load("e.npy"), np.load("y.npy"), sample=50, seed=3, ci=0.95).sample
-    assert right is not None
     assert content["sample"] == {"queries": 50, "of": 600, "seed": 3}
     result = content["metrics"]["map@r"]["interval"]
     assert result["all_queries"] == [right.intervals["map@r"].low, right.intervals["map@r"].high]

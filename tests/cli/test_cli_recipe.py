@@ -33,7 +33,6 @@ def test_stages_end_with_a_finalist_that_more_time_trains_again(
     assert "3 of 10 training classes judge 1 and 2." in plan
     assert "After 50 steps:" in first.err
     study = read_study(room / "runs/birds/study.yaml")
-    assert study.recipe is not None
     assert set(study.recipe.scores) == {"proxy_anchor", "contrastive"}
     assert study.recipe.best in {method.label for method in study.methods}
     assert study.conditions.cut == "tuned"  # random weights

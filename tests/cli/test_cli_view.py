@@ -51,7 +51,6 @@ def started(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
     command = [sys.executable, "-m", "levelfield", "view", *words]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             yield process, process.stdout.readline().strip()
         finally:
             process.kill()

@@ -50,8 +50,6 @@ def blocks(page: Path) -> list[Block]:
 def script(name: str) -> ModuleType:
     """The script `tools/NAME.py`, which writes a part of a page."""
     spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

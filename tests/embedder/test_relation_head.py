@@ -87,7 +87,6 @@ def test_columns_of_edges_sum_to_1_or_to_0_with_finite_gradients() -> None:
     assert (sums == 0).any()
     assert (sums > 0).any()
     edges.square().sum().backward()
-    assert head.score_weight.grad is not None
     assert head.score_weight.grad.isfinite().all()
 
 

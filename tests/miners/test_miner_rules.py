@@ -20,9 +20,7 @@ def line(*points: float) -> Geometry:
 
 def mined(name: str, geometry: Geometry, labels: list[int], **how: object) -> list[list[int]]:
     classes = torch.tensor(labels, dtype=torch.int64)
-    found = miners.create(name, **how)(geometry, classes, generator=torch.Generator())
-    assert isinstance(found, torch.Tensor)
-    return found.tolist()
+    return miners.create(name, **how)(geometry, classes, generator=torch.Generator()).tolist()
 
 
 @pytest.fixture

@@ -109,7 +109,6 @@ def enlarged(page: Data, times: int) -> Data:
     known, stream = np.arange(test["count"], dtype=np.uint32), np.random.default_rng(0)
 
     def more(array: np.ndarray | None) -> np.ndarray:
-        assert array is not None
         return np.concatenate([array] * times)
 
     def method(one: Data) -> Data:

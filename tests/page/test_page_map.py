@@ -77,7 +77,6 @@ def at(tab: Tab, page: Data, image: int, method: int = 0) -> tuple[float, float]
     """Where an image is on the screen, before any zoom."""
     left, top, width, height = look(tab)
     positions = page["tests"][0]["methods"][method]["map"]
-    assert positions is not None
     x, y = positions[image] / 65535
     side = 0.94 * min(width - 2, height - 2)
     return left + width / 2 + (x - 0.5) * side, top + height / 2 - (y - 0.5) * side
@@ -176,7 +175,6 @@ def test_a_lasso_gives_the_images_inside(opened: Opener, shapes: Data) -> None:
     expect(tab.locator("#map .panel h3")).to_contain_text("chosen image")
     _, _, width, height = look(tab)
     positions = shapes["tests"][0]["methods"][0]["map"]
-    assert positions is not None
     side = 0.94 * min(width - 2, height - 2)
     away = abs(positions.astype(float) - positions[100]) / 65535 * side
     inside, near = (away < 29).all(1).sum(), (away < 31).all(1).sum()

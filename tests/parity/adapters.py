@@ -208,7 +208,6 @@ def drawn(case: Case, ours: miners.BaseMiner, geometry: Geometry, labels: Tensor
     counts = torch.zeros(n, n, n, dtype=torch.float64)  # (anchor, positive, negative); pairs count as negative 0
     for _ in range(CALLS):
         tuples = ours(geometry, labels, generator=generator)
-        assert isinstance(tuples, Tensor)
         counts[tuples[:, 0], tuples[:, 1], tuples[:, 2] if tuples.shape[1] == 3 else 0] += 1
     seen, pairs, switched = counts.sum((1, 2)), counts.sum(2), counts.diagonal().T
     answer = {"valid": (seen > 0).long(), "negatives": ((labels[:, None] != labels) & (seen > 0)[:, None]).long()}
@@ -830,9 +829,7 @@ def adapter(case: Case) -> Callable[[Case], Any] | None:
 
 def answers(case: Case) -> Iterator[tuple[str, Outputs]]:
     """Our answers to the case, each with the way it was computed."""
-    call = adapter(case)
-    assert call is not None
-    found = call(case)
+    found = adapter(case)(case)
     if isinstance(found, dict):
         yield "call", found
     else:

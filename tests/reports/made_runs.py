@@ -139,7 +139,6 @@ def printed(show: Callable[..., object], *shown: object, width: int = 80, **sett
     """What `show(*shown, console)` prints on a console of this width."""
     console = Console(width=width, file=io.StringIO(), color_system=None, highlight=False)
     show(*shown, console, **settings)
-    assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 

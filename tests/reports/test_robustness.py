@@ -34,9 +34,7 @@ def drops(tmp_path_factory: pytest.TempPathFactory) -> Robustness:
     study = {"data": "emoji", "methods": ["margin", "triplet"], "seeds": 2}
     board = gather("made", runs, folder, METRICS)
     assert robustness(parse_study(study), board, runs, folder) is None
-    found = robustness(parse_study({**study, "corruptions": ["jpeg", "rotation"]}), board, runs, folder)
-    assert found is not None
-    return found
+    return robustness(parse_study({**study, "corruptions": ["jpeg", "rotation"]}), board, runs, folder)
 
 
 def test_drops_are_means_over_the_runs_of_a_row_and_missing_runs_are_named(drops: Robustness) -> None:

@@ -131,7 +131,6 @@ def compared(*pairs: Comparison) -> Any:
 
 def test_each_pair_has_a_line_with_the_better_row_first(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pairs_table(compared(SURE, TIE, UNTESTED))
-    assert table is not None
     sure, tie, untested = table.markdown().splitlines()[2:]
     assert sure == "| a > b | 0.020 | +0.010 to +0.030 | 4.00 | 30.0 | < 0.001 | better |  |"
     assert tie == "| c\\|d > a | 0.100 | -0.050 to +0.200 | 1.50 | 12.0 | 0.800 | tie | 9 seeds (95 %: 4 or more) |"
@@ -139,7 +138,6 @@ def test_each_pair_has_a_line_with_the_better_row_first(monkeypatch: pytest.Monk
     assert untested == f"| c\\|d > b | 0.100 | {unknown} | tie | not known |"
     monkeypatch.setattr(comparisons, "MOST_PAIRS", 1)
     clearest = pairs_table(compared(TIE, UNTESTED, SURE))
-    assert clearest is not None
     assert clearest.markdown().splitlines()[2].startswith("| a > b |")
     assert clearest.notes == ["2 more pairs are in leaderboard.json."]
 

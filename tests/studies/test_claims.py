@@ -112,7 +112,6 @@ def test_what_would_resolve_it_is_said_seeds_or_classes(over_seeds: float, over_
     [one] = judged({"claim": "a > b", "source": "roth2020 table 4"}, **noisy(over_seeds, over_classes))
     assert (one.verdict, one.missing) == (OPEN, missing)
     number = one.needed_seeds if missing == "seeds" else one.needed_classes
-    assert number is not None
     assert number.low <= number.number
     assert number.number > (3 if missing == "seeds" else 40)
     assert f"{number.text(missing)} would resolve it; roth2020 table 4" in one.text

@@ -39,7 +39,6 @@ def test_a_dropped_head_trains_and_the_features_below_it_are_the_embedding(tmp_p
     for name, weight in without.embedder.trunk.state_dict().items():  # trained alike
         np.testing.assert_array_equal(weight, with_head.embedder.trunk.state_dict()[name])
     result = read_result(dropped)
-    assert result is not None
     assert result.measured["dim"] == 64
     assert not result.deviations
 

@@ -74,7 +74,6 @@ def test_ctrl_c_in_the_midst_of_training_ends_cleanly_and_the_next_command_goes_
     process = processes().Process(target=command, args=(words, tmp_path / "log", tmp_path / "cache"))
     process.start()
     wait_for(losses.with_name("begun").exists)
-    assert process.pid is not None
     os.killpg(process.pid, signal.SIGINT)
     process.join()
     assert process.exitcode == 130

@@ -52,7 +52,6 @@ def test_a_joined_folder_is_a_finished_run(runs: list[Path], tmp_path: Path) -> 
     rows = np.load(tmp_path / "all" / "embeddings.npy")
     np.testing.assert_array_equal(rows, joined([np.load(run / "embeddings.npy") for run in runs[:3]]))
     result = read_result(tmp_path / "all")
-    assert result is not None
     with np.load(runs[0] / "per_query.npz") as arrays:
         labels = arrays["labels"]
     assert result.values == dict(evaluate(rows, labels, metrics=METRICS))

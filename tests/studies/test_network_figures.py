@@ -57,7 +57,6 @@ def test_activation_maps_have_a_line_for_each_network(photos: Path, tmp_path: Pa
 def test_learned_and_found_are_those_of_the_run(photos: Path, tmp_path: Path) -> None:
     folder = run_one(small_study(photos, [{"hist": {"hidden": 6}}], head_init="pca"), tmp_path)
     found = distributions_of(folder)
-    assert found is not None
     held = load_file(folder / "method.safetensors")
     means, log_vars = (held[f"objective.{name}"] for name in ("means", "log_vars"))
     np.testing.assert_allclose(found.learned_means, means / np.linalg.norm(means, axis=1, keepdims=True), atol=1e-6)

@@ -19,7 +19,7 @@ from small_world import board_of, carry_out, completed, make_photos, small_study
 from levelfield.cli import main
 from levelfield.data import corruptions
 from levelfield.data.views.corrupted import CorruptedView
-from levelfield.embedder import Model, load
+from levelfield.embedder import load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate
 from levelfield.progress import SILENT
@@ -129,7 +129,6 @@ def test_only_queries_are_refined_also_on_corrupted_images(shop: Shop) -> None:
     assert not np.allclose(before[queries], after[queries])
     assert not record([folder], ["jpeg"], ["recall@1"])
     model = load(folder)
-    assert isinstance(model, Model)
     view = CorruptedView(model.view, corruptions.create("jpeg"))
     plain = replace(model, view=view).embed(items.paths, normalize=False)
     corrupted = np.load(folder / "corrupted" / "jpeg.npy")

@@ -61,9 +61,7 @@ def greedy(rows: Tensor, batch: object) -> Tensor:
 
 
 def peak_of(folder: Path, step: Callable[[Tensor, object], Tensor], **how: Any) -> int:
-    result = make(Told(step), steps=4, validate_every=2).train(folder, **how).peak_bytes
-    assert result is not None
-    return int(result)
+    return int(make(Told(step), steps=4, validate_every=2).train(folder, **how).peak_bytes)
 
 
 def test_a_run_says_what_its_steps_held_and_not_what_somebody_who_watches_held(tmp_path: Path) -> None:

@@ -65,7 +65,6 @@ def test_every_method_gets_the_same_number_of_trials_and_the_best_is_written(pho
     assert written.conditions.tuning_trials == 4
     for method in written.methods:
         best = chosen(by_method[method.label])
-        assert best is not None
         record = found.record.methods[method.label]
         assert record.trial == best.number
         assert record.values == tuple(t.value for t in by_method[method.label])
@@ -207,7 +206,6 @@ def test_a_budget_of_images_is_the_same_for_all_and_later_trials_do_not_count(ph
 def test_common_conditions_are_searched_once_for_all(photos: Path, tmp_path: Path) -> None:
     study = study_of(photos, ["triplet", "contrastive"], **{"common.lr": [0.0001, 0.1, "log"]})
     found = searched(study, tmp_path, trials=2)
-    assert found.record.common is not None
     assert len(found.record.common.values) == 2
     best = found.record.common.chosen
     assert found.study.conditions.lr == best.get("lr", study.conditions.lr)
@@ -239,7 +237,6 @@ def test_members_are_charged_once(photos: Path, tmp_path: Path) -> None:
 def test_common_conditions_that_are_refused_make_failed_trials(photos: Path, tmp_path: Path) -> None:
     study = study_of(photos, ["triplet"], **{"common.batch": ["4x3", "many"]})
     found = searched(study, tmp_path, trials=4, sampler="halton").record.common
-    assert found is not None
     refused = [s.get("batch") == "many" for s in found.settings]
     assert any(refused)
     assert [value is None for value in found.values] == refused
@@ -288,7 +285,6 @@ def test_the_training_of_a_teacher_is_charged_to_its_student_once(photos: Path, 
     images = {label: [t.images for t in found.trials if t.method == label] for label in ("pupil", "elder")}
     assert images == {"pupil": [2 * 48, 48], "elder": [48, 48]}
     taught = read_result(next(tmp_path.glob("elder/*")))
-    assert taught is not None
     assert next(t for t in found.trials if t.method == "pupil").seconds > taught.seconds
 
 

@@ -12,7 +12,7 @@ from looked_at import draw
 from torch import Tensor, nn
 from torch.nn import functional
 
-from levelfield.embedder import Embedder, Head, Model, Trunk, backbones, load, save_model
+from levelfield.embedder import Embedder, Head, Trunk, backbones, load, save_model
 from levelfield.embedder.trunk.pooling import pool
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.neighbour_lists import Method, SearchResult, search
@@ -101,10 +101,8 @@ def method(
     summary = {"step": 5, "seconds": 2.5, "collapsed": False, "idle_batches": 0}
     write_training(folder, {"summary": summary, "deviations": [], "measured": {"dim": 4, "refined": refined}})
     model = load(folder)
-    assert isinstance(model, Model)
     rows = model.embed(images.paths)
     found = search(rows, images)
-    assert found is not None
     return Method(0, folder.name, rows, not plain, folder), found
 
 
@@ -115,7 +113,6 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
         method(tmp_path / "features", images, plain=True),
     ]
     made = why(methods, images, lost=[])
-    assert made is not None
     assert len(made["queries"]) == QUERIES
     assert len(made["maps"]) == 3 * QUERIES
     for one in made["maps"]:
@@ -128,7 +125,6 @@ def test_the_cells_of_a_stored_model_sum_to_the_cosine_that_the_search_found(tmp
         assert 0 <= one["activation"].min() <= one["activation"].max() <= 1
     lost = list(range(0, 20, 2))
     made = why(methods[:1], images, lost)
-    assert made is not None
     assert not {image for one in made["maps"] for image in (one["image"], one["neighbour"])} & set(lost)
     assert why(methods[:1], images, list(range(20))) is None
 
@@ -140,7 +136,6 @@ def test_approximations_and_what_cannot_be_explained_are_named(tmp_path: Path, i
         method(tmp_path / "bits", images, codes="binary"),
     ]
     made = why(methods, images, lost=[])
-    assert made is not None
     assert not any(one["exact"] for one in made["maps"])
     texts = {one["method"]: one["text"] for one in made["maps"]}
     assert texts[0] == "An approximation: the head's layer norm is treated as a constant."

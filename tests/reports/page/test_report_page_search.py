@@ -32,16 +32,10 @@ def test_names_of_absolute_and_relative_paths_begin_in_their_common_folder() -> 
     assert ImageSet(paths, ["a"], np.zeros(2, np.int64)).names == ["a/1.png", "b/2.png"]
 
 
-def searched(rows: np.ndarray, own: ImageSet, **how: str) -> SearchResult:
-    found = search(rows, own, **how)
-    assert found is not None
-    return found
-
-
 def test_neighbours_and_ranks_are_those_of_a_loop() -> None:
     rows, own = embeddings(LABELS, noise=1.5), images()
     rows[[3, 9, 20]] = rows[5]  # ties
-    found = searched(rows, own)
+    found = search(rows, own)
     cosine = _cosines(rows)
     for query in range(len(rows)):
         order = [k for k in np.argsort(-cosine[query], kind="stable") if k != query]
@@ -51,13 +45,13 @@ def test_neighbours_and_ranks_are_those_of_a_loop() -> None:
     np.testing.assert_allclose(found.similarity[:, 0], np.sort(_without_self(cosine), axis=1)[:, -1], atol=1e-6)
     assert (found.first_right > neighbour_lists.NEAREST).any()  # a rank that had to be counted
     rows = embeddings(LABELS, noise=1.0)
-    _check_counts(searched(rows, own), rows, np.arange(len(rows)), np.arange(len(rows)))
+    _check_counts(search(rows, own), rows, np.arange(len(rows)), np.arange(len(rows)))
 
 
 def test_roles_are_respected() -> None:
     asked = np.arange(len(LABELS)) % 4 == 0
     rows, own = embeddings(LABELS), images(asked=asked)
-    found = searched(rows, own)
+    found = search(rows, own)
     np.testing.assert_array_equal(found.queries, np.flatnonzero(asked))
     assert not asked[found.neighbours].any()
     _check_counts(found, rows, found.queries, np.flatnonzero(~asked))
@@ -66,16 +60,16 @@ def test_roles_are_respected() -> None:
 
 def test_tied_images_come_in_their_order_and_the_query_never_finds_itself() -> None:
     rows = np.ones((6, 3), np.float32)
-    found = searched(rows, images(np.array([0, 0, 0, 1, 1, 2])))
+    found = search(rows, images(np.array([0, 0, 0, 1, 1, 2])))
     assert found.neighbours[2].tolist() == [0, 1, 3, 4, 5]
     assert found.first_right.tolist() == [1, 1, 1, 4, 4, 0]
-    assert searched(embeddings(np.zeros(4, int)), images(np.zeros(4, int))).first_right.tolist() == [1, 1, 1, 1]
+    assert search(embeddings(np.zeros(4, int)), images(np.zeros(4, int))).first_right.tolist() == [1, 1, 1, 1]
     assert search(embeddings(np.zeros(1, int)), images(np.zeros(1, int))) is None
 
 
 def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:
     rows = embeddings(LABELS)
-    found = searched(rows, images(), distance="euclidean")
+    found = search(rows, images(), distance="euclidean")
     assert found.edges is None
     apart = np.linalg.norm(rows[0] - rows[found.neighbours[0, 0]])
     assert found.similarity[0, 0] == pytest.approx(-apart, rel=1e-5)
@@ -84,17 +78,13 @@ def test_other_distances_have_no_pairs_and_similarities_in_their_unit() -> None:
 def test_of_a_large_set_some_queries_are_searched_among_all_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbour_lists, "MOST_SEARCHED", 9)
     rows, own = embeddings(LABELS, noise=1.5), images()
-    found = searched(rows, own)
+    found = search(rows, own)
     assert len(found.queries) == 9
     cosine = _without_self(_cosines(rows))
     np.testing.assert_array_equal(found.neighbours[:, 0], cosine[found.queries].argmax(axis=1))
 
 
 def _check_counts(found: SearchResult, rows: np.ndarray, queries: np.ndarray, gallery: np.ndarray) -> None:
-    assert found.edges is not None
-    assert found.same is not None
-    assert found.other is not None
-    assert found.pairs is not None
     cosine = _cosines(rows)
     for label in range(7):
         own = [(i, j) for i in queries if LABELS[i] == label for j in gallery if i != j]
@@ -119,9 +109,7 @@ MANY = np.repeat(np.arange(20), 5)
 
 
 def made_of(rows: np.ndarray, own: ImageSet, chosen: float | None = None) -> dict[str, Any]:
-    made = threshold_of(searched(rows, own), rows, own, chosen)
-    assert made is not None
-    return made
+    return threshold_of(search(rows, own), rows, own, chosen)
 
 
 def test_the_curves_are_the_rates_of_the_library_at_the_same_thresholds() -> None:
@@ -140,7 +128,6 @@ def test_the_curves_are_the_rates_of_the_library_at_the_same_thresholds() -> Non
     )
     assert at[0] == pytest.approx(rates.false_match.value, abs=0.02)
     assert at[1] == pytest.approx(rates.false_non_match.value, abs=0.02)
-    assert curve["intervals"] is not None
     low, high = curve["intervals"]["false_accept"][int(np.searchsorted(curve["grid"], theirs.value))]
     assert low == pytest.approx(rates.false_match.low, abs=0.03)
     assert high == pytest.approx(rates.false_match.high, abs=0.03)
@@ -151,7 +138,7 @@ def test_both_error_rates_are_equal_at_the_threshold_and_pairs_are_on_their_side
     made = made_of(rows, own)
     for labels in (np.zeros(5, int), np.arange(5)):  # pairs of one kind only
         alike = embeddings(labels), images(labels)
-        assert threshold_of(searched(*alike), *alike, None) is None
+        assert threshold_of(search(*alike), *alike, None) is None
     accept, reject = made["false_accept"], made["false_reject"]
     at = [np.interp(made["value"], made["grid"], rates) for rates in (accept, reject)]
     assert at[0] == pytest.approx(at[1], abs=0.01)
@@ -170,11 +157,11 @@ def test_recall_and_confusions_by_class() -> None:
     rows = np.repeat(np.eye(3, dtype=np.float32), 4, axis=0)
     labels = np.repeat(np.arange(3), 4)
     labels[:2] = 1  # as far as the rest of class 0 can see, which finds them first
-    made = by_class(searched(rows, images(labels)), images(labels))
+    made = by_class(search(rows, images(labels)), images(labels))
     assert made["taken_for"] == [(0, 1, 2)]
     assert made["recall"].tolist() == [0.0, 1.0, 1.0]
     alone = images(np.array([0, 0, 1]))
-    assert np.isnan(by_class(searched(embeddings(alone.codes), alone), alone)["recall"][1])
+    assert np.isnan(by_class(search(embeddings(alone.codes), alone), alone)["recall"][1])
 
 
 def test_a_wrong_label_is_found_if_methods_agree() -> None:
@@ -182,9 +169,9 @@ def test_a_wrong_label_is_found_if_methods_agree() -> None:
     rows = [embeddings(labels, noise=0.02, seed=seed) for seed in range(3)]
     labels = labels.copy()
     labels[0] = 3
-    listed = label_errors([searched(one, images(labels)) for one in rows], images(labels))
+    listed = label_errors([search(one, images(labels)) for one in rows], images(labels))
     assert listed == [{"image": 0, "says": 0, "votes": 3, "of": 3}]
-    assert label_errors([searched(rows[0], images(labels))], images(labels)) == []  # one method alone accuses nobody
+    assert label_errors([search(rows[0], images(labels))], images(labels)) == []  # one method alone accuses nobody
 
 
 def test_copies_are_found_and_pictures_of_one_shape_in_other_colours_are_not(tmp_path: Path) -> None:
@@ -211,7 +198,7 @@ def test_leaks_are_named_by_their_test_image() -> None:
 
 
 def test_a_large_set_lists_wrong_queries_first_and_with_many_methods_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [searched(embeddings(LABELS, noise=1.2, seed=seed), images()) for seed in range(2)]
+    found = [search(embeddings(LABELS, noise=1.2, seed=seed), images()) for seed in range(2)]
     assert looking._chosen_queries(found, images()) is None
     wrong = np.flatnonzero((found[0].first_right > 1) & (found[1].first_right > 1))
     some = np.flatnonzero((found[0].first_right > 1) | (found[1].first_right > 1))
@@ -219,19 +206,16 @@ def test_a_large_set_lists_wrong_queries_first_and_with_many_methods_fewer(monke
     monkeypatch.setattr(looking, "_FEW", len(wrong) + 1)
     monkeypatch.setattr(looking, "_FEWEST", 1)
     lists = looking._chosen_queries(found, images())
-    assert lists is not None
     assert set(wrong) <= set(lists) <= set(some)
     assert len(lists) == len(wrong) + 1
     monkeypatch.setattr(looking, "_ALL_LISTS", 8)
     fewer = looking._chosen_queries(found, images())
-    assert fewer is not None
     assert len(fewer) == 4
 
 
 def test_thumbnails_of_a_large_set_are_those_that_are_needed() -> None:
-    found = [searched(embeddings(LABELS), images())]
+    found = [search(embeddings(LABELS), images())]
     picked = looking._chosen_thumbnails(found, np.array([2, 5]), images(), [27], 6)
-    assert picked is not None
     assert len(picked) == 6
     assert {27, 2, 5, int(found[0].neighbours[2, 0]), int(found[0].neighbours[5, 0])} <= set(picked.tolist())
     assert looking._chosen_thumbnails(found, None, images(), [], len(LABELS)) is None
