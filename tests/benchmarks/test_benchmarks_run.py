@@ -117,3 +117,15 @@ def test_every_objective_is_in_a_contest() -> None:
     contests: Any = importlib.import_module("harness.contests")
     entered = {contest.objective for contest in [*contests.CONTESTS, *contests.PROXY_CONTESTS]}
     assert set(objectives.names()) == entered | set(contests.ELSEWHERE)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    return importlib.import_module("cluster")
+
+
+def test_the_measured_times_of_one_to_three_nodes_are_reproduced(cluster: Any) -> None:
+    stored = json.loads(cluster.STORED.read_text())
+    assert stored["measured"]["times"].keys() == {"1", "2", "3"}
+    for nodes, seconds in cluster.predicted(stored["measured"], cluster.Pieces(**stored["pieces"])).items():
+        assert seconds == pytest.approx(stored["measured"]["times"][str(nodes)], rel=cluster.MOST_OFF)

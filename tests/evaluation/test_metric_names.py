@@ -1,11 +1,14 @@
+"""Names of metrics and their forms, and the definitions that figures of one column share."""
+
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from levelfield.errors import BadSpecification, UnknownName
-from levelfield.evaluation import parse, split
+from levelfield.evaluation import Signature, evaluate, parse, split
 
 
 @pytest.mark.parametrize(
@@ -59,3 +62,35 @@ def test_commas_within_brackets_do_not_divide_names():
     found = split("rho[drop=1,reverse],recall@1,, map@c[released] ")
     assert found == ["rho[drop=1,reverse]", "recall@1", "map@c[released]"]
     assert split(" ") == []
+
+
+ROWS = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+LABELS = np.repeat(np.arange(5), 4)
+
+
+def signed(name: str = "recall@1", rows: np.ndarray = ROWS, labels: np.ndarray = LABELS, **settings) -> Signature:
+    return evaluate(rows, labels, metrics=[name], **settings).signature(name)
+
+
+def test_dimension_may_differ_within_a_column():
+    assert signed().definition == signed(dim=3).definition
+    assert signed() != signed(dim=3)
+    shown = signed(distance="hamming").representation
+    assert (shown.bits, shown.norm) == (1, "none")
+    assert str(signed().declared(refined="reciprocal", ensemble=4)).endswith("|refined:reciprocal|ensemble:4")
+
+
+def test_another_definition_never_shares_a_column():
+    for other in (
+        {"ties": "optimistic"},
+        {"lone": "miss"},
+        {"average": "class"},
+        {"distance": "euclidean"},
+        {"rows": ROWS[:16], "labels": LABELS[:16]},
+        {"gallery": ROWS, "gallery_labels": LABELS},
+        {"name": "recall@2"},
+    ):
+        assert signed().definition != signed(**other).definition, other
+    assert signed("nmi").definition == signed("nmi", ties="optimistic").definition
+    assert signed("nmi").definition != signed("nmi", starts=1).definition
+    assert signed("nmi").definition != signed("nmi[geometric]").definition

@@ -1,5 +1,5 @@
-"""Laws for every query of any sample, including ties, duplicates, zero rows and lone queries; and a slow oracle: every
-metric from its definition, over all orders of tied rows."""
+"""Laws for every query of any sample, including ties, duplicates, zero rows and lone queries; a slow oracle: every
+metric from its definition, over all orders of tied rows; another library where it is correct: docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from itertools import permutations
 from math import comb
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pytorch_metric_learning.distances import CosineSimilarity, LpDistance
+from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+from pytorch_metric_learning.utils.inference import CustomKNN
 
 from levelfield.evaluation import evaluate
 
@@ -170,3 +174,39 @@ def test_ties_give_mean_worst_and_best_over_all_orders(data):
             got = [results[ties].per_query[name][query] for ties in ("expected", "pessimistic", "optimistic")]
             want = [np.mean(orders[name]), np.min(orders[name]), np.max(orders[name])]
             np.testing.assert_allclose(got, want, atol=1e-12, err_msg=name)
+
+
+THEIRS = {
+    "precision_at_1": "precision@1",
+    "r_precision": "r_precision",
+    "mean_average_precision_at_r": "map@r",
+    "mean_average_precision": "map",
+    "mean_reciprocal_rank": "mrr",
+}
+SEARCH = {"cosine": CosineSimilarity(), "euclidean": LpDistance(normalize_embeddings=False)}
+
+
+@pytest.fixture
+def unequal():
+    """Overlapping classes of uneven size, some of them of one row; no ties."""
+    random = np.random.default_rng(0)
+    labels = np.concatenate([random.integers(0, 60, 700), np.arange(100, 110)])
+    return (random.normal(size=(110, 16))[labels] + 1.3 * random.normal(size=(710, 16))).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("distance", SEARCH)
+@pytest.mark.parametrize("average", ["query", "class"])
+def test_self_search_and_queries_in_a_gallery_give_the_numbers_of_pml(unequal, distance, average):
+    calculator = AccuracyCalculator(
+        tuple(THEIRS), knn_func=CustomKNN(SEARCH[distance]), kmeans_func=id, avg_of_avgs=average == "class"
+    )
+    points, labels = unequal
+    queries, gallery = (points[::3], labels[::3]), (np.delete(points, np.s_[::3], 0), np.delete(labels, np.s_[::3]))
+    beside = {"gallery": gallery[0], "gallery_labels": gallery[1]}
+    for asked, others, theirs in (
+        (unequal, {}, calculator.get_accuracy(*unequal)),
+        (queries, beside, calculator.get_accuracy(*queries, *gallery)),
+    ):
+        ours = evaluate(*asked, **others, metrics=THEIRS.values(), distance=distance, average=average)
+        assert ours.n_lone > 0
+        assert {name: ours[own] for name, own in THEIRS.items()} == pytest.approx(theirs, abs=1e-4)

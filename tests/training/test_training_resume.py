@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from training_world import Stopped, Told, check_resumed, make, with_memory
+from training_world import Stopped, Told, check_resumed, log_of, make, with_memory
 
 from levelfield.training import Pace, checkpoint
 from levelfield.training.checkpoint import CHECKPOINT, Checkpointer
+from levelfield.training.log import resume
 from levelfield.training.precision import Precision
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -90,3 +92,25 @@ def test_a_checkpoint_has_only_what_is_above_the_cut_and_brings_it_back(tmp_path
         first, second = ours.state_dict()["state"], theirs.state_dict()["state"]
         assert first.keys() == second.keys()
         assert all(torch.equal(first[k][name], second[k][name]) for k in first for name in first[k])
+
+
+def written(path, steps, *, tail=""):
+    path.write_text("".join(json.dumps({"step": s, "loss": s / 7}) + "\n" for s in steps) + tail, encoding="utf-8")
+
+
+@pytest.mark.parametrize(("resumed", "kept"), [(0, []), (1, [0]), (25, [0, 10, 20]), (20, [0, 10]), (99, [0, 10, 20])])
+def test_resume_forgets_what_was_written_at_or_after_the_step(tmp_path, resumed, kept):
+    written(tmp_path / "log.jsonl", [0, 10, 20])
+    resume(tmp_path / "log.jsonl", resumed).close()
+    assert [entry["step"] for entry in log_of(tmp_path)] == kept
+
+
+@pytest.mark.parametrize(
+    "half", ['{"step": 3, "lo', '{"step": 3', "{", '{"loss": 1.0}\n', "7\n", '"step"\n', "\x00\x00", "[]"]
+)
+def test_a_line_cut_off_by_a_crash_is_dropped_and_the_next_stands_alone(tmp_path, half):
+    written(tmp_path / "log.jsonl", [0, 1], tail=half)
+    log = resume(tmp_path / "log.jsonl", 5)
+    log.write(json.dumps({"step": 5}) + "\n")
+    log.close()
+    assert [entry["step"] for entry in log_of(tmp_path)] == [0, 1, 5]

@@ -1,13 +1,18 @@
-"""Intervals of a score: Student's t over runs; over classes within [0, 1]; none without enough data."""
+"""Intervals of scores and of rates of wrong pairs, against tables and slow loops; none without enough data."""
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from levelfield.evaluation.statistics.crossed import Table
 from levelfield.evaluation.statistics.intervals import class_interval, figure_intervals, t_interval
+from levelfield.evaluation.statistics.pair_rates import UNSEEN, PairRate, differ
 
 
 @pytest.mark.parametrize(
@@ -49,3 +54,72 @@ def test_seeds_that_differ_make_it_longer() -> None:
     calm, wild = figure_intervals(Table.of(rows, np.ones(60)))
     exact = class_interval(classes, np.ones(60))
     assert wild.half_width > 1.4 * calm.half_width > 1.4 * exact.half_width
+
+
+def matches(tables: tuple[np.ndarray, np.ndarray]) -> PairRate:
+    """Wrong and all pairs of classes g < h, each for both of its classes."""
+    wrong, every = (np.triu(table, 1) for table in tables)
+    return PairRate((wrong + wrong.T).sum(axis=0), (every + every.T).sum(axis=0), 2)
+
+
+def drawn(seed: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    every = np.full((classes, classes), 12)
+    hub = random.gamma(2.0, 0.5, classes)
+    return random.binomial(every, np.minimum(0.1 * np.outer(hub, hub), 1)), every
+
+
+def test_the_variance_of_pairs_of_two_classes_is_that_of_classes_left_out() -> None:
+    """The jackknife by a loop over the class that is left out; equal for classes of one size."""
+    wrong, every = drawn(0, 9)
+    left_out = []
+    for gone in range(9):
+        pairs = [(g, h) for g, h in combinations(range(9), 2) if gone not in (g, h)]
+        left_out.append(sum(wrong[g, h] for g, h in pairs) / sum(every[g, h] for g, h in pairs))
+    jackknife = 8 / 9 * sum((one - np.mean(left_out)) ** 2 for one in left_out)
+    found = matches((wrong, every)).moves
+    assert found @ found == pytest.approx(jackknife)
+
+
+def test_the_interval_is_that_of_the_written_out_equations() -> None:
+    errors, pairs = np.array([3, 0, 1, 0, 6, 2, 0, 1]), np.array([10, 3, 6, 1, 15, 10, 6, 3])
+    w = pairs / pairs.sum()
+    rate, squares = errors.sum() / pairs.sum(), (w**2).sum()
+    seen = sum(w[c] ** 2 / (1 - 2 * w[c] + squares) * (errors[c] / pairs[c] - rate) ** 2 for c in range(8))
+    variance = ((1 / squares - 1) * seen + UNSEEN * rate * (1 - rate) * squares) / (1 / squares - 1 + UNSEEN)
+    rate_of = PairRate(errors, pairs, 1)
+    df = min(rate_of.weights.freedom, errors.sum() ** 2 / (errors**2).sum(),
+             (pairs - errors).sum() ** 2 / ((pairs - errors) ** 2).sum())  # fmt: skip
+    half = stats.t.ppf(0.95, df) * np.sqrt(variance) / (rate * (1 - rate))
+    low, high = (1 / (1 + np.exp(-np.log(rate / (1 - rate)) - sign * half)) for sign in (-1, 1))
+    units, with_errors = 1 / squares, w[errors > 0].sum() / squares
+    high = min(high, stats.beta.ppf(0.95, with_errors + 1, units - with_errors))
+    found = rate_of.interval(0.9)
+    assert (found.low, found.mean, found.high) == (pytest.approx(low), rate, pytest.approx(high))
+
+
+@pytest.mark.parametrize(("members", "units"), [(1, 8), (2, 4)])
+def test_no_error_has_the_exact_bound_of_classes_or_of_disjoint_pairs_of_them(members: int, units: int) -> None:
+    none, every = (PairRate(np.full(8, errors), np.full(8, 20), members).interval(0.95) for errors in (0, 20))
+    assert (none.low, none.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / units)))
+    assert (every.low, every.high) == (pytest.approx(0.025 ** (1 / units)), 1.0)
+    assert PairRate(np.array([1, 0, 2, 0, 0]), np.array([5, 5, 5, 5, 0]), members).interval(0.95) is None, "4 classes"
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 30)), min_size=5, max_size=30), st.sampled_from([1, 2]))
+def test_an_interval_holds_its_rate_and_is_never_a_point(classes: list[tuple[int, int]], members: int) -> None:
+    errors, pairs = np.array([min(one) for one in classes]), np.array([most for _, most in classes])
+    found = PairRate(errors, pairs, members).interval(0.95) if (pairs > 0).sum() >= 5 else None
+    if found is None:
+        return
+    assert 0 <= found.low <= found.mean <= found.high <= 1
+    assert found.high - found.low > 0.01
+
+
+def test_rates_that_differ_in_every_class_differ_and_equal_ones_do_not() -> None:
+    seldom, often = (PairRate(np.full(30, errors) + np.arange(30) % 2, np.full(30, 100), 1) for errors in (2, 40))
+    assert differ(PairRate(seldom.errors, seldom.pairs, 2), often, 0.95)
+    assert not differ(PairRate(often.errors, often.pairs, 2), often, 0.95)
+    none = PairRate(np.zeros(10), np.full(10, 6), 1)
+    assert not differ(PairRate(np.full(10, 2), np.full(10, 100), 2), none, 0.95), "no error in few classes"

@@ -1,16 +1,23 @@
-"""The crossed test against plain loops, and cases without a test."""
+"""Comparisons of rows: the crossed test against plain loops, Holm's correction, ties, and what would resolve them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
-from compared import compare_all
 from scipy import stats
 
 from levelfield.errors import BadInput
+from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint, ties
 from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights, Table
+from levelfield.evaluation.statistics.needed import detectable_effect
+
+
+def compare_all(rows: Mapping[str, Any], queries: Any, *, fixed: Collection[str] = ()) -> list[Comparison]:
+    return joint([Table.of(rows, queries, fixed=fixed).differences()])
 
 
 def made(methods: int, seeds: int, classes: int, *, noise: float = 0.01, seed: int = 0) -> dict[str, np.ndarray]:
@@ -141,3 +148,87 @@ def test_freedom_of_classes_is_that_of_the_matrix() -> None:
     found = ClassWeights.of(w)
     assert found.freedom == pytest.approx(np.trace(form) ** 2 / np.trace(form @ form))
     assert np.trace(form) == pytest.approx(w @ w)  # unbiased if all classes vary equally
+
+
+def levels(**of: float) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(9)
+    shared = random.random((1, 200))
+    return {name: shared + level + 0.05 * random.standard_normal((3, 200)) for name, level in of.items()}
+
+
+def test_holm_agrees_with_its_step_down_definition_and_keeps_order() -> None:
+    assert holm([0.01, 0.02, 0.03, 0.005]) == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_several_tables_are_corrected_together_and_for_what_is_beside() -> None:
+    table = Table.of(levels(a=0.0, b=0.03), np.ones(200)).differences()
+    [alone] = joint([table])
+    twice = joint([table, table])
+    assert [one.adjusted for one in twice] == pytest.approx([2 * alone.p] * 2)  # type: ignore[operator]
+    assert joint([table], beside=[0.9])[0].adjusted == pytest.approx(2 * alone.p)  # type: ignore[operator]
+
+
+def test_identical_methods_stay_a_tie_beside_many_others() -> None:
+    random = np.random.default_rng(1)
+    rows = {str(i): random.random((3, 37)) for i in range(7)}
+    rows["twin"] = rows["3"]
+    found = compare_all(rows, random.integers(2, 9, 37))
+    twin = next(one for one in found if (one.first, one.second) == ("3", "twin"))
+    assert (twin.difference, twin.p, twin.winner) == (0.0, None, None)
+
+
+def test_groups_hold_what_ties_with_their_best() -> None:
+    groups = ties(compare_all(levels(worst=0.0, second=0.2, best=0.201), np.ones(200)))
+    assert [sorted(group) for group in groups] == [["best", "second"], ["worst"]]
+    assert ties([]) == []
+
+
+CLASSES = 40
+
+
+def tie(over_seeds: float, over_classes: float, *, seeds: int = 3, difference: float = 0.02) -> Comparison:
+    """Two rows with exactly this difference and spread of whole seeds, and about this spread of classes."""
+    random = np.random.default_rng(4)
+    base, rows = random.uniform(0.4, 0.6, CLASSES), {}
+    for label, level in (("a", difference), ("b", 0.0)):
+        own = over_classes * random.standard_normal(CLASSES)
+        moved = over_seeds * np.linspace(-1, 1, seeds)[:, None] if seeds > 1 else np.zeros((1, 1))
+        rows[label] = base + level + own - own.mean() + moved
+    [one] = compare_all(rows, np.ones(CLASSES))
+    assert not one.better()
+    assert one.difference == pytest.approx(difference)
+    return one
+
+
+def test_seeds_are_missing_where_they_differ_and_classes_where_those_do() -> None:
+    seeds, classes = tie(0.02, 0.002), tie(0.0002, 0.06)
+    assert (seeds.missing, classes.missing) == ("seeds", "classes")
+    assert 3 < seeds.needed_seeds.number < 100
+    assert CLASSES < classes.needed_classes.number < 1000
+    for one in (tie(0.004, 0.06), tie(0.0, 0.06, seeds=1)):  # no number of seeds would do
+        assert (one.missing, one.needed_seeds) == ("classes", None)
+
+
+def test_a_smaller_difference_needs_more_and_none_at_all_has_no_number() -> None:
+    small, large = (tie(0.0002, 0.06, difference=size).needed_classes for size in (0.01, 0.02))
+    assert small.number > 3 * large.number
+    assert small.low <= small.number
+    assert small.high is None, "the difference may be 0"
+    assert tie(0.0002, 0.06, difference=1e-7).missing == ""
+
+
+def test_the_difference_that_a_plan_can_find_is_the_one_its_tests_would() -> None:
+    """Against the noncentral t of a plain paired test."""
+    size = detectable_effect(50, 1, 10, over_classes=0.2, over_seeds=0.01)
+    critical = stats.t.ppf(1 - 0.05 / 20, 49)
+    assert stats.nct.sf(critical, 49, size / (0.2 / np.sqrt(50))) == pytest.approx(0.8, abs=0.01)
+
+
+def test_two_classes_of_unequal_weight_get_advice() -> None:
+    """Their degrees of freedom are just below 1, so known variances set no limit."""
+    rows = {"a": np.array([[0.60, 0.50]]), "b": np.array([[0.50, 0.46]])}
+    [one] = compare_all(rows, np.array([3.0, 7.0]))
+    assert one.missing == "classes"
+    assert 5 <= one.needed_classes.number < 1000
