@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import ray
 from ray.cluster_utils import Cluster
+from small_world import result
 
 from levelfield.studies import PlannedRun
 
@@ -54,15 +54,5 @@ def ray_world() -> Iterator[World]:
         signal.signal(signal.SIGTERM, before)
 
 
-def result(folder: Path) -> dict[str, object]:
-    """All of a finished run that must be equal: everything but the time and the memory it took."""
-    metrics = json.loads((folder / "metrics.json").read_text())
-    for clock in ("seconds", "waiting", "planning", "peak_bytes"):
-        del metrics["summary"][clock]
-    files = ("model.safetensors", "embeddings.npy", "log.jsonl", "per_query.npz")
-    found = {name: (folder / name).read_bytes() for name in files if (folder / name).exists()}
-    return {**found, "values": metrics["values"], "summary": metrics["summary"], "deviations": metrics["deviations"]}
-
-
-def results(runs: list[PlannedRun], folder: Path) -> list[dict[str, object]]:
+def results(runs: list[PlannedRun], folder: Path) -> list[dict[str, Any]]:
     return [result(run.folder(folder)) for run in runs]

@@ -97,6 +97,27 @@ def run_one(study: Study, folder: Path, options: Options | None = None) -> Path:
     return run.folder(folder)
 
 
+def result(folder: Path) -> dict[str, Any]:
+    """All of a finished run that must be equal: everything but the time and the memory it took."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    del metrics["checksum"]  # of the seconds, too
+    for clock in ("seconds", "waiting", "planning", "peak_bytes"):
+        del metrics["summary"][clock]
+    files = [folder / f"{name}.safetensors" for name in ("model", "method")]
+    files += [folder / name for name in ("embeddings.npy", "log.jsonl", "per_query.npz")]
+    return {"metrics": metrics, **{file.name: file.read_bytes() for file in files if file.exists()}}
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """What a run says about its training."""
+    content: dict[str, Any] = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    return content
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
 def board_of(study: Study, runs: list[PlannedRun], folder: Path) -> Leaderboard:
     return gather(study.name, runs, folder, study.metrics, claims=study.claims)
 
@@ -180,19 +201,8 @@ class Trial:
         assert process.exitcode in (0, -9), (self.folder / "error.txt").read_text()
         return process.exitcode == 0
 
-    def result(self) -> dict[str, object]:
-        """All that must be equal: everything but the time and the memory it took."""
-        metrics = json.loads((self.folder / "metrics.json").read_text())
-        del metrics["checksum"]  # of the seconds, too
-        for clock in ("seconds", "waiting", "planning", "peak_bytes"):
-            del metrics["summary"][clock]
-        return {
-            "model": (self.folder / "model.safetensors").read_bytes(),
-            "method": (self.folder / "method.safetensors").read_bytes(),
-            "embeddings": (self.folder / "embeddings.npy").read_bytes(),
-            "log": (self.folder / "log.jsonl").read_text(),
-            "metrics": metrics,
-        }
+    def result(self) -> dict[str, Any]:
+        return result(self.folder)
 
 
 def _strike_at(moment: str, pattern: str, number: int) -> None:

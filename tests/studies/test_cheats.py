@@ -5,13 +5,12 @@ CASES is also the table of docs/own-loss.md.
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from small_world import carry_out, run_one, small_study
+from small_world import carry_out, run_one, small_study, told
 
 from levelfield.studies.runs.shared import SharedInputs, shared_inputs
 
@@ -54,8 +53,7 @@ def test_a_cheat_is_refused_or_shown_and_touches_no_other_run(
             assert case.error in outcome.failed[number]
             assert not (folder / "metrics.json").exists()
         else:
-            deviations = json.loads((folder / "training.json").read_text())["deviations"]
-            assert case.ledger in [entry["text"] for entry in deviations]
+            assert case.ledger in [entry["text"] for entry in told(folder)["deviations"]]
     assert outcome.failed.keys() == {number for number, case in enumerate(CASES) if case.error}
     alone = run_one(small_study(photos, ["contrastive"], steps=4), tmp_path / "alone")
     model = runs[-1].folder(tmp_path / "together") / "model.safetensors"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_world import SMALL, resolve, run_one, small_study
+from small_world import SMALL, log_of, resolve, run_one, small_study, told
 
 import levelfield
 from levelfield.embedder.relation import RelationHead
@@ -22,8 +21,7 @@ DRML = {"drml": {"objective": "proxy_anchor", "settings": {"preset": "zheng2021/
 
 
 def deviations(folder: Path) -> dict[str, Any]:
-    said = json.loads((folder / "metrics.json").read_text())["deviations"]
-    return {deviation["what"]: deviation["method"] for deviation in said}
+    return {deviation["what"]: deviation["method"] for deviation in told(folder)["deviations"]}
 
 
 def test_compare_trains_it_beside_its_baseline(photos: Path, tmp_path: Path) -> None:
@@ -58,8 +56,7 @@ def test_a_run_declares_what_it_did_and_its_model_gives_its_bits(
     extra = head - common + 2 * 4 * 8  # twice four training classes
     assert said.get("extra_parameters", 0) == max(0, extra)
     assert "start" not in said
-    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    assert set(log[0]["terms"]) == {"branches", "final", "reconstruction"}
+    assert set(log_of(folder)[0]["terms"]) == {"branches", "final", "reconstruction"}
     stored = np.load(folder / "embeddings.npy")
     tested = sorted(photos.rglob("*.png"))[-len(stored) :]  # the last classes
     assert np.array_equal(model.embed(tested, normalize=False), stored)

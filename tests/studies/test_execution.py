@@ -1,22 +1,30 @@
-"""Execution: crashes are isolated, finished work is kept, and several commands share the remaining work."""
+"""Execution: crashes are isolated, finished work is kept and continued, and any number of jobs gives the same bits."""
 
 from __future__ import annotations
 
 import json
 import resource
 import signal
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
-from small_world import Heard, board_of, carry_out, completed, processes, run_one, small_study
+from small_world import Heard, board_of, carry_out, completed, log_of, processes, result, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from levelfield import compare
 from levelfield.embedder.devices import VISIBLE
+from levelfield.files.reading import checksum
+from levelfield.registry import Registry
 from levelfield.studies import Study, resolve
 from levelfield.studies.execution import workers as execution
 from levelfield.studies.execution.workers import Outcome, run_all
 from levelfield.studies.runs.run import Options
 from levelfield.training import Pace
+from levelfield.training.checkpoint import CHECKPOINT
 
 
 def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard]:
@@ -108,9 +116,9 @@ def test_tensorboard_gets_every_logged_step(photos: Path, tmp_path: Path) -> Non
     options = Options(tensorboard=True, pace=Pace(log_every=2))
     folder = run_one(small_study(photos, ["contrastive"], steps=5), tmp_path, options)
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [event.step for event in events.Scalars("loss")] == [0, 2, 4]
-    assert [event.value for event in events.Scalars("loss")] == pytest.approx([line["loss"] for line in lines])
+    losses = [line["loss"] for line in log_of(folder)]
+    assert [event.value for event in events.Scalars("loss")] == pytest.approx(losses)
 
 
 def test_a_folder_made_with_another_specification_is_refused(photos: Path, tmp_path: Path) -> None:
@@ -141,3 +149,74 @@ def test_torch_that_cannot_write_its_checkpoint_is_one_message_too(photos: Path,
     told = (tmp_path / "told").read_text()
     assert told.startswith("Cannot write ")
     assert "checkpoint: File too large" in told
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_the_number_of_jobs_changes_no_bit(photos: Path, tmp_path: Path) -> None:
+    study = small_study(photos, ["margin", "normalized_softmax"], cut="last-1", overrides=("seeds=2",))
+    runs = resolve(study).runs
+    for jobs in (1, 2):
+        options = Options(cache_folder=tmp_path / f"cache{jobs}")
+        outcome = run_all(runs, tmp_path / str(jobs), study.metrics, jobs=jobs, options=options)
+        assert not outcome.failed
+    one, two = ([result(run.folder(tmp_path / jobs)) for run in runs] for jobs in "12")
+    assert one == two
+    assert one[0]["model.safetensors"] != one[2]["model.safetensors"], "another seed, other weights"
+
+
+def run_of(photos: Path, folder: Path, steps: int, **conditions: Any) -> Path:
+    """A run that keeps its state, so that a longer one can go on from it."""
+    how = {"steps": steps, "schedule": "constant", "warmup": 2, "lr": 0.01, **conditions}
+    return run_one(small_study(photos, [{"margin": {"beta": 0.7}}], **how), folder, Options(keep_state=True))
+
+
+def steps_of(folder: Path) -> list[int]:
+    return [line["step"] for line in log_of(folder)]
+
+
+def test_a_longer_run_goes_on_from_a_shorter_one_with_the_same_bits(photos: Path, tmp_path: Path) -> None:
+    shorter = run_of(photos, tmp_path / "twice", 22)
+    assert (shorter / CHECKPOINT).exists()
+    longer, at_once = (run_of(photos, tmp_path / name, 43) for name in ("twice", "once"))
+    for name in ("model.safetensors", "embeddings.npy"):
+        assert checksum(longer / name) == checksum(at_once / name) != checksum(shorter / name), name
+    assert steps_of(longer) == [0, 20, 21, 40, 42]  # 21: the last one of the shorter run
+    assert steps_of(at_once) == [0, 20, 40, 42]
+
+
+def test_a_run_whose_rates_follow_from_its_length_starts_anew(photos: Path, tmp_path: Path) -> None:
+    assert not (run_of(photos, tmp_path, 4, schedule="cosine") / CHECKPOINT).exists()
+    assert steps_of(run_of(photos, tmp_path, 8, schedule="cosine")) == [0, 7]
+
+
+def test_other_conditions_do_not_go_on_from_there(photos: Path, tmp_path: Path) -> None:
+    run_of(photos, tmp_path, 4)
+    assert steps_of(run_of(photos, tmp_path, 8, lr=0.02)) == [0, 7]
+
+
+@pytest.mark.usefixtures("quick_processes")
+def test_a_loss_is_loaded_once_in_each_process_of_a_study_with_three_seeds(
+    photos: Path, losses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levelfield.studies.execution.study.run_all", run_all)  # tests of commands stay in one process
+    study = small_study(photos, [f"{losses}:Fine"], overrides=("seeds=3",))
+    compare(study, out=tmp_path / "runs", jobs=1, page=False)
+    executions = Counter(losses.with_name("executions").read_text().split())
+    assert set(executions.values()) == {1}
+    assert len(executions) == 2, "the process that plans, and the worker"
+
+
+def test_one_run_makes_fewer_than_100_calls_of_registries(photos: Path, tmp_path: Path) -> None:
+    carry_out(small_study(photos, ["triplet"]), tmp_path / "first")  # imports
+    lookups, calls = {value.__code__ for value in vars(Registry).values() if hasattr(value, "__code__")}, []
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code in lookups:
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(count)
+    try:
+        carry_out(small_study(photos, ["contrastive"]), tmp_path / "second")
+    finally:
+        sys.setprofile(None)
+    assert 0 < len(calls) < 100

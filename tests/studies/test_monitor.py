@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_world import resolve, run_one, small_study
+from small_world import resolve, run_one, small_study, told
 
 from levelfield.progress import CallbackProgress
 from levelfield.studies.runs.evaluation import sample
@@ -19,11 +19,6 @@ from levelfield.training import Pace
 DEEP: dict[str, Any] = {"cut": "last-1", "steps": 10, "validate_every": 4, "dropout": 0.2, "batch_norm": "train"}
 SELECTED = {**DEEP, "select": "map@r", "patience": 1, "batch": "2x3"}
 METHOD = {"margin": {"miner": "distance_weighted"}}
-
-
-def told(folder: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder / "training.json").read_text())
-    return content
 
 
 @pytest.mark.parametrize("conditions", [DEEP, SELECTED], ids=["budget", "selected"])

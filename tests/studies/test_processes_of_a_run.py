@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import tempfile
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from small_world import carry_out, one_run, processes, run_one, small_study, wait_for
+from small_world import carry_out, one_run, processes, run_one, small_study, told, wait_for
 
 from levelfield.cli import app
 from levelfield.distributed.ranks import Ranks
@@ -69,9 +68,9 @@ def test_a_process_that_dies_ends_all_and_the_next_command_continues_to_the_same
     whole = run_one(study, tmp_path / "whole", SAVING)  # the mark is there: nothing dies
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert yaml.safe_load((folder / "run.yaml").read_text(encoding="utf-8"))["conditions"]["processes"] == 2
-    told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    assert told["measured"]["processes"] == 2
-    assert told["measured"]["rows_through_trunk"] == told["measured"]["images"] == 6 * 12
+    measured = told(folder)["measured"]
+    assert measured["processes"] == 2
+    assert measured["rows_through_trunk"] == measured["images"] == 6 * 12
 
 
 def test_an_error_of_any_process_is_reported_as_its_own(photos: Path, tmp_path: Path) -> None:
@@ -109,8 +108,7 @@ def test_one_process_is_no_part_of_an_identity_and_enough_for_what_trains_nothin
     )
     assert plain.identity == one.identity != two.identity
     folder = run_one(small_study(photos, ["lda"], processes=2), tmp_path)
-    told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    assert [entry["what"] for entry in told["deviations"]] == ["steps"]
+    assert [entry["what"] for entry in told(folder)["deviations"]] == ["steps"]
 
 
 def test_torchrun_with_another_number_of_processes_is_refused(
@@ -151,21 +149,20 @@ def test_divided_classes_train_the_undivided_model_and_a_sample_is_in_the_ledger
     few = {"batch": "2x4", "lr": 0.0005}  # 2 of the 4 training classes
     one, _ = carry_out(small_study(photos, [*methods, sampled], **few), tmp_path)
     two, _ = carry_out(small_study(photos, [methods[1], sampled], processes=2, **few), tmp_path)
-    told = {}
+    found = {}
     for label, run in zip(("whole", "sharded", "sampled", "two", "two, sampled"), [*one, *two], strict=True):
         folder = run.folder(tmp_path)
-        training = json.loads((folder / "training.json").read_text(encoding="utf-8"))
         proxies = load_method(folder).proxies
         weights = {**load_file(folder / "model.safetensors"), "proxies": proxies.detach()}
-        told[label] = [entry["text"] for entry in training["deviations"]], weights
-    assert told["whole"][0] == told["sharded"][0] == told["two"][0]
-    assert "extra parameters 32" in told["two"][0]
+        found[label] = [entry["text"] for entry in told(folder)["deviations"]], weights
+    assert found["whole"][0] == found["sharded"][0] == found["two"][0]
+    assert "extra parameters 32" in found["two"][0]
     for label in ("sampled", "two, sampled"):
-        assert told[label][0] == [*told["whole"][0], "class sample 0.25 (1)"]
+        assert found[label][0] == [*found["whole"][0], "class sample 0.25 (1)"]
     for label, other in (("sharded", "whole"), ("two", "whole"), ("two, sampled", "sampled")):
-        for name, value in told[other][1].items():
-            torch.testing.assert_close(told[label][1][name], value, rtol=1e-5, atol=1e-5, msg=f"{label}: {name}")
-    assert (told["whole"][1]["proxies"] - told["sampled"][1]["proxies"]).abs().max() > 1e-4
+        for name, value in found[other][1].items():
+            torch.testing.assert_close(found[label][1][name], value, rtol=1e-5, atol=1e-5, msg=f"{label}: {name}")
+    assert (found["whole"][1]["proxies"] - found["sampled"][1]["proxies"]).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(("device", "instead"), [("cuda:1", "cuda; CUDA_VISIBLE_DEVICES=1,3"), ("mps", "cpu")])

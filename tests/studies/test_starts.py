@@ -3,7 +3,6 @@ where the objective wants one. The ledger lists both."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from small_world import resolve, run_one, small_study
+from small_world import resolve, run_one, small_study, told
 
 import levelfield
 from levelfield.objectives._parts.start import StartRows, linear_classifier
@@ -73,8 +72,8 @@ def test_the_test_rows_of_hist_are_what_its_loss_sees(photos: Path, tmp_path: Pa
     rows = np.load(folder / "embeddings.npy")
     np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-6)
     np.testing.assert_allclose((rows**2).mean(axis=1), 1, atol=1e-3)
-    told = [entry["text"] for entry in json.loads((folder / "training.json").read_text())["deviations"]]
-    assert {"head norm yes (no)", "start of hgnn its own (class_means)"} <= set(told)
+    texts = [entry["text"] for entry in told(folder)["deviations"]]
+    assert {"head norm yes (no)", "start of hgnn its own (class_means)"} <= set(texts)
     weights = load_file(folder / "model.safetensors")  # the norm has none
     assert sorted(name for name in weights if name.startswith("head")) == ["head.linear.bias", "head.linear.weight"]
     image = next(photos.rglob("*.png"))
@@ -85,8 +84,7 @@ def test_the_test_rows_of_hist_are_what_its_loss_sees(photos: Path, tmp_path: Pa
 def test_who_does_not_ask_for_it_keeps_the_common_head(photos: Path, tmp_path: Path, method: object) -> None:
     folder = run_one(small_study(photos, [method], head_init="pca"), tmp_path)
     assert abs(np.load(folder / "embeddings.npy").mean(axis=1)).max() > 1e-3
-    told = [entry["what"] for entry in json.loads((folder / "training.json").read_text())["deviations"]]
-    assert "head_norm" not in told
+    assert "head_norm" not in [entry["what"] for entry in told(folder)["deviations"]]
 
 
 def test_the_linear_map_starts_where_everybodys_does_and_the_means_among_the_normed_rows(photos: Path) -> None:

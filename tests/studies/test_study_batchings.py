@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_world import make_photos, run_one, small_study
+from small_world import make_photos, run_one, small_study, told
 
 from levelfield.errors import LevelfieldError
 from levelfield.objectives.n_pair import NPair
@@ -33,10 +32,6 @@ def heard(monkeypatch: pytest.MonkeyPatch, kind: Any) -> list[Any]:
     return found
 
 
-def record(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / "training.json").read_text(encoding="utf-8"))
-
-
 def test_episodes_with_prototypes(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     roles = heard(monkeypatch, Prototypical)
     chosen = {"episodes": {"episodes": 2, "support": 2, "query": 1}}
@@ -47,9 +42,9 @@ def test_episodes_with_prototypes(photos: Path, tmp_path: Path, monkeypatch: pyt
         "query": [2, 5, 8, 11],
         "episode": [0] * 6 + [1] * 6,
     }
-    told = record(folder)
-    assert told["deviations"][0]["text"] == "batching episodes (episodes=2, support=2, query=1) (spc)"
-    assert told["measured"]["epoch"]["anchors_with_positive"] == 12
+    content = told(folder)
+    assert content["deviations"][0]["text"] == "batching episodes (episodes=2, support=2, query=1) (spc)"
+    assert content["measured"]["epoch"]["anchors_with_positive"] == 12
 
 
 def test_pairs_with_n_pair(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +52,7 @@ def test_pairs_with_n_pair(photos: Path, tmp_path: Path, monkeypatch: pytest.Mon
     study = small_study(photos, [{"n_pair": {"batching": "n_pair"}}], batch="4x2")
     folder = run_one(study, tmp_path / "runs")
     assert [list(rows) for rows in roles[-1].values()] == [[0, 2, 4, 6], [1, 3, 5, 7]]
-    epoch = record(folder)["measured"]["epoch"]
+    epoch = told(folder)["measured"]["epoch"]
     assert (epoch["classes"], epoch["repeats"], epoch["batches"]) == (4, 0, 3)
     assert epoch["coverage"] == pytest.approx(24 / 30)  # 6 training classes of 5: each twice in 3 batches of 4 classes
 

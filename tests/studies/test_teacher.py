@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_world import Trial, carry_out, completed, make_photos, run_one, small_study
+from small_world import Trial, carry_out, completed, log_of, make_photos, run_one, small_study
 
 import levelfield
 from levelfield.errors import BadInput
@@ -92,17 +91,16 @@ def test_somebodys_own_method_waits_for_the_run_that_it_requires(photos: Path, t
     (elder, copy) = runs
     assert [need.identity for need in copy.spec.needs] == [elder.spec.identity]
     assert "teacher its elder" in read_result(copy.folder(tmp_path / "runs")).deviation_texts
-    terms = json.loads((copy.folder(tmp_path / "runs") / "log.jsonl").read_text().splitlines()[-1])["terms"]
-    assert terms["copied"] > 0
+    assert log_of(copy.folder(tmp_path / "runs"))[-1]["terms"]["copied"] > 0
 
 
 @pytest.mark.parametrize("form", ["distill", "imitate", "relational"])
 def test_a_student_waits_for_its_teacher_and_says_so(home: dict[str, Path], form: str) -> None:
     texts = read_result(home[form]).deviation_texts
     assert any(text.startswith(f"teacher teacher, {form}, training time of the") for text in texts)
-    lines = [json.loads(line) for line in (home[form] / "log.jsonl").read_text().splitlines()]
-    assert set(lines[0]["terms"]) == {"own", form}
-    assert lines[0]["terms"][form] > 0
+    terms = log_of(home[form])[0]["terms"]
+    assert set(terms) == {"own", form}
+    assert terms[form] > 0
     outputs = np.load(home[form] / "teacher.npy")
     np.testing.assert_array_equal(outputs, told(home["teacher"], "logits" if form == "distill" else "rows"))
 

@@ -1,20 +1,22 @@
-"""What a run trains on and stores: named views, spectra, switches."""
+"""What a run trains on, stores and drops: named views, spectra, switches, a head."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
-from small_world import completed, resolve, run_one, small_study
+from small_world import completed, log_of, resolve, run_one, small_study
 
 from levelfield.embedder import load
 from levelfield.errors import BadSpecification
 from levelfield.evaluation import spectral_decay
 from levelfield.studies.runs.finished import stored_test
 from levelfield.studies.runs.folder.files import read_spectrum
+from levelfield.studies.runs.folder.store import read_result
 
 TRAIN = [{"resized_crop": {"size": 32, "area": [0.16, 1]}}, {"flip": 0.5}, {"erase": 0.5}]
 TEST = [{"resize": [36, 36]}, {"centre": 32}]
@@ -65,7 +67,40 @@ def test_a_switch_is_reached_by_a_preset_and_by_a_key(photos: Path, tmp_path: Pa
     methods = [{"label": "R", "margin": {"preset": "roth2020/cub/rho_beta06"}}, {"contrastive": {"switch": 0.5}}]
     runs = completed(small_study(photos, methods, steps=30), tmp_path)
     for run, share in zip(runs, (0.4, 0.5), strict=True):
-        lines = (run.folder(tmp_path) / "log.jsonl").read_text().splitlines()
-        seen = [json.loads(line)["switched"] for line in lines]
+        seen = [line["switched"] for line in log_of(run.folder(tmp_path))]
         assert all(0 <= value <= 1 for value in seen)
         assert max(seen) > 0, share
+
+
+CONV4 = {"backbone": "conv4", "cut": "tuned", "views": 0, "batch": "2x3", "steps": 3, "lr": 0.01, "dim": 64}
+
+
+def conv4_run(photos: Path, folder: Path, **conditions: Any) -> Path:
+    return run_one(small_study(photos, ["contrastive"], **{**CONV4, **conditions}), folder)
+
+
+def test_a_dropped_head_trains_and_the_features_below_it_are_the_embedding(photos: Path, tmp_path: Path) -> None:
+    kept, dropped = conv4_run(photos, tmp_path), conv4_run(photos, tmp_path, head="dropped")
+    with_head, without = load(kept), load(dropped)
+    assert any("head" in name for name, _ in with_head.embedder.named_parameters())
+    assert not any("head" in name for name, _ in without.embedder.named_parameters())
+    for name, weight in without.embedder.trunk.state_dict().items():  # trained alike
+        np.testing.assert_array_equal(weight, with_head.embedder.trunk.state_dict()[name])
+    result = read_result(dropped)
+    assert result.measured["dim"] == 64
+    assert not result.deviations
+
+
+def test_a_dropped_head_needs_as_many_dimensions_as_features(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadSpecification, match="set dim to 64, not 8"):
+        conv4_run(photos, tmp_path, head="dropped", dim=8)
+
+
+def test_images_are_tested_at_their_own_size(photos: Path, tmp_path: Path) -> None:
+    run = conv4_run(photos, tmp_path, test_image=48)
+    assert load(run).view.image == 48
+    with pytest.raises(BadSpecification, match="pooling: grid needs one size"):
+        conv4_run(photos, tmp_path, test_image=48, pooling="grid")
+    steps = [{"resize": 32}, {"centre": 32}]
+    with pytest.raises(BadSpecification, match="test_view ends with 32 pixels, but test_image is 48"):
+        conv4_run(photos, tmp_path, test_image=48, test_view=steps)
