@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,13 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
 import levelfield
+from drawn_photos import make_photos
 from levelfield.reports.page.content import Data
 from levelfield.reports.page.image_set import ImageSet
 from levelfield.reports.page.write import page_html, policy
-from levelfield.reports.view.server import Server
 from levelfield.reports.view.site import Searched, Site, read_site
 from levelfield.studies.runs.finished import stored_test
-from levelfield.studies.runs.folder.files import EMBEDDINGS, write_training
-from levelfield.studies.runs.folder.items import Items
+from served import made_run, serving
 
 DROP = """([bytes, name]) => {
   const data = new DataTransfer();
@@ -42,46 +40,20 @@ def photo() -> bytes:
     return content.getvalue()
 
 
-def made_run(folder: Path, count: int) -> tuple[Path, list[Path]]:
-    """A run with drawn images and embeddings, without a model."""
-    folder.mkdir()
-    paths = [folder / f"{number}.png" for number in range(count)]
-    for number, path in enumerate(paths):
-        drawing(number % 4, np.random.default_rng(number)).save(path)
-    Items([str(path) for path in paths], np.arange(count) % 4).write(folder)
-    np.save(folder / EMBEDDINGS, np.random.default_rng(0).normal(size=(count, 8)).astype(np.float32))
-    summary = {"step": 0, "seconds": 1.0, "collapsed": False, "idle_batches": 0}
-    write_training(folder, {"summary": summary, "measured": {"dim": 8}, "deviations": []})
-    return folder, paths
-
-
-@contextmanager
-def serving(site: Callable[[str], Site]) -> Iterator[str]:
-    """The site from the real server, given its token; the address."""
-    with Server() as server:
-        server.site = site(server.token)
-        thread = threading.Thread(target=server.serve)
-        thread.start()
-        try:
-            yield server.address
-        finally:
-            server.end()
-            thread.join()
-
-
 @contextmanager
 def served(page: Data, folder: Path) -> Iterator[str]:
     """The page of a run without a model; the address."""
-    run, paths = made_run(folder / "run", page["tests"][0]["count"])
-    methods = [Searched(run, threshold=0.5) for _ in page["tests"][0]["methods"]]
-    images = ImageSet(paths, page["tests"][0]["classes"], page["tests"][0]["class_of"])
+    [test] = page["tests"]
+    run = made_run(folder / "run", np.random.default_rng(0).normal(size=(test["count"], 8)).astype(np.float32))
+    images = ImageSet([run / f"{k}.png" for k in range(test["count"])], test["classes"], test["class_of"])
 
     def site(token: str) -> Site:
         live = dict(page, live={"token": token, "runs": [0, 1]})
+        methods = [Searched(run, threshold=0.5) for _ in test["methods"]]
         return Site(page_html(live).encode(), policy(live=True), [(images, methods)])
 
-    with serving(site) as address:
-        yield address
+    with serving(site) as client:
+        yield client.server.address
 
 
 @contextmanager
@@ -97,10 +69,7 @@ def visited(opened: Opener, address: str, at: str = "") -> Iterator[Tab]:
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a study of drawn images with one model, which is not trained."""
     monkeypatch.setenv("LEVELFIELD_CACHE", str(tmp_path / "cache"))
-    for number in range(24):
-        path = tmp_path / "drawn" / f"class {number % 4}" / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        drawing(number % 4, np.random.default_rng(number)).save(path)
+    make_photos(tmp_path / "drawn", classes=4, each=6)
     small = {"backbone": "test_resnet", "weights": "random", "image": 32}
     content = {"data": str(tmp_path / "drawn"), "conditions": small, "methods": ["untrained"], "seeds": 1}
     levelfield.compare({"name": "drawn", **content}, out=tmp_path / "runs", page=False)
@@ -109,7 +78,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, study: Path) -> None:
     _, items = stored_test(next(study.glob("*/seed0-*")))
-    with serving(lambda token: read_site(study, token)) as address, visited(opened, address) as tab:
+    with (
+        serving(lambda token: read_site(study, token)) as client,
+        visited(opened, client.server.address) as tab,
+    ):
         tab.evaluate(DROP, [list(Path(items.paths[2]).read_bytes()), "mine.png"])
         strip = tab.locator(".photo .strip")
         expect(strip.locator("li")).to_have_count(len(items.paths))
@@ -136,7 +108,7 @@ def test_any_query_and_full_images_come_from_the_server(opened: Opener, sparse: 
         expect(tab.locator("#search .ranking li")).to_have_count(5)
         full = tab.locator("#search .query img:not(.own)")
         expect(full).to_have_js_property("complete", True)
-        assert full.evaluate("(one) => one.naturalWidth") == 64
+        assert full.evaluate("(one) => one.naturalWidth") == 40
 
 
 def test_a_photo_that_no_model_can_embed_gets_the_sentence_of_the_server(

@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ def made_run(folder: Path, rows: np.ndarray = ROWS) -> Path:
     paths = []
     for number in range(len(rows)):
         paths.append(folder / f"{number}.png")
-        Image.new("RGB", (40, 20), (20 * number, 0, 0)).save(paths[-1])
+        Image.new("RGB", (40, 20), (20 * number % 256, 0, 0)).save(paths[-1])
     Items([str(path) for path in paths], np.arange(len(rows)) // 2).write(folder)
     np.save(folder / EMBEDDINGS, rows)
     summary = {"step": 0, "seconds": 1.0, "collapsed": False, "idle_batches": 0}
@@ -97,10 +97,10 @@ class Client:
 
 
 @contextmanager
-def serving(site: Site, **settings: Any) -> Iterator[Client]:
-    """The site on a server in a thread of its own, ended afterwards."""
+def serving(site: Site | Callable[[str], Site], **settings: Any) -> Iterator[Client]:
+    """The site, perhaps given its token, on a server in a thread of its own, ended afterwards."""
     with Server(**settings) as server:
-        server.site = site
+        server.site = site if isinstance(site, Site) else site(server.token)
         thread = threading.Thread(target=server.serve)
         thread.start()
         try:
