@@ -1,10 +1,8 @@
-"""An evaluation in a notebook: one line, an HTML table, DataFrames. pandas need not be installed here."""
+"""An evaluation in a notebook: one line, an HTML table, DataFrames."""
 
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +12,6 @@ from levelfield.errors import MissingExtra, UnknownName
 from levelfield.evaluation.result import Evaluation
 
 LABELS = ["cat", "cat", "dog", "dog", "<b>", "<b>", "cat", "dog", "one", *"uuvvwwxx"]
-
-
-class Frame(dict[str, list[Any]]):
-    """Stands in for a DataFrame: its columns, and which of them is the index."""
-
-    index = ""
-
-    def set_index(self, name: str) -> Frame:
-        self.index = name
-        return self
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +33,18 @@ def test_the_line_and_the_table_have_the_figures_and_say_of_what(result: Evaluat
     assert "interval" not in evaluate(np.eye(4), [0, 0, 1, 1], metrics=["recall@1"])._repr_html_()
 
 
-def test_pandas_gets_metrics_queries_and_classes(result: Evaluation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=Frame))
-    metrics = result.to_pandas()
-    assert list(metrics) == ["metric", "value", "low over classes", "high over classes"]
-    assert dict(zip(metrics["metric"], metrics["value"], strict=True)) == dict(result)
-    assert metrics["low over classes"][:2] == [result.intervals[name].low for name in ("recall@1", "map@r")]
-    assert np.isnan(metrics["low over classes"][2])
-    queries = result.to_pandas("queries")
+def test_pandas_gets_metrics_queries_and_classes(result: Evaluation) -> None:
+    pytest.importorskip("pandas")
+    metrics, queries, classes = result.to_pandas(), result.to_pandas("queries"), result.to_pandas("classes")
+    assert (metrics.index.name, queries.index.name, classes.index.name) == ("metric", None, "class")
+    assert list(metrics) == ["value", "low over classes", "high over classes"]
+    assert dict(metrics["value"]) == dict(result)
+    lows = [result.intervals[name].low for name in ("recall@1", "map@r")]
+    np.testing.assert_array_equal(metrics["low over classes"], [*lows, np.nan])
     assert list(queries) == ["label", "counted", "recall@1", "map@r"]
     assert list(queries["label"]) == LABELS
     assert queries["map@r"][queries["counted"]].mean() == pytest.approx(result["map@r"])
-    classes = result.to_pandas("classes")
-    assert (metrics.index, queries.index, classes.index) == ("metric", "", "class")
-    assert classes["queries"][list(classes["class"]).index("dog")] == 3
+    assert classes.loc["dog", "queries"] == 3
     assert list(classes["map@r"]) == result.per_class("map@r").means.tolist()
 
 
