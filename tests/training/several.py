@@ -17,11 +17,16 @@ from torch import distributed
 
 from levelfield.distributed.ranks import Ranks, current
 
+
+class Failed(str):
+    """The traceback of a process."""
+
+
 LONGEST = 120  # seconds that a process may take on a busy machine
 
 
 def together(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What `work(ranks, *arguments)` returns in each of `size` processes; an error is text."""
+    """What `work(ranks, *arguments)` returns in each of `size` processes."""
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         pipes = [fork.Pipe(duplex=False) for _ in range(size)]
@@ -35,9 +40,10 @@ def together(size: int, work: Callable[..., Any], *arguments: Any) -> list[Any]:
             theirs.close()
         try:
             answers = [ours.recv_bytes() if ours.poll(LONGEST) else None for ours, _ in pipes]
-            return [
-                "no answer" if entry is None else torch.load(io.BytesIO(entry), weights_only=False) for entry in answers
-            ]
+            assert None not in answers, "no answer"
+            results = [torch.load(io.BytesIO(entry), weights_only=False) for entry in answers]
+            assert not [result for result in results if isinstance(result, Failed)]
+            return results
         except EOFError as error:
             raise AssertionError("a process ended without an answer") from error
         finally:
@@ -57,7 +63,7 @@ def _live(
     try:
         result = work(ranks, *arguments)
     except Exception:
-        result = traceback.format_exc()
+        result = Failed(traceback.format_exc())
     content = io.BytesIO()
     torch.save(result, content)  # by value: a plain pipe would pass on handles of this process's memory
     pipe.send_bytes(content.getvalue())

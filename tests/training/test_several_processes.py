@@ -66,7 +66,6 @@ def gradients_of_all(ranks: Ranks) -> Gradients:
 def test_gradients_of_every_objective_equal_those_of_one_process(size: int) -> None:
     expected = gradients_of_all(ALONE)
     for result in together(size, gradients_of_all):
-        assert isinstance(result, dict), result
         assert result.keys() == expected.keys()
         for variant, entries in expected.items():
             assert result[variant].keys() == entries.keys(), variant
@@ -137,7 +136,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
 @pytest.mark.parametrize("size", SIZES)
 def test_training_equals_that_of_one_process(size: int, alone: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     results = together(size, some_steps, tmp_path)
-    assert all(isinstance(result, dict) for result in results), results
     labels = results[0].keys()
     for label in labels:
         expected = alone[label]
@@ -272,7 +270,6 @@ def gathered_by_hand(ranks: Ranks, averaged: bool) -> list[Tensor]:
 def test_gather_gives_both_kinds_of_parameters_their_gradient(averaged: bool) -> None:
     expected = gathered_by_hand(ALONE, False)
     for result in together(2, gathered_by_hand, averaged):
-        assert isinstance(result, list), result
         for entry, value in zip(result, expected, strict=True):
             torch.testing.assert_close(entry, value, rtol=1e-10, atol=1e-12)
 
