@@ -23,7 +23,6 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
 @pytest.mark.parametrize(
     ("words", "right"),
     [
-        (["methods=[margn]"], "'margin'"),
         (["methods=[{margin: {bta: 1}}]"], "'beta'"),
         (["metrics=[recal@1]"], "recall@"),
         (["metrics=[rho]"], "descriptive metrics cannot rank embeddings"),
@@ -33,7 +32,6 @@ TINY += ["conditions.backbone=test_resnet", "conditions.weights=random", "condit
         (["data=photo"], "'photos'"),
         (["data=./fotos"], "photos"),
         (["data.skip_unreadble=true"], "'skip_unreadble'"),
-        (["conditions.stps=3"], "'steps'"),
         (["condition.steps=3"], "'conditions'"),
         (["steps=3"], "'conditions.steps'"),
         (["protocol=standrd"], "'standard'"),

@@ -64,8 +64,6 @@ def test_the_screen_marks_what_was_refined(levelfield: Levelfield, passing: Path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--refine", "reciprocl"], "Did you mean 'reciprocal'"),
-        (["--refine", "reciprocal:j=3"], "no setting 'j'"),
         (["--refine", "reciprocal", "--dim", "4"], "cannot be combined"),
         (["--refine", ","], "--refine is empty"),
         (["--refine", "reciprocal:size=4000"], "group size is 4000"),

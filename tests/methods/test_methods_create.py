@@ -28,13 +28,9 @@ def test_every_name_can_be_created_and_declares_numbers_or_words(name):
     assert all(isinstance(value, int | float | str) for value in method.deviations(Setting(8, 16)).values())
 
 
-def test_an_unknown_name_a_missing_setting_and_an_unreadable_batch_are_refused():
-    with pytest.raises(UnknownName, match=r"'tripplet'\. Did you mean 'triplet'"):
-        create("tripplet")
+def test_a_missing_setting_is_refused():
     with pytest.raises(BadSpecification, match="'ensemble' needs the setting 'of'"):
         create("ensemble")
-    with pytest.raises(BadSpecification, match="'many' is not a batch"):
-        create("triplet", batch="many")
 
 
 @pytest.mark.parametrize("name", objectives.names())

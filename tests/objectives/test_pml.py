@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from levelfield import methods, miners, objectives
+from levelfield import miners, objectives
 from levelfield.errors import BadSpecification, MissingExtra, UnknownName
 from levelfield.geometry import Geometry
 from levelfield.randomness import stream
-from levelfield.studies.specification.study import Study
 from levelfield.testing import ordinary
 
 losses = pytest.importorskip("pytorch_metric_learning.losses")
@@ -75,13 +74,6 @@ def test_parts_that_are_objects_there_come_by_name() -> None:
     made: Any = objectives.create("pml:TripletMarginLoss", distance=squared, reducer="MeanReducer")
     assert (made.loss.distance.power, type(made.loss.reducer).__name__) == (2, "MeanReducer")
     assert made(rows, labels).isfinite()
-
-
-def test_a_study_names_it() -> None:
-    study = Study.model_validate({"data": "emoji", "methods": [{"pml:CircleLoss": {"m": 0.3}}]})
-    (method,) = study.methods
-    assert method.label == "CircleLoss"
-    assert methods.create(method.name, num_classes=4, dim=8, **method.settings).trains
 
 
 def test_mistakes_are_named() -> None:

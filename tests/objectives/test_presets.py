@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from levelfield import methods, miners, objectives
+from levelfield import objectives
 from levelfield.errors import BadSpecification
 from levelfield.papers import presets as _presets
-from levelfield.studies.specification.study import Study
 
 EVERY = [(name, preset) for name in objectives.names() for preset in _presets.presets(name)]
 
@@ -68,9 +67,3 @@ def test_an_unknown_preset_names_those_there_are() -> None:
         match=r"no preset 'roth2020/cras'. Did you mean 'roth2020/cars'\? There are: roth2020, roth2020/cub",
     ):
         objectives.create("histogram", preset="roth2020/cras")
-
-
-def test_a_study_may_name_a_preset() -> None:
-    study = Study.model_validate({"data": "emoji", "methods": [{"margin": {"preset": "roth2020"}}]})
-    made: Any = methods.create(study.methods[0].name, num_classes=3, dim=4, **study.methods[0].settings)
-    assert made.objective.miner == miners.create("distance_weighted", upper=None, empty="skip")

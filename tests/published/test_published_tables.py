@@ -10,7 +10,6 @@ import pytest
 
 from levelfield import data, methods
 from levelfield.embedder.trunk import backbones
-from levelfield.errors import UnknownName
 from levelfield.evaluation import evaluate, parse
 from levelfield.papers import published
 from levelfield.papers.published import reported
@@ -86,13 +85,6 @@ def test_exchanged_columns_and_a_misprint_are_marked_and_nothing_else_is() -> No
         for metric in ("RP", "MAP@R")
     }
     assert odd == imagenet | {("fehervari2019 table4", "N-Pairs", "NMI")}
-
-
-def test_a_table_or_paper_that_does_not_exist_is_told_with_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="'table4'"):
-        published.table("roth2020", "table44")
-    with pytest.raises(UnknownName, match=r"Unknown paper 'roth200'.*Did you mean 'roth2020'"):
-        published.table("roth200", "table4")
 
 
 OURS = {

@@ -17,7 +17,6 @@ from levelfield.studies.execution import executor
 from levelfield.studies.execution.executor import Agenda
 from levelfield.studies.execution.workers import run_all
 from levelfield.studies.planning.plan import in_order, needed_labels, plan
-from levelfield.studies.runs.folder.store import read_result
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.spec import PlannedRun
 
@@ -155,20 +154,6 @@ def test_the_agenda_gives_what_is_ready_and_gives_up_what_cannot_be() -> None:
     assert agenda.next() is None
     agenda.end(0, failed=False)
     assert agenda.next() == 2
-
-
-def test_members_and_their_ensemble_are_trained_joined_and_reported(photos: Path, tmp_path: Path, own: str) -> None:
-    study = small_study(photos, [{"label": "turned", own: {"members": 2}}, "contrastive"], overrides=("seeds=2",))
-    runs = completed(study, tmp_path)
-    board = board_of(study, runs, tmp_path)
-    rows = {row.label: row for row in board.rows}
-    assert set(rows) == {"turned", "turned (separated)", "contrastive"}
-    members = [run for run in runs if run.spec.member is not None]
-    alone = [read_result(run.folder(tmp_path)) for run in members]
-    expected = np.mean([result.values["recall@1"] for result in alone if result is not None])
-    assert rows["turned (separated)"].cells["recall@1"].mean == pytest.approx(expected)
-    assert rows["turned (separated)"].seeds == [0, 1], "members are no seeds"
-    assert "members 2 (1)" in rows["turned"].deviations
 
 
 def test_a_failed_member_fails_what_needs_it_and_nothing_else(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_world import NETWORK, completed, make_photos
 
-from levelfield.errors import BadSpecification, UnknownName
+from levelfield.errors import BadSpecification
 from levelfield.studies import parse_study, resolve
 from levelfield.studies.planning.one_method import chosen_steps
 from levelfield.studies.planning.own_photos import fit_to, named_backbones, photos_content, with_backbones
@@ -127,15 +127,3 @@ def test_an_image_size_is_chosen_that_all_patches_divide(photos: Path) -> None:
     assert "resized to 168 px" in said
     with pytest.raises(BadSpecification, match=r"such as 154 or 168\. Or leave 'vit_small_patch14_dinov2' out"):
         fitted(photos, RANDOM, "conditions.image=160", backbones=named)
-
-
-def test_networks_without_stages_unknown_empty_and_repeated_names_are_refused(photos: Path) -> None:
-    stages = r"'regnetx_002' is not divided into stages.*'last-1'.*Or leave 'regnetx_002' out of"
-    with pytest.raises(BadSpecification, match=stages):
-        fitted(photos, RANDOM, "conditions.image=32", backbones="test_resnet,regnetx_002")
-    with pytest.raises(UnknownName, match="Did you mean 'mobilenetv2'"):
-        named_backbones("test_resnet,mobilenetv_2")
-    with pytest.raises(BadSpecification, match="empty"):
-        named_backbones(" , ")
-    with pytest.raises(BadSpecification, match="'test_resnet' twice"):
-        named_backbones("test_resnet,test_vit,test_resnet")

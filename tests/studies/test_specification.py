@@ -136,7 +136,7 @@ def test_a_file_is_named_in_its_errors(tmp_path: Path, text: str, message: str) 
     with pytest.raises(BadSpecification, match=r"Did you mean .*mine\.yaml"):
         read_study(tmp_path / "mne.yaml")
     path.write_bytes(b"\xff\xfe\x00data")
-    with pytest.raises(BadSpecification, match="is not UTF-8 text"):
+    with pytest.raises(BadSpecification, match=r"mine\.yaml is not UTF-8 text: byte 0 is 0xff"):
         read_study(path)
 
 

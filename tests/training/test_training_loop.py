@@ -253,17 +253,6 @@ def test_the_pace_of_logging_and_saving_changes_no_weight(tmp_path):
     assert len(log_of(tmp_path / "1")) == 2  # the first step and the last
 
 
-def test_tensorboard_and_progress_get_every_step(tmp_path):
-    heard, finished = [], []
-    make("contrastive", steps=3).train(
-        tmp_path,
-        tensorboard=lambda name, value, step: heard.append((name, step)),
-        after_step=lambda done, all_: finished.append((done, all_)),
-    )
-    assert {("loss", 0), ("loss", 1), ("loss", 2), ("spread", 2)} <= set(heard)
-    assert finished == [(1, 3), (2, 3), (3, 3)]
-
-
 def test_seconds_of_watching_are_no_training_time(tmp_path, monkeypatch):
     real, lag = time.perf_counter, [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: real() + lag[0])

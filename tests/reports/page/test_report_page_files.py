@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import io
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 from looked_at import array, content_of, draw
 from PIL import Image
 
-from levelfield.errors import BadInput
 from levelfield.reports.page import thumbnails, write
 from levelfield.reports.page.content import FORMAT, Data, empty_test, score
 from levelfield.reports.page.image_set import SIZE, thumbnails_of
@@ -97,20 +94,6 @@ def test_the_policy_allows_exactly_the_script_and_the_style_of_the_page(tmp_path
     live = write.page_html(page(live={"token": "token", "runs": [0]}))
     assert "connect-src 'self'" in live
     assert write.policy(live=True) in live
-
-
-def test_a_full_disk_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "report.html"
-    write.write_page(page(about="old"), place)
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(BadInput, match="No space left on device"):
-        write.write_page(page(about="new"), place)
-    assert content_of(place)["about"] == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def _outside_the_data(path: Path) -> str:
