@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from levelfield.studies.runs.spec import RunSpec
 from levelfield.studies.runs.training import Options, Task
 from levelfield.studies.specification.choices import Data, MethodSpec, ProtocolChoice
 from levelfield.training import Conditions, Observer, Pace, TrainingState, train
-from levelfield.training.feed import Feed, PlannedBatch, StoredRows
+from levelfield.training.feed import Feed, StoredRows
 from levelfield.training.optimisers import build, check_groups
 
 CLASSES, EACH = 6, 5
@@ -74,21 +74,6 @@ class Stored:
 
     def __getitem__(self, indices: np.ndarray) -> tuple[Tensor, ...]:
         return tuple(part[torch.from_numpy(np.asarray(indices))] for part in self.tensors)
-
-
-class Recorded:
-    """A source that passes another one's batches on and remembers which images they were."""
-
-    def __init__(self, source: Any) -> None:
-        self.source, self.plans = source, []
-
-    def batches(self, plans: Iterator[PlannedBatch]) -> Iterator[Any]:
-        def remember() -> Iterator[PlannedBatch]:
-            for planned in plans:
-                self.plans.append(planned)
-                yield planned
-
-        return self.source.batches(remember())
 
 
 @dataclass
