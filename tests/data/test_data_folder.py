@@ -87,8 +87,6 @@ def test_bare_name_that_is_no_dataset_looks_at_folders_here(pets, monkeypatch):
 
 
 def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
-    with pytest.raises(BadInput, match="is empty"):
-        data.create(make_folder("empty", {}))
     archive = make_folder("archive", {})
     (archive / "photos.zip").touch()
     with pytest.raises(BadInput, match=r"only photos.zip"):
@@ -97,12 +95,9 @@ def test_unusable_folders_are_refused(tmp_path, make_folder, picture):
         data.create(make_folder("hollow", {"a": 0, "b": 0}))
     with pytest.raises(BadInput, match="only one class, 'a'"):
         data.create(make_folder("single", {"a": 3}))
-    flat = make_folder("flat", {})
-    picture().save(flat / "a.jpg")
-    with pytest.raises(BadInput, match="1 images but no sub-folders"):
-        data.create(flat)
+    picture().save(tmp_path / "a.jpg")
     with pytest.raises(BadInput, match="is a file"):
-        data.create(flat / "a.jpg")
+        data.create(tmp_path / "a.jpg")
     with pytest.raises(BadInput, match=r"Did you mean .*/mine/photos, which has 2 sub-folders"):
         data.create(make_folder("high", {"mine/photos/cat": 2, "mine/photos/dog": 2}))
     with pytest.raises(BadInput, match="test, train, which are parts of a split, not classes"):

@@ -10,27 +10,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from levelfield.embedder import BLOCK, Backbone, Embedder, Head, Trunk, in_blocks
-from levelfield.embedder.trunk.pooling import as_maps
 from levelfield.embedder.trunk.stages import Division
 from levelfield.errors import BadSpecification, UnknownName
 from levelfield.randomness import stream
 
 Get = Callable[[str], Backbone]
 Pictures = Callable[..., Tensor]
-# name, number of prefix tokens; the last one is divided by nobody and runs as a whole
-FAMILIES = [
-    ("tf_efficientnet_lite0", 0),
-    ("mobilenetv3_small_050", 0),
-    ("resnet18", 0),
-    ("convnext_atto", 0),
-    ("vit_tiny_patch16_224", 1),
-    ("regnetx_002", 0),
-]
+# the last one is divided by nobody and runs as a whole; transformers: test_transformers.py
+FAMILIES = ["tf_efficientnet_lite0", "mobilenetv3_small_050", "resnet18", "convnext_atto", "regnetx_002"]
 
 
-@pytest.mark.parametrize(("name", "prefix"), FAMILIES)
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("cut", ["frozen", "last-1", "tuned"])
-def test_pieces_in_a_row_compute_timms_features(name, prefix, cut, backbone, pictures):
+def test_pieces_in_a_row_compute_timms_features(name, cut, backbone, pictures):
     if name == "regnetx_002" and cut == "last-1":
         with pytest.raises(BadSpecification, match="frozen or tuned"):
             Trunk(backbone(name), cut=cut)
@@ -38,7 +30,7 @@ def test_pieces_in_a_row_compute_timms_features(name, prefix, cut, backbone, pic
     trunk = Trunk(backbone(name), cut=cut, normalize_taps=False, channels_last=False)
     images = pictures(2)
     with torch.no_grad():
-        expected = as_maps(backbone(name).network.forward_features(images), prefix_tokens=prefix).mean(dim=(2, 3))
+        expected = backbone(name).network.forward_features(images).mean(dim=(2, 3))
         features = trunk.above(*trunk.below(images))
     torch.testing.assert_close(features, expected, rtol=1e-5, atol=1e-5)
     assert trunk.width == expected.shape[1]
@@ -178,8 +170,8 @@ def test_the_cost_is_that_of_the_used_stages() -> None:
     assert half.cost(8) == {"weights": 3 * 4, "operations": 2 * 64 * 3 * 4}
 
 
-@pytest.mark.parametrize(("name", "prefix"), FAMILIES)
-def test_the_last_map_is_what_is_pooled(name: str, prefix: int, backbone: Get, pictures: Pictures) -> None:
+@pytest.mark.parametrize("name", [*FAMILIES, "vit_tiny_patch16_224"])
+def test_the_last_map_is_what_is_pooled(name: str, backbone: Get, pictures: Pictures) -> None:
     trunk = Trunk(backbone(name), cut="frozen", normalize_taps=False, image=64)
     maps = trunk.maps(pictures(2))[-1]
     assert maps.ndim == 4

@@ -170,15 +170,6 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str) -> None:
         Hist(num_classes=3, dim=4, **wrong)
 
 
-def test_as_a_competitor_its_groups_have_their_rates() -> None:
-    method = methods.create("hist", num_classes=CLASSES, dim=DIM, preset="lim2022/sop", hidden=HIDDEN)
-    rates = {group.name: group.multiplier for group in method.groups()}
-    assert rates["means"] == rates["log_vars"] == 100.0
-    assert rates["hgnn"] == rates["hgnn_biases_and_gains"] == 10.0
-    assert set(rates) == {"means", "log_vars", "hgnn", "hgnn_biases_and_gains"}
-    assert method.proxies is not None
-
-
 def test_in_a_run_the_head_normalises_the_rows_and_the_loss_does_not() -> None:
     """A second layer norm would change the rows by its epsilon, which Adam amplifies to 1e-4 in six steps."""
     alone, method = (

@@ -90,15 +90,7 @@ def test_killed_at_every_kind_of_file_it_gives_the_same_bits(
     assert not list(trial.folder.glob(".*.tmp"))
 
 
-def test_a_run_that_has_ended_does_nothing_when_started_again(run: PlannedRun, tmp_path: Path) -> None:
-    trial = Trial(run, tmp_path)
-    assert trial.start()
-    times = {path: path.stat().st_mtime_ns for path in trial.folder.iterdir() if path.name != "lock"}
-    assert trial.start()
-    assert times == {path: path.stat().st_mtime_ns for path in trial.folder.iterdir() if path.name != "lock"}
-
-
-SHARDED: list[Any] = [True, {"sample": 0.5}]
+SHARDED = {"sharded": {"sample": 0.5}}  # what is drawn must be drawn again, too
 # Stops the training before its third epoch as long as there is a file `hold`, and notes which epochs are planned.
 OWN = """
 import pathlib, time
@@ -120,9 +112,8 @@ def two_trials(photos: Path, folder: Path, settings: dict[str, Any], **condition
     return Trial(run, folder / "whole"), Trial(run, folder / "killed")
 
 
-@pytest.mark.parametrize("sharded", SHARDED)
-def test_a_killed_run_of_one_process_gives_the_same_bits(photos: Path, tmp_path: Path, sharded: Any) -> None:
-    whole, killed = two_trials(photos, tmp_path, {"sharded": sharded}, steps=6)
+def test_a_killed_run_of_one_process_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
+    whole, killed = two_trials(photos, tmp_path, SHARDED, steps=6)
     assert whole.start()
     assert not killed.start(strike=("before", "checkpoint", 2))
     assert checkpoint.load(killed.folder / "checkpoint")["progress"]["step"] == 2
@@ -130,10 +121,9 @@ def test_a_killed_run_of_one_process_gives_the_same_bits(photos: Path, tmp_path:
     assert killed.result() == whole.result()
 
 
-@pytest.mark.parametrize("sharded", SHARDED)
-def test_a_killed_run_of_two_processes_gives_the_same_bits(photos: Path, tmp_path: Path, sharded: Any) -> None:
+def test_a_killed_run_of_two_processes_gives_the_same_bits(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
-    settings = {"sharded": sharded, "batching": f"{tmp_path / 'own.py'}:Held"}
+    settings = {**SHARDED, "batching": f"{tmp_path / 'own.py'}:Held"}
     whole, killed = two_trials(photos, tmp_path, settings, steps=8, processes=2)
     (tmp_path / "hold").touch()
     driver = killed.begin()

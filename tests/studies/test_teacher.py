@@ -155,13 +155,13 @@ def test_an_ensemble_that_the_command_made_may_teach(photos: Path, tmp_path: Pat
 
 
 def test_of_an_ensemble_of_folds_those_of_the_student_teach(tmp_path: Path) -> None:
-    photos = make_photos(tmp_path / "photos", classes=16, each=2)
+    photos = make_photos(tmp_path / "photos", classes=8, each=2)
     both = {"label": "both", "ensemble": {"of": ["margin", "triplet"]}}
     methods = ["margin", "triplet", both, student("relational", teacher="both")]
-    study = small_study(photos, methods, overrides=("protocol=mlrc",), steps=1, batch="2x2")
+    study = small_study(photos, methods, overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
     runs = completed(study, tmp_path)
     parts = {(run.label, run.spec.fold): run.folder(tmp_path) for run in runs}
-    for fold in range(4):
+    for fold in range(2):
         expected = joined([told(parts[name, fold], "rows") for name in ("margin", "triplet")])
         np.testing.assert_array_equal(np.load(parts["relational", fold] / "teacher.npy"), expected)
 
