@@ -77,9 +77,7 @@ def test_what_is_registered_is_written_in_a_file_of_its_home(kind: str) -> None:
 
 @pytest.mark.parametrize("name", RETRIEVAL)
 @pytest.mark.parametrize("form", [0, 1, 2])
-def test_a_retrieval_metric_reads_no_further_than_it_says(
-    name: str, form: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retrieval_metric_needs_only_its_reach(name: str, form: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forms = evaluation.describe(name).forms
     if form >= max(1, len(forms)):
         return
@@ -144,9 +142,7 @@ def test_a_protocol_cannot_train_on_a_class_that_judges(overlap: str, monkeypatc
 
 @pytest.mark.parametrize("name", corruptions.names())
 @pytest.mark.parametrize("shape", [(40, 40), (24, 61), (5, 3), (1, 1)])
-def test_a_corruption_draws_from_its_stream_alone_and_leaves_the_image_as_it_is(
-    name: str, shape: tuple[int, int]
-) -> None:
+def test_a_corruption_draws_from_its_stream_alone_and_keeps_the_image(name: str, shape: tuple[int, int]) -> None:
     image = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
     before, results = image.copy(), []
     for seed in (1, 2):

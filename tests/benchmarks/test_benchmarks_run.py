@@ -31,10 +31,7 @@ RUNS: dict[str, tuple[tuple[str, ...], dict[tuple[str, str], float | None]]] = {
         {("every retrieval metric", "product"): 1.3, ("every metric in one call", "sum of the bounds"): 2},
     ),
     "feeding": ((), {("training view, workers: 2", "plain DataLoader, workers: 2"): 1.0}),
-    "methods": (
-        (),
-        {("hist", "its products"): 1.3, ("drml", "20 classes"): 2, ("refine", "ranking them once"): 20},
-    ),
+    "methods": ((), {("hist", "its products"): 1.3, ("drml", "20 classes"): 2, ("refine", "ranking them once"): 20}),
     "objectives": (
         ("--only", "contrastive", "--only", "nt_xent", "--only", "triplet", "--only", "proxy_anchor"),
         {
@@ -59,13 +56,8 @@ SMALL = (
     "conditions.dim=4",
     "conditions.steps=20",
 )
-WITH_EXAMPLES = (
-    "cluster",
-    "ship",
-    "startup",
-    *("harness.figures", "harness.interleaved", "harness.method_products", "harness.shortened"),
-    "harness.straightforward",
-)
+HARNESS = ("figures", "interleaved", "method_products", "shortened", "straightforward")
+WITH_EXAMPLES = ("cluster", "ship", "startup", *(f"harness.{name}" for name in HARNESS))
 
 
 @pytest.fixture(scope="module")

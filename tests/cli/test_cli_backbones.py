@@ -41,10 +41,7 @@ def test_two_networks_end_with_the_question_whether_fine_tuning_pays(levelfield:
         (("--data", "photos", "--backbones", "resnet18,resnet18"), "names 'resnet18' twice"),
         (("--data", "photos", "--backbones", "resnet18", "--trials", "2"), "leave --trials and --time out"),
         (("--data", "photos", "--backbones", "resnet18", "conditions.backbone=resnet34"), "already names the networks"),
-        (
-            ("--data", "photos", "--backbones", "test_resnet,regnetx_002", *SMALL),
-            "Or leave 'regnetx_002' out of",
-        ),
+        (("--data", "photos", "--backbones", "test_resnet,regnetx_002", *SMALL), "Or leave 'regnetx_002' out of"),
     ],
 )
 def test_what_cannot_be_compared_is_one_message(

@@ -205,9 +205,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_gpu_that_is_not_there_is_refused(
-    levelfield: Levelfield, compared: Path, trained: Path, command: str
-) -> None:
+def test_a_missing_gpu_is_refused(levelfield: Levelfield, compared: Path, trained: Path, command: str) -> None:
     names = {"RUN": str(trained), "PHOTO": str(next((compared / "photos").rglob("*.png")))}
     words = [command, *(names.get(word, word) for word in COMMANDS[command])]
     assert "The device 'cuda' cannot be used here" in levelfield(*words, "--device", "cuda").error

@@ -279,9 +279,7 @@ def test_the_board_is_printed_even_if_a_drawing_fails(
 
 
 @pytest.mark.parametrize("starting", [True, False])
-def test_the_steps_that_validation_chose_train_on_every_class(
-    levelfield: Levelfield, room: Path, starting: bool
-) -> None:
+def test_the_steps_validation_chose_train_on_every_class(levelfield: Levelfield, room: Path, starting: bool) -> None:
     """With a gain that no step can reach the first look is kept: the start, or the first step."""
     words = ["methods=[contrastive]", "seeds=1", "conditions.batch=2x2", "protocol.validation=0.5"]
     words += [f"conditions.validate_start={starting}", "conditions.select=recall@1", "conditions.validate_every=1"]

@@ -48,10 +48,10 @@ def test_a_study_is_exported_as_its_best_run_with_figures_and_a_card(levelfield:
     text = Path("new/out/MODEL_CARD.md").read_text()
     for part in (
         "## Figures",
-        "| recall@1 |",
         "## Conditions",
-        "- backbone: test_resnet",
         "## Deviations",
+        "| recall@1 |",
+        "backbone: test_resnet",
         "w.safetensors",
     ):
         assert part in text

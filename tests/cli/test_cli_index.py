@@ -72,9 +72,7 @@ def test_search_finds_what_search_in_the_folder_finds(levelfield: Levelfield, tr
     assert len(levelfield("search", index, QUERY).printed.splitlines()) == 6
 
 
-def test_a_threshold_says_what_is_the_same_and_how_many_unknowns_are_matched(
-    levelfield: Levelfield, trained: Path
-) -> None:
+def test_a_threshold_says_what_is_the_same_and_how_often_unknowns_match(levelfield: Levelfield, trained: Path) -> None:
     printed = levelfield("index", trained, "photos", "--out", "index", "--choose-on", "training").printed
     assert "chosen on training classes" in printed
     assert "of 16 test images of 4 classes, each searched among the 16 images, its own class left out" in printed
@@ -99,9 +97,7 @@ def test_an_image_below_the_threshold_has_no_match(levelfield: Levelfield, train
     assert ("No image of its class: the nearest is below" in printed) == (not any(entry["same"] for entry in near))
 
 
-def test_added_photos_give_the_files_of_an_index_made_at_once(
-    levelfield: Levelfield, trained: Path, index: Path
-) -> None:
+def test_added_photos_give_the_files_of_a_new_index(levelfield: Levelfield, trained: Path, index: Path) -> None:
     before = Index.open(index)
     make_photos(Path("drawn"), classes=2, each=3)
     shutil.move("drawn/class 01", "photos/a new class")
@@ -144,7 +140,7 @@ def test_linked_photos_and_folders_keep_their_own_names(levelfield: Levelfield, 
     assert "0 new images, 33 already there" in levelfield("index", "index", "--add", "photos").printed
 
 
-def test_photos_that_two_processes_add_are_all_there(
+def test_photos_added_by_two_processes_are_all_there(
     trained: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_photos(Path("more"), classes=2)

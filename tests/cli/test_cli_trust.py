@@ -182,9 +182,7 @@ def test_a_study_that_the_user_names_runs_what_it_names(room: Path, levelfield: 
     assert "recall@1" in levelfield("report", "runs/small").printed
 
 
-def test_only_what_is_written_in_a_trusted_file_can_be_named_by_a_folder(
-    compared: Path, levelfield: Levelfield
-) -> None:
+def test_a_folder_can_name_only_what_a_trusted_file_defines(compared: Path, levelfield: Levelfield) -> None:
     def shell(spec: dict[str, Any]) -> None:
         spec["data"] = {"name": "evil.py:run", "args": ["touch", "pwned"]}
 

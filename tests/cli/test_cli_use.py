@@ -123,9 +123,7 @@ def test_a_csv_has_a_path_and_the_exact_numbers_in_each_line(levelfield: Levelfi
 
 
 @pytest.mark.parametrize("name", ["e.txt", "e.npz", "e.parquet"])
-def test_another_kind_of_file_is_refused_with_a_name_that_works(
-    levelfield: Levelfield, trained: Path, name: str
-) -> None:
+def test_another_kind_of_file_is_refused_with_one_that_works(levelfield: Levelfield, trained: Path, name: str) -> None:
     assert "Did you mean e.npy?" in levelfield("embed", trained, "photos", "--out", name).error
 
 

@@ -138,8 +138,7 @@ def _no_network(*_: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["!!python/object/apply:os.system ['touch pwned']", "[1, 2]", "", "format: 1\nmembers: []\n", "a: &a [*a]"],
+    "text", ["!!python/object/apply:os.system ['touch pwned']", "[1, 2]", "", "format: 1\nmembers: []\n", "a: &a [*a]"]
 )
 def test_text_that_describes_no_model_gives_one_message(text: str, home: Path) -> None:
     (home / "model.yaml").write_text(text)

@@ -57,9 +57,7 @@ def same(first: Any, second: Any) -> bool:
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "dot", "hamming"])
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int16"])
-def test_blocks_give_the_bits_of_the_search_in_memory(
-    tmp_path: Path, small_parts: None, kind: str, distance: Any
-) -> None:
+def test_blocks_give_the_bits_of_one_in_memory(tmp_path: Path, small_parts: None, kind: str, distance: Any) -> None:
     rows = (POINTS * 10 if kind == "int16" else POINTS).astype(kind)
     for sample in (None, 7, 350):
         whole = evaluate(rows, LABELS, metrics=METRICS, distance=distance, ci=0.95, sample=sample)

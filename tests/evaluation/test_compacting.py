@@ -46,17 +46,9 @@ def test_a_case_by_hand() -> None:
 
 def test_sizes_are_those_of_the_stored_arrays() -> None:
     forms = compact(TRAIN, TEST)
-    assert {name: one.bytes for name, one in forms.items()} == {
-        "float32": 256,
-        "float16": 128,
-        "int8": 64,
-        "bits": 8,
-        "first 32": 128,
-        "first 16": 64,
-        "whitened 64": 256,
-        "whitened 32": 128,
-        "whitened 16": 64,
-    }
+    sizes = {"float32": 4 * DIM, "float16": 2 * DIM, "int8": DIM, "bits": DIM // 8}
+    sizes |= {f"first {dim}": 4 * dim for dim in (32, 16)} | {f"whitened {dim}": 4 * dim for dim in (64, 32, 16)}
+    assert {name: one.bytes for name, one in forms.items()} == sizes
     for dim in (1, 7, 9, 20, DIM):
         for name, one in compact(TRAIN[:, :dim], TEST[:, :dim]).items():
             assert one.stored(TEST[:, :dim]).nbytes == len(TEST) * one.bytes

@@ -39,9 +39,7 @@ def test_a_link_to_a_file_is_replaced_and_what_it_led_to_is_kept(tmp_path: Path)
     assert (tmp_path / "link").read_text() == "new"
 
 
-def test_a_lock_whose_holder_removed_it_meanwhile_is_created_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_its_holder_removed_is_created_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, flock, waited = tmp_path / "new" / ".lock", fcntl.flock, []
 
     def waiting(handle: IO[bytes], how: int) -> None:

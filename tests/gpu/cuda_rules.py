@@ -11,17 +11,8 @@ INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_ind
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "vdot"}
 SCALARS_FROM_CPU = {"masked_fill", "masked_fill_", "fill_", "index_fill", "index_fill_"}  # besides pointwise operations
 CPU_ONLY = {"histogram", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts", "narrow_copy", "from_file"}
-WAITING = {
-    "_local_scalar_dense",
-    "allclose",
-    "bincount",
-    "equal",
-    "histc",
-    "is_nonzero",
-    "masked_select",
-    "multinomial",
-}
-WAITING |= {"nonzero", "repeat_interleave", "_unique2", "unique_consecutive", "unique_dim"}
+WAITING = {"_local_scalar_dense", "allclose", "bincount", "equal", "histc", "is_nonzero", "masked_select"}
+WAITING |= {"multinomial", "nonzero", "repeat_interleave", "_unique2", "unique_consecutive", "unique_dim"}
 WAITING |= {f"{name}_ex" for name in ("_linalg_solve", "linalg_cholesky", "linalg_inv", "linalg_lu_factor")}
 WAITING |= {"_linalg_eigh", "_linalg_svd"}
 

@@ -25,8 +25,7 @@ distilled, imitated = partial(soft_cross_entropy, temperature=3.0), partial(feat
 
 
 @pytest.mark.parametrize(
-    ("loss", "widths"),
-    [(distilled, (5, 5)), (imitated, (4, 4)), (rkd_distance, (4, 6)), (relational_released, (4, 6))],
+    ("loss", "widths"), [(distilled, (5, 5)), (imitated, (4, 4)), (rkd_distance, (4, 6)), (relational_released, (4, 6))]
 )
 def test_the_gradient_is_finite_and_goes_to_the_student_alone(loss: Any, widths: tuple[int, int]) -> None:
     """Values and gradients are golden cases."""

@@ -48,9 +48,7 @@ def points(labels: list[int], seed: int, grid: bool) -> Geometry:
 
 @settings(max_examples=60, deadline=None)
 @ANY_BATCH
-def test_semihard_closest_is_the_slow_loop_and_the_lowest_index_of_equals(
-    labels: list[int], seed: int, grid: bool
-) -> None:
+def test_semihard_closest_is_the_slow_loop_and_the_first_of_equals(labels: list[int], seed: int, grid: bool) -> None:
     geometry, expected = points(labels, seed, grid), []
     d = geometry.distance.tolist()
     for a, p in pairs(labels):
@@ -64,7 +62,7 @@ def test_semihard_closest_is_the_slow_loop_and_the_lowest_index_of_equals(
 
 @settings(max_examples=60, deadline=None)
 @ANY_BATCH
-def test_batch_hard_is_the_slow_loop_and_the_lowest_index_of_equals(labels: list[int], seed: int, grid: bool) -> None:
+def test_batch_hard_is_the_slow_loop_and_the_first_of_equals(labels: list[int], seed: int, grid: bool) -> None:
     geometry, expected = points(labels, seed, grid), []
     d = geometry.distance.tolist()
     for a in range(len(labels)):

@@ -78,10 +78,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_dropped_file_is_searched_by_the_model_of_a_study(opened: Opener, study: Path) -> None:
     _, items = stored_test(next(study.glob("*/seed0-*")))
-    with (
-        serving(lambda token: read_site(study, token)) as client,
-        visited(opened, client.server.address) as tab,
-    ):
+    with serving(lambda token: read_site(study, token)) as client, visited(opened, client.server.address) as tab:
         tab.evaluate(DROP, [list(Path(items.paths[2]).read_bytes()), "mine.png"])
         strip = tab.locator(".photo .strip")
         expect(strip.locator("li")).to_have_count(len(items.paths))

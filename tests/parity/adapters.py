@@ -172,7 +172,7 @@ GROUP_TERMS = ("temperature", "iterations", "zero_diagonal", "eps")
 
 # Outputs of a loss that are neither a term nor an attribute: how they are read from the objective and its terms.
 ODD: dict[str, Mapping[str, Callable[[Any, dict[str, Tensor]], Tensor]]] = {
-    "soft_triple": {"value_regularizer": lambda objective, terms: spread_of_centres(objective)},  # without tau
+    "soft_triple": {"value_regularizer": lambda objective, terms: spread_of_centres(objective)}  # without tau
 }
 
 

@@ -87,16 +87,8 @@ def test_exchanged_columns_and_a_misprint_are_marked_and_nothing_else_is() -> No
     assert odd == imagenet | {("fehervari2019 table4", "N-Pairs", "NMI")}
 
 
-OURS = {
-    "protocol": "standard",
-    "backbone": "resnet50",
-    "dim": 128,
-    "image": 224,
-    "batch": 112,
-    "sampler": "SPC-2",
-    "epochs": 150,
-    "selection": "last",
-}
+OURS = {"protocol": "standard", "backbone": "resnet50", "dim": 128, "image": 224, "selection": "last"}
+OURS |= {"batch": 112, "sampler": "SPC-2", "epochs": 150}
 
 
 def test_the_most_similar_setting_comes_first() -> None:

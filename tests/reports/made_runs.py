@@ -80,11 +80,7 @@ def change_metrics(folder: Path, **content: Any) -> None:
 
 
 def embed(
-    folder: Path,
-    rows: np.ndarray,
-    classes: Sequence[str],
-    paths: Sequence[str] = (),
-    roles: np.ndarray | None = None,
+    folder: Path, rows: np.ndarray, classes: Sequence[str], paths: Sequence[str] = (), roles: np.ndarray | None = None
 ) -> None:
     """Test embeddings of a written run. Without paths its images are missing."""
     np.save(folder / "embeddings.npy", rows.astype(np.float32))

@@ -141,9 +141,7 @@ def board_with(folder: Path, definition: dict[str, Any]) -> Leaderboard:
         ({"self_excluded": "none", "clusterer": "lloyd100x3-seed0"}, "200 images, clustered by cosine distance."),
     ],
 )
-def test_the_query_is_said_to_be_left_out_only_where_it_was(
-    tmp_path: Path, definition: dict[str, Any], text: str
-) -> None:
+def test_a_query_is_said_to_be_left_out_where_it_was(tmp_path: Path, definition: dict[str, Any], text: str) -> None:
     lines = "\n".join(explanation(board_with(tmp_path, definition)))
     assert text in lines
     assert ("left out" in lines) == (not definition)

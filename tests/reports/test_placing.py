@@ -37,10 +37,7 @@ HOSTILE = [
     "y" * 120 + "1",
     "y" * 120 + "2",
 ]
-CASES = {
-    "hostile": HOSTILE,
-    "many": [f"margin with another beta, number {k}" for k in range(40)],
-}
+CASES = {"hostile": HOSTILE, "many": [f"margin with another beta, number {k}" for k in range(40)]}
 FIGURES = ["leaderboard", "cost", "recall-rho", "spectra"]
 
 
@@ -94,10 +91,7 @@ def check(figure: matplotlib.figure.Figure) -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_no_text_overlaps_another_or_leaves_the_figure(
-    crowded: tuple[Leaderboard, list[PlannedRun], Path],
-    name: str,
-    shown: Figures,
-    tmp_path: Path,
+    crowded: tuple[Leaderboard, list[PlannedRun], Path], name: str, shown: Figures, tmp_path: Path
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -100,10 +100,7 @@ def test_ties_differences_and_what_would_resolve_them_are_said_once_each(tmp_pat
     board = board_of(tmp_path, {"margin": 0.6, "triplet": 0.6, "contrastive": 0.4})
     lines = verdicts(board)
     assert "Holm-corrected over 3 pairs" in lines[0]
-    assert lines[1:] == [
-        "- margin: tie with triplet; better than contrastive.",
-        "- triplet: better than contrastive.",
-    ]
+    assert lines[1:] == ["- margin: tie with triplet; better than contrastive.", "- triplet: better than contrastive."]
     assert all(line in " ".join(printed(show, board, width=200).split("\n")) for line in lines[1:])
     tie = replace(board.comparison("margin", "triplet"), missing="seeds", needed_seeds=Needed(7, 4, None))  # type: ignore[type-var]
     others = [one for one in board.comparisons if {one.first, one.second} != {"margin", "triplet"}]

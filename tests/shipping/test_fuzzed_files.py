@@ -29,8 +29,7 @@ from levelfield.wording import printable
 
 # every character of a file name; names that are not UTF-8 are refused when images are listed
 CHARACTERS = st.one_of(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0/"),
-    st.sampled_from('\r\n\t",;\x1b\x7f\x9b \\'),
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), st.sampled_from('\r\n\t",;\x1b\x7f\x9b \\')
 )
 NAMES = st.text(CHARACTERS, min_size=1, max_size=60)
 CONTROLS = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))}

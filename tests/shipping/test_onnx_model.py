@@ -73,9 +73,7 @@ def test_it_is_used_like_the_model_of_a_run(file: Path, tmp_path: Path) -> None:
     assert ours.embed([]).shape == (0, DIM)
 
 
-def test_photos_that_are_read_ahead_give_the_same_rows(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_photos_read_ahead_give_the_same_rows(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, model = photos(tmp_path / "photos", 50), levelfield.load(file)
     monkeypatch.setattr(decoders, "TINY", 0)
     rows = []

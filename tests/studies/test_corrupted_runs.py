@@ -89,9 +89,7 @@ def test_rows_of_another_corruption_do_not_count(runs: list[Path]) -> None:
         assert 0 <= recorded(runs[0], "perspective")["recall@1"] <= 1
 
 
-def test_joined_runs_and_folds_are_joined_on_corrupted_images_too(
-    runs: list[Path], photos: Path, tmp_path: Path
-) -> None:
+def test_runs_and_folds_are_joined_on_corrupted_images_too(runs: list[Path], photos: Path, tmp_path: Path) -> None:
     join(runs[:2], tmp_path / "both", ("recall@1",))
     study = small_study(photos, ["contrastive"], overrides=("protocol={name: mlrc, folds: 2}",), steps=1, batch="2x2")
     planned, outcome = carry_out(study, tmp_path)

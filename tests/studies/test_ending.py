@@ -47,9 +47,7 @@ def study_file(folder: Path, photos: Path, methods: list[Any], **more: Any) -> P
     return folder / "shared.yaml"
 
 
-def test_two_commands_share_the_work_and_end_with_the_same_leaderboard(
-    photos: Path, losses: Path, tmp_path: Path
-) -> None:
+def test_two_commands_share_the_work_and_end_with_one_leaderboard(photos: Path, losses: Path, tmp_path: Path) -> None:
     study = study_file(tmp_path, photos, [f"{losses}:Meets", "lda"], seeds=4)
     logs = [tmp_path / f"log{k}" for k in range(2)]
     words = ["-q", "compare", str(study), "--out", str(tmp_path / "runs")]
@@ -107,9 +105,7 @@ def test_ctrl_c_while_a_worker_still_imports_prints_no_traceback(photos: Path, t
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_all_processes_of_a_command_end_with_it(
-    photos: Path, losses: Path, tmp_path: Path, how: signal.Signals
-) -> None:
+def test_all_processes_end_with_their_command(photos: Path, losses: Path, tmp_path: Path, how: signal.Signals) -> None:
     """As installed, in a session of its own; a file `signal.py` in its working directory does not break it."""
     (tmp_path / "signal.py").write_text("raise RuntimeError('not this file')\n")
     conditions = {**SMALL, "steps": 100_000}

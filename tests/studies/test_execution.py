@@ -34,9 +34,7 @@ def all_of(study: Study, folder: Path, *, jobs: int = 1) -> tuple[Outcome, Heard
 
 
 @pytest.mark.usefixtures("quick_processes")
-def test_a_crashing_run_is_reported_stops_no_other_and_is_tried_again(
-    photos: Path, losses: Path, tmp_path: Path
-) -> None:
+def test_a_crashing_run_is_told_stops_no_other_and_is_tried_again(photos: Path, losses: Path, tmp_path: Path) -> None:
     study = small_study(photos, [f"{losses}:Broken", "lda", f"{losses}:Dies", f"{losses}:Killed", f"{losses}:Fine"])
     losses.with_name("broken").touch()
     outcome, heard = all_of(study, tmp_path / "out", jobs=2)

@@ -46,14 +46,8 @@ def own(tmp_path: Path) -> str:
 
 def test_an_ensemble_comes_after_its_members_and_needs_those_of_its_seed() -> None:
     runs = planned([{"label": "both", "ensemble": {"of": ["margin", "triplet"]}}, "margin", "triplet"], seeds=2)
-    assert [(run.label, run.spec.seed) for run in runs] == [
-        ("margin", 0),
-        ("triplet", 0),
-        ("both", 0),
-        ("margin", 1),
-        ("triplet", 1),
-        ("both", 1),
-    ]
+    in_order = [(label, seed) for seed in (0, 1) for label in ("margin", "triplet", "both")]
+    assert [(run.label, run.spec.seed) for run in runs] == in_order
     assert [need.name for need in runs[2].spec.needs] == [run.spec.folder_name for run in runs[:2]]
     assert [need.identity for need in runs[5].spec.needs] == [run.spec.identity for run in runs[3:5]]
     assert runs[2].spec.joined
@@ -201,9 +195,5 @@ def test_what_was_trained_otherwise_is_told_when_it_is_joined(photos: Path, tmp_
     runs = completed(study, tmp_path / "c")
     rows = {row.label: row.deviations for row in board_of(study, runs, tmp_path / "c").rows}
     assert rows["same"] == ["members 2 (1)", "dim 16 (8)", "trunk passes 2 (1)"]
-    assert rows["other"] == [
-        *rows["same"],
-        "joined protocol validation 0.5",
-        "joined steps 9 (4)",
-        "joined batch 2x2 (4x3)",
-    ]
+    more = ["joined protocol validation 0.5", "joined steps 9 (4)", "joined batch 2x2 (4x3)"]
+    assert rows["other"] == [*rows["same"], *more]

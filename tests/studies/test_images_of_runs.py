@@ -137,13 +137,7 @@ def test_images_that_are_gone_are_told_with_every_place(tmp_path: Path) -> None:
     run, there = tmp_path / "runs/demo/margin/seed0", Location(absolute="/gone/p", relative="../../../../gone photos")
     with pytest.raises(MissingData) as error:
         placed(Data(name="gone photos"), run, there)
-    for place in (
-        Path.cwd() / "gone photos",
-        "/gone/p",
-        tmp_path / "gone photos",
-        run.parent / "gone photos",
-        "--root",
-    ):
+    for place in (*(folder / "gone photos" for folder in (Path.cwd(), tmp_path, run.parent)), "/gone/p", "--root"):
         assert str(place) in str(error.value)
 
 

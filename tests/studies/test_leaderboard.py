@@ -183,10 +183,7 @@ def test_rows_tested_on_different_images_are_not_compared(tmp_path: Path) -> Non
         write_run(run, tmp_path, class_means(0.5), definition={"queries": 7, "gallery": 7} if other else None)
     found = gathered(runs, tmp_path)
     pairs = [{one.first, one.second} for one in found.comparisons]
-    assert pairs == [
-        {"margin [data=emoji]", "triplet [data=emoji]"},
-        {"margin [data=photos]", "triplet [data=photos]"},
-    ]
+    assert pairs == [{"margin [data=emoji]", "triplet [data=emoji]"}, {"margin [data=photos]", "triplet [data=photos]"}]
     assert [made["recall@1"]["queries"] for made in found.signatures.values()] == [200, 7]
 
 

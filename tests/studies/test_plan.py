@@ -73,10 +73,7 @@ def test_all_else_that_decides_the_weights_changes_a_run() -> None:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [
-        ("my.py", {"methods": ["my.py:MyLoss"]}),
-        ("w.safetensors", {"conditions": {"weights": "w.safetensors"}}),
-    ],
+    [("my.py", {"methods": ["my.py:MyLoss"]}), ("w.safetensors", {"conditions": {"weights": "w.safetensors"}})],
 )
 def test_the_content_of_ones_own_files_changes_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: dict[str, Any]
@@ -101,13 +98,9 @@ def test_weights_of_other_backbones_do_not_change_a_run(tmp_path: Path, monkeypa
 
 def test_vary_is_a_grid() -> None:
     runs = planned(vary={"conditions.dim": [8, 16], "methods.margin.beta": [0.5, 1.5]})
-    assert [run.row for run in runs] == [f"margin [dim={dim}] [beta={beta}]" for dim in (8, 16) for beta in (0.5, 1.5)]
-    assert [(run.spec.conditions.dim, run.spec.method.settings["beta"]) for run in runs] == [
-        (8, 0.5),
-        (8, 1.5),
-        (16, 0.5),
-        (16, 1.5),
-    ]
+    pairs = [(dim, beta) for dim in (8, 16) for beta in (0.5, 1.5)]
+    assert [run.row for run in runs] == [f"margin [dim={dim}] [beta={beta}]" for dim, beta in pairs]
+    assert [(run.spec.conditions.dim, run.spec.method.settings["beta"]) for run in runs] == pairs
     assert len({run.folder(Path()) for run in runs}) == 4
 
 
@@ -115,14 +108,8 @@ def test_seeds_come_one_after_another_and_a_setting_of_one_method_varies_no_othe
     runs = planned(methods=["lda", "margin"], seeds=[4, 2])  # no seed changes the closed form
     assert [(run.label, run.spec.seed) for run in runs] == [("lda", 4), ("margin", 4), ("margin", 2)]
     runs = planned(methods=["margin", "triplet"], seeds=2, vary={"methods.margin.beta": [0.5, 1.5]})
-    assert [(run.row, run.spec.seed) for run in runs] == [
-        ("margin [beta=0.5]", 0),
-        ("triplet", 0),
-        ("margin [beta=0.5]", 1),
-        ("triplet", 1),
-        ("margin [beta=1.5]", 0),
-        ("margin [beta=1.5]", 1),
-    ]
+    first = [(row, seed) for seed in (0, 1) for row in ("margin [beta=0.5]", "triplet")]
+    assert [(run.row, run.spec.seed) for run in runs] == first + [("margin [beta=1.5]", seed) for seed in (0, 1)]
     assert len({run.folder(Path()) for run in runs}) == 6
 
 

@@ -81,9 +81,7 @@ def test_an_error_of_any_process_is_reported_as_its_own(photos: Path, tmp_path: 
     assert "in forward" in (runs[0].folder(tmp_path / "runs") / "error.txt").read_text(encoding="utf-8")
 
 
-def test_a_killed_command_ends_its_processes_and_the_next_one_removes_their_folder(
-    photos: Path, tmp_path: Path
-) -> None:
+def test_a_killed_command_ends_its_processes_and_the_next_removes_their_folder(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
     own = {f"{tmp_path / 'own.py'}:Endless": {}, "label": "own"}
     (endless,) = resolve(small_study(photos, [own], steps=100_000, processes=2)).runs

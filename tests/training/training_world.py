@@ -33,15 +33,8 @@ from levelfield.training.optimisers import build, check_groups
 
 CLASSES, EACH = 6, 5
 LABELS = np.repeat(np.arange(CLASSES), EACH)
-SMALL: dict[str, Any] = {
-    "backbone": "mobilenetv3_small_050",
-    "weights": "random",
-    "image": 32,
-    "dim": 8,
-    "steps": 6,
-    "batch": "3x2",
-    "warmup": 0,
-}
+SMALL: dict[str, Any] = {"backbone": "mobilenetv3_small_050", "weights": "random", "image": 32, "dim": 8}
+SMALL |= {"steps": 6, "batch": "3x2", "warmup": 0}
 
 
 def conditions(**changes: Any) -> Conditions:
