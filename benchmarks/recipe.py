@@ -27,7 +27,7 @@ from torch.nn import functional
 
 from levelfield import objectives
 from levelfield.embedder.linear import whitened_components
-from levelfield.embedder.networks.from_wheels import load_lite0
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0
 from levelfield.files.writing import write_json
 
 import timm  # isort: skip

