@@ -4,7 +4,7 @@
 
 Each draw takes classes of CUB's training half: half of them train, but for those that judge, and half test. A network
 is trained as in the recipe, and what judges and test classes say of it is added to results/recipe_judges.json: recall@1
-and map@r of the untrained features, after some numbers of steps, and of the mean of both networks' weights.
+and map@r of the untrained features, and after some numbers of steps with a share of the start weights left in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import random
 import sys
 from pathlib import Path
@@ -32,7 +33,6 @@ import timm  # isort: skip
 
 RESULTS = Path(__file__).parent / "results" / "recipe_judges.json"
 TRAINED, TESTED = 160, 224
-STEPS = (50, 100)
 
 
 def main() -> None:
@@ -43,9 +43,12 @@ def main() -> None:
     parser.add_argument("--judges", type=int, default=3)
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--first", type=int, default=0, help="Number of the first draw.")
+    parser.add_argument("--steps", type=int, nargs="+", default=[50, 100])
+    parser.add_argument("--schedule", choices=("constant", "cosine"), default="constant")
     settings = parser.parse_args()
     for draw in range(settings.first, settings.first + settings.draws):
         facts = {"classes": settings.classes, "each": settings.each, "judges": settings.judges, "draw": draw}
+        facts["schedule"] = settings.schedule
         entry = facts | measured(settings, draw)
         results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
         write_json(RESULTS, [*results, entry])
@@ -78,19 +81,22 @@ def measured(settings: argparse.Namespace, draw: int) -> dict[str, Any]:
     loss = objectives.create("proxy_anchor", num_classes=half - settings.judges, dim=recipe.WIDTH)
     scores = {"untrained": scored(network, parts)}
     step = recipe.stepper(network, head, loss, parts["train"], side=TRAINED, seed=draw)
-    for number in range(1, STEPS[-1] + 1):
-        step(min(1, number / 10))
-        if number in STEPS:
-            scores[f"{number} steps"] = scored(network, parts)
-            scores[f"{number} steps, mean"] = scored(mean_of(start, network), parts)
+    for number in range(settings.steps[-1]):
+        falling = 0.5 * (1 + math.cos(math.pi * number / settings.steps[-1]))
+        step(min(1, number / 10) * (falling if settings.schedule == "cosine" else 1))
+        if number + 1 in settings.steps:
+            for share in (0, 0.25, 0.5):
+                mixed = mixture(start, network, share)
+                scores[f"{number + 1} steps, {share:g} of the start"] = scored(mixed, parts)
     return {"scores": scores}
 
 
-def mean_of(start: nn.Module, trained: nn.Module) -> nn.Module:
-    mean = copy.deepcopy(trained)
-    for value, first in zip(mean.parameters(), start.parameters(), strict=True):
-        value.data.lerp_(first.data, 0.5)
-    return mean
+def mixture(start: nn.Module, trained: nn.Module, share: float) -> nn.Module:
+    """A network whose weights are a weighted mean of those before and after training."""
+    mixed = copy.deepcopy(trained)
+    for value, first in zip(mixed.parameters(), start.parameters(), strict=True):
+        value.data.lerp_(first.data, share)
+    return mixed
 
 
 def scored(network: nn.Module, parts: dict[str, recipe.Photos]) -> dict[str, dict[str, float]]:

@@ -28,7 +28,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
 FACTS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("fidelity.yaml").read_text(encoding="utf-8"))
 # The conditions of each row of a table. "?": only where the value is not the default.
 ROWS = {
-    "network": "backbone cut taps?",
+    "network": "backbone cut taps? start_share?",
     "weights": "weights?",
     "pooling": "pooling normalize_taps",
     "head and its start": "head? dim head_init dropout? codes? proxies?",

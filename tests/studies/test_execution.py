@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from small_world import Heard, board_of, carry_out, completed, log_of, processes, result, run_one, small_study
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -185,6 +187,19 @@ def test_a_longer_run_goes_on_from_a_shorter_one_with_the_same_bits(photos: Path
 def test_a_run_whose_rates_follow_from_its_length_starts_anew(photos: Path, tmp_path: Path) -> None:
     assert not (run_of(photos, tmp_path, 4, schedule="cosine") / CHECKPOINT).exists()
     assert steps_of(run_of(photos, tmp_path, 8, schedule="cosine")) == [0, 7]
+
+
+def test_a_share_of_the_start_weights_is_mixed_in_without_another_step(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = load_file(run_of(photos, tmp_path, 4, cut="last-1") / "model.safetensors")
+    monkeypatch.setattr("levelfield.training.recorder.Recorder.keep_loss", None)  # of every step
+    runs = [run_of(photos, tmp_path, 4, cut="last-1", start_share=share) for share in (0.25, 0.5)]
+    mixed = [load_file(run / "model.safetensors") for run in runs]
+    for name, weights in trained.items():
+        quarter, half = (other[name] - weights for other in mixed)
+        torch.testing.assert_close(half, 2 * quarter, rtol=1e-3, atol=1e-6)
+    assert any(not torch.equal(mixed[0][name], weights) for name, weights in trained.items())
 
 
 def test_other_conditions_do_not_go_on_from_there(photos: Path, tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ batches_per_epoch: 3, accumulate: 2, tuning_trials: 3, optimiser: sgd, lr: 0.1, 
 momentum: 0.1, rmsprop_alpha: 0.9, rmsprop_alpha_decay: 0.9, schedule: constant, warmup: 1, trunk_warmup: 1,
 step_every: 1, step_at: [5, 9], step_factor: 0.1, plateau_patience: 1, clip: 1.0, precision: bf16, validate_every: 1,
 validate_start: true, min_delta: 0.1, patience: 1, monitor: test, threads: 2, output_norm: true, decay: all, eps: 1.0,
-clip_value: 10, processes: 2, deterministic: true, compile: true, head: dropped, test_image: 96}
+clip_value: 10, processes: 2, deterministic: true, compile: true, head: dropped, test_image: 96,
+start_share: 0.5}
 """)
 WITH = {"views": {"augment": "light"}}  # what a condition needs
 

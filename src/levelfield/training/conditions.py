@@ -158,6 +158,11 @@ class Conditions(BaseModel):
     patience: Count | str | None = Field(
         None, description="evaluations without improvement before training stops; or steps, e.g. '900 steps'"
     )
+    start_share: BelowOne = Field(
+        0.0,
+        description="share of the start weights that is mixed into the trained network: the mean of both keeps what "
+        "few images would make it forget (Wortsman et al. 2022)",
+    )
     # machine
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads per process")
     processes: Annotated[int, Field(ge=1, le=4096)] = Field(1, description="processes per run, which divide each batch")

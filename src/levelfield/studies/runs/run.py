@@ -85,7 +85,8 @@ def can_go_on(spec: RunSpec) -> bool:
 
 
 def begin_from_shorter(folder: Path, spec: RunSpec) -> None:
-    """Copy the state and the log of the longest finished run of the same conditions with fewer steps, if one kept it.
+    """Copy the state and the log of the longest finished run of the same conditions with fewer steps, if one kept it. A
+    run whose start weights have another share trains the same steps.
 
     folder: of the run, which has not begun.
     """
@@ -104,12 +105,13 @@ def _steps_before(folder: Path, spec: RunSpec) -> int:
     if not all((folder / name).exists() for name in (TRAINED, CHECKPOINT)):
         return 0
     try:
-        steps = read_spec(folder).conditions.steps
-        conditions = spec.conditions.model_copy(update={"steps": steps})
+        before = read_spec(folder).conditions
+        trained = {"steps": before.steps, "start_share": before.start_share}
+        conditions = spec.conditions.model_copy(update=trained)
         same = spec.model_copy(update={"conditions": conditions}).identity == recorded_identity(folder)
     except Damaged:
         return 0
-    return steps if same and steps < spec.conditions.steps else 0
+    return before.steps if same and before.steps <= spec.conditions.steps else 0
 
 
 def _write(task: Task, inputs: RunInputs, trained: Trained, progress: Progress) -> None:

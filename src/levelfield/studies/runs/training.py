@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
@@ -153,10 +154,21 @@ def _set_up_and_train(
         if teach(setup.method, spec, inputs, task.folder, progress):
             setup.measured.teacher = setup.method.learns_from
         source = inputs.source(spec.draws, progress) if setup.method.trains else None
-    state = TrainingState()
+    state, share = TrainingState(), spec.conditions.start_share
+    start = copy.deepcopy(setup.embedder.state_dict()) if share else {}
     if source is not None:
         state = _train(task, setup, inputs, source, progress, ranks)
+        mix_in(setup.embedder, start, share)
     return setup, state, Shards(setup.method, ranks).whole(setup.method.state_dict())
+
+
+@torch.no_grad()
+def mix_in(network: nn.Module, start: Mapping[str, Tensor], share: float) -> None:
+    """Replace every weight w by (1 - share) w + share w0, with its start weight w0."""
+    weights = network.state_dict()
+    for name, first in start.items():
+        if first.is_floating_point():
+            weights[name].lerp_(first, share)
 
 
 def _train(
