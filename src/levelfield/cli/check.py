@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from levelfield.cli.console import console, print_json
-from levelfield.cli.options import JsonOption, option, trust_named
-from levelfield.errors import BadInput, BadSpecification, LevelfieldError
+from levelfield.cli.options import JsonOption, keys_and_values, option, trust_named
+from levelfield.errors import BadInput, LevelfieldError
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check(
     The laws cover gradients, order and names, degenerate batches, precision, state and randomness.
     The exit code is 1 if a law is broken.
     """
-    values = _read(settings or [])
+    values = keys_and_values(settings or [], kind="setting", example="margin=0.1")
     trust_named(name, values)
 
     from levelfield import objectives
@@ -82,15 +82,3 @@ def _show(name: str, checked: list[Verdict]) -> None:
         return
     causes = f" by {plural(len(broken), 'error', 'errors')}" if len(broken) < touched else ""
     console.print(f"{touched} of {len(checked)} laws {'is' if touched == 1 else 'are'} broken{causes}.")
-
-
-def _read(settings: list[str]) -> dict[str, Any]:
-    from levelfield.files.plain_yaml import read_yaml
-
-    read: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise BadSpecification(f"'{setting}' is not a setting: write KEY=VALUE, such as margin=0.1.")
-        read[key] = read_yaml(value, origin=f"'{setting}'")
-    return read

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.cli.console import checking_images, console, is_quiet
 from levelfield.cli.option_groups import Environment, Parallel, Source
-from levelfield.cli.options import root_override
+from levelfield.cli.options import keys_and_values, root_override
 from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:
@@ -154,14 +154,8 @@ def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
     """The study with the ranges of `--search KEY=RANGE`."""
     if not ranges:
         return study
-    from levelfield.files.plain_yaml import read_yaml
     from levelfield.studies.specification.study import parse_study
 
-    searched = {}
-    for written in ranges:
-        key, equals, text = written.partition("=")
-        if not equals or not text.strip():
-            raise BadSpecification(f"--search '{written}' is not a range: write it as 'hist.tau=[8, 64, log]'.")
-        searched[key.strip()] = read_yaml(text, origin=f"--search '{written}'")
+    searched = keys_and_values(ranges, kind="range", example="'hist.tau=[8, 64, log]'")
     content = study.model_dump(mode="json") | {"search": {**study.search, **searched}}
     return parse_study(content, origin="--search")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -158,6 +159,19 @@ def trusted_words(
     networks = [name.strip() for name in (backbones or "").split(",")]
     trust(*named_by(study, overrides), *references_in([str(data), *networks]))
     return study, overrides
+
+
+def keys_and_values(words: Iterable[str], *, kind: str, example: str) -> dict[str, Any]:
+    """The values, in YAML, of words such as `margin=0.1`. kind, example: for the message about another word."""
+    from levelfield.files.plain_yaml import read_yaml
+
+    values = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if not key.strip() or not value.strip():
+            raise BadSpecification(f"'{word}' is not a {kind}: write it as KEY=VALUE, such as {example}.")
+        values[key.strip()] = read_yaml(value, origin=f"'{word}'")
+    return values
 
 
 def trust_named(*words: object) -> None:
