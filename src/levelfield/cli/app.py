@@ -73,17 +73,16 @@ PANELS: dict[str, dict[str, str]] = {
     },
 }
 # a command is the function of its name in the file of its name, except for these; a group has commands of its own
-_ELSEWHERE = {
-    "list": ("list_parts", "list_parts"),
-    **{name: ("measure", name) for name in ("threshold", "compact", "corrupt", "corruptions")},
-    "search": ("index", "search"),
-    "ranks": ("report", "ranks"),
-    "ensemble": ("report", "ensemble"),
+_FILES = {
+    "list": "list_parts",
+    "search": "index",
+    **dict.fromkeys(("threshold", "compact", "corrupt"), "measure"),
+    **dict.fromkeys(("maps", "corruptions", "toy"), "drawings"),
+    **dict.fromkeys(("ranks", "ensemble"), "report"),
 }
 for _panel, _examples in PANELS.items():
     for _name, _example in _examples.items():
-        _file, _function = _ELSEWHERE.get(_name, (_name, _name))
-        _module = importlib.import_module(f"levelfield.cli.{_file}")
+        _module = importlib.import_module(f"levelfield.cli.{_FILES.get(_name, _name)}")
         _about: dict[str, Any] = {
             "epilog": f"Example: levelfield {_name} {_example}".strip(),
             "rich_help_panel": _panel,
@@ -91,7 +90,7 @@ for _panel, _examples in PANELS.items():
         if hasattr(_module, "group"):
             app.add_typer(_module.group, name=_name, **_about)
         else:
-            app.command(_name, **_about)(getattr(_module, _function))
+            app.command(_name, **_about)(getattr(_module, "list_parts" if _name == "list" else _name))
 
 
 def _print_version(wanted: bool) -> None:

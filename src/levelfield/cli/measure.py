@@ -1,4 +1,4 @@
-"""Measure a run beyond its scores: `levelfield threshold`, `compact`, `corrupt`, and `corruptions` of one image."""
+"""Measure a run beyond its scores: `levelfield threshold`, `compact` and `corrupt`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from levelfield.cli import option_groups as groups
-from levelfield.cli.console import bar, say, warnings_as_notes
+from levelfield.cli.console import bar, warnings_as_notes
+from levelfield.cli.drawings import named_corruptions
 from levelfield.cli.option_groups import in_arrays, numbers, with_groups
-from levelfield.cli.options import RunArgument, option, trust_named
+from levelfield.cli.options import RunArgument, option
 from levelfield.errors import BadInput
 
 _in_threshold = partial(option, panel="Threshold")
@@ -143,35 +142,9 @@ def corrupt(
     from levelfield.evaluation.search.distances import distance_called
     from levelfield.reports.evaluation import evaluate_corruptions
 
-    names, settings = _names(only), metrics.settings()
+    names, settings = named_corruptions(only), metrics.settings()
     with bar("embedding") as progress:
         scores = evaluate_corruptions(
             run, names, distance=distance_called(distance), dim=dim, starts=starts, progress=progress, **settings
         )
     output.show(scores)
-
-
-def corruptions(
-    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
-    out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("corruptions.png"),
-    only: Annotated[str, option("--only", "Comma-separated names of corruptions.")] = "all",
-    side: Annotated[
-        int, option("--side", "Resize the shorter side to this many pixels first.", min=16, max=4096)
-    ] = 224,
-) -> None:
-    """Draw one image under each corruption (lim2022)."""
-    from levelfield.data import read_image
-    from levelfield.reports.figures import check_name
-    from levelfield.reports.figures.corrupted_images import draw_corruptions
-
-    check_name(out)
-    say(f"Written: {draw_corruptions(read_image(image), _names(only), out, side=side)}")
-
-
-def _names(only: str) -> tuple[str, ...]:
-    """The corruptions that --only names; trusts the files of the user's own."""
-    from levelfield.data.corruptions import chosen
-
-    names = chosen(only)
-    trust_named(names)
-    return names
