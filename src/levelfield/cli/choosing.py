@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from levelfield.cli.console import checking_images, console, is_quiet
 from levelfield.cli.option_groups import Environment, Parallel, Source
-from levelfield.cli.options import keys_and_values, root_override
+from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:
@@ -148,14 +148,3 @@ def photos_recipe(
     options = environment.options()
     cores = parallel.all(options.device, study.conditions.processes)
     return Recipe(study, environment.out / f"{study.name}-recipe", limit, side, fixed, cores, options, spent=spent)
-
-
-def with_ranges(study: Study, ranges: Sequence[str]) -> Study:
-    """The study with the ranges of `--search KEY=RANGE`."""
-    if not ranges:
-        return study
-    from levelfield.studies.specification.study import parse_study
-
-    searched = keys_and_values(ranges, kind="range", example="'hist.tau=[8, 64, log]'")
-    content = study.model_dump(mode="json") | {"search": {**study.search, **searched}}
-    return parse_study(content, origin="--search")

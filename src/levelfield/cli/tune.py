@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from levelfield.cli.choosing import DEFAULT_SHARE, choose_study, with_ranges
+from levelfield.cli.choosing import DEFAULT_SHARE, choose_study
 from levelfield.cli.console import console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
-from levelfield.cli.options import Overrides, StudyArgument, option, quoted, trusted_words
+from levelfield.cli.options import Overrides, StudyArgument, keys_and_values, option, quoted, trusted_words
 from levelfield.cli.running import choose_how, compare_study, search_study
 from levelfield.errors import BadInput
 
@@ -27,11 +27,17 @@ def tune(
     output: Output,
 ) -> None:
     """Search every method's settings with the same budget."""
+    from levelfield.studies.specification.study import parse_study
+
     if output.compact and not then_compare:
         raise BadInput("--compact needs --compare: it evaluates the compared runs.")
     study, overrides = trusted_words(study, overrides, source.data)
     share = search.validation or (1 / search.folds if search.folds else DEFAULT_SHARE)
-    chosen = with_ranges(choose_study(study, overrides, source, trial_share=share), search.ranges or [])
+    chosen = choose_study(study, overrides, source, trial_share=share)
+    if search.ranges:
+        ranges = keys_and_values(search.ranges, kind="range", example="'hist.tau=[8, 64, log]'")
+        content = chosen.model_dump(mode="json") | {"search": {**chosen.search, **ranges}}
+        chosen = parse_study(content, origin="--search")
     if dry_run:
         from levelfield.cli.plans import print_search
         from levelfield.tuning.outline import outline
