@@ -76,10 +76,12 @@ def _fit_photos(
     *,
     base: dict[str, Any] | None = None,
     kept: Set[str] = frozenset(),
+    most: int | None = None,
 ) -> tuple[dict[str, Any], list[str], int]:
     """The content of a study fitted to the photos, what was chosen and why, and the usual shorter side in pixels.
 
-    base: the study before fitting, by default six losses or networks. kept: its keys that are not fitted.
+    base: the study before fitting, by default six losses or networks. kept: its keys that are not fitted. most:
+    images that can be used.
     """
     if source.data is None:
         raise BadSpecification(
@@ -100,6 +102,7 @@ def _fit_photos(
             fixed=_keys(overrides) | kept,
             trial_share=trial_share,
             content=base,
+            most=most,
             progress=progress,
         )
 
@@ -132,19 +135,23 @@ def photos_recipe(
     from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
     from levelfield.tuning.recipe import Recipe, training_content
-    from levelfield.tuning.recipe_plan import LARGEST_SHARE
+    from levelfield.tuning.recipe_plan import LARGEST_SHARE, most_images
 
     limit = None if time_limit is None else Budget.parse(time_limit).seconds
     if time_limit is not None and limit is None:
         raise BadSpecification(f"--time {time_limit}: a time is needed, e.g. 30m or 2h.")
     base, fixed = training_content(photos_content()), _keys(overrides)
+    if "conditions" in fixed:
+        raise BadSpecification("Training in stages fits the conditions: set single ones, e.g. conditions.image=96.")
+    options = environment.options()
+    cores = parallel.all(options.device)
     kept = fixed | {"conditions.select", "conditions.image", "conditions.taps", "conditions.pooling"}
-    content, changes, side = _fit_photos(overrides, source, LARGEST_SHARE, base=base, kept=kept)
+    most = most_images(limit, cores)
+    content, changes, side = _fit_photos(overrides, source, LARGEST_SHARE, base=base, kept=kept, most=most)
     study = parse_study(content, overrides, origin=_FOR_PHOTOS)
     check_names(study)
     if limit is None and not any(trains(method.name) for method in study.methods):
         return None
     _print_changes(changes)
-    options = environment.options()
-    cores = parallel.all(options.device, study.conditions.processes)
+    cores = max(1, cores // study.conditions.processes)
     return Recipe(study, environment.out / f"{study.name}-recipe", limit, side, fixed, cores, options, spent=spent)

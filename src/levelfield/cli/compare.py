@@ -65,7 +65,7 @@ def compare(
         chosen = follow_recipe(recipe, parallel, dry_run=dry_run)
         if chosen is None:
             return
-        source = replace(source, data=None)
+        source, parallel = replace(source, data=None), replace(parallel, jobs=recipe.cores)
     elif trials is not None and not dry_run:
         chosen = choose_study(study, overrides, source, trial_share=DEFAULT_SHARE)
         chosen = search_study(chosen, Search(trials=trials), environment, parallel, compact=output.compact).study

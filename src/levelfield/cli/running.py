@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from levelfield.cli.choosing import DEFAULT_SHARE
-from levelfield.cli.console import StudyBars, bar, bars, checking_images, console, error_console
+from levelfield.cli.console import StudyBars, bar, bars, checking_images, console, error_console, is_quiet
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search
 from levelfield.cli.options import quoted
 from levelfield.distributed.processes import torchrun_rank
@@ -116,22 +116,23 @@ def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study
     """Print the stages of a recipe and carry them out; returns the study of the last one. None after a dry run."""
     if not recipe.can_judge:
         console.print(
-            f"- {recipe.classes} training classes are too few to hold some out, so nothing can say whether training "
+            f"- None of the {recipe.classes} training classes can be held out, so nothing can say whether training "
             "helps: nothing is trained. With 16 classes or more, half of which train, the network would be."
         )
         return None if dry_run else recipe.untrained_study
     with bar("timing a training step"):
         plan = recipe.plan(keep=not dry_run)
-    console.print(f"Within {duration(plan.limit)}, on {plural(recipe.cores, 'core', 'cores')}:")
-    for line in plan.lines():
-        console.print(f"  {line}", soft_wrap=True)
+    if not is_quiet():
+        console.print(f"Within {duration(plan.limit)}, on {plural(recipe.cores, 'core', 'cores')}:")
+        for line in plan.lines():
+            console.print(f"  {line}", soft_wrap=True)
     if dry_run:
         return None
     get_ready(parallel)
     from levelfield.cli.tuning_bars import RecipeBars
 
     with executor_on(parallel, jobs=recipe.cores, threads=1) as executor, bars(transient=True) as drawn:
-        recipe.executor, recipe.progress = executor, RecipeBars(drawn)
+        recipe.executor, recipe.progress = executor, RecipeBars(drawn, plan.limit, recipe.elapsed)
         return recipe.carry_out(plan)
 
 

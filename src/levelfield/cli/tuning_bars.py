@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
@@ -11,7 +11,7 @@ from levelfield.cli.console import RunBars, error_console, failure, note
 from levelfield.studies.execution.events import Event
 from levelfield.tuning import Trial, TuningProgress
 from levelfield.tuning.recipe import RecipeProgress
-from levelfield.wording import plural
+from levelfield.wording import duration, plural
 
 
 @dataclass
@@ -63,22 +63,26 @@ class TuningBars(RunBars, TuningProgress):
 
 
 class RecipeBars(RunBars, RecipeProgress):
-    """A bar for the stage of a recipe and one for each active run; decisions become lines."""
+    """A bar with the stage of a recipe and the time left, and one for each active run; decisions become lines.
 
-    def __init__(self, drawn: Progress) -> None:
+    limit: seconds of the recipe. elapsed: returns those that have passed.
+    """
+
+    def __init__(self, drawn: Progress, limit: float, elapsed: Callable[[], float]) -> None:
         super().__init__(drawn)
-        self._stage = drawn.add_task("starting", total=None)
+        self._limit, self._elapsed = limit, elapsed
+        self._all = drawn.add_task("starting", total=limit)
 
     def on_stage(self, text: str, titles: Sequence[str]) -> None:
         self.begin(titles)
-        self._drawn.reset(self._stage, description=text, total=len(titles))
+        left = duration(max(1.0, self._limit - self._elapsed()))
+        self._drawn.update(self._all, description=f"{text}; {left} left", completed=self._elapsed())
 
     def on_decision(self, text: str) -> None:
         note(text)
 
     def on_event(self, event: Event) -> None:
         super().on_event(event)
-        if event.kind in ("done", "failed"):
-            self._drawn.advance(self._stage)
+        self._drawn.update(self._all, completed=min(self._limit, self._elapsed()))
         if event.kind == "failed":
             note(failure(event.text))

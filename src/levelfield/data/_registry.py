@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import check_names
 from levelfield.errors import BadInput, BadSpecification, unknown
 from levelfield.files.writing import expanded
+from levelfield.randomness import numpy_stream
 from levelfield.registry import Registry, is_file_reference
 from levelfield.settings import accepted, check_settings
 
@@ -52,11 +55,15 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
 
     Args:
         name_or_path: a name (see `names()`), a path, or `my_data.py:function`, a function that returns a Catalog.
-        **settings: keywords of the dataset (`root` for downloaded datasets, `path` for `folder` and `csv`).
+        **settings: keywords of the dataset (`root` for downloaded datasets, `path` for `folder` and `csv`), and
+            `sample`: only that many classes, drawn at random.
 
     Returns:
         A `Catalog`: paths, labels (images,) and class names. No image is decoded.
     """
+    sample = settings.pop("sample", None)
+    if sample is not None:
+        return sample_classes(create(name_or_path, **settings), sample)
     text = str(name_or_path)
     if is_file_reference(text) or (isinstance(name_or_path, str) and text in registry):
         return _call(registry.get(text), text, settings)
@@ -67,6 +74,19 @@ def create(name_or_path: str | Path, **settings: Any) -> Catalog:
         return _call(registry.get("folder"), "folder", {"path": path, **settings})
     folders = [entry.name for entry in Path.cwd().iterdir() if entry.is_dir() and not entry.name.startswith(".")]
     raise unknown("dataset or folder", text, [*names(), *folders], see="levelfield list datasets")
+
+
+def sample_classes(catalog: Catalog, count: int) -> Catalog:
+    """A random sample of the classes, the same one each time."""
+    if not isinstance(count, int) or count < 2:
+        raise BadSpecification(f"data.sample is {count!r}; it must be a number of classes, at least 2.")
+    if count >= catalog.num_classes:
+        return catalog
+    chosen = numpy_stream(0, "sample of classes").permutation(catalog.num_classes)[:count]
+    sample = catalog.subset(np.flatnonzero(np.isin(catalog.labels, chosen)))
+    return sample.with_notes(
+        f"A random sample of {count:,} of {catalog.num_classes:,} classes ({len(sample):,} of {len(catalog):,} images)."
+    )
 
 
 def _call(make: Callable[..., Catalog], name: str, settings: dict[str, Any]) -> Catalog:

@@ -283,7 +283,8 @@ class Recipe:
                     )
                     break
             competitors = [method for method in self.trained if method.label in going]
-            title = f"{plural(len(going), 'objective', 'objectives')}, {steps} steps"
+            best = f"; best so far: {going[0]} {tried[going[0]].scores[before]:.3f}" if before else ""
+            title = f"{plural(len(going), 'objective', 'objectives')}, {steps} steps{best}"
             results = self._results(self._trial(size, competitors, steps), title, needed=not before)
             if not results:
                 break

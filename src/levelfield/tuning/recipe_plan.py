@@ -18,6 +18,7 @@ FIRST_STEPS = 50  # of the shortest training; each further one doubles the steps
 EPOCHS, USUAL_EPOCHS = 60, 10  # how often training sees every image: at most, and in the time that is not limited
 USUAL_TIME = (300.0, 3600.0)  # seconds, at least and at most, if the user gives no limit
 SEARCH, TEST = 0.35, 0.2  # shares of the time for stages 2 and 3, and for embedding the test images
+IMAGES_A_SECOND = 20  # of the time limit: a core checks about 200, and embeds about 50
 OVERHEAD = 20.0  # seconds of imports, tables and the page
 
 
@@ -131,8 +132,8 @@ def make_plan(
     counts, lengths = range(1, len(methods) + 1), doubled(FIRST_STEPS, most)
     ladders = [halving(first, count, most) for count in counts for first in lengths]
     fitting = [rungs for rungs in ladders if cost(rungs) <= budget]
-    # first the number of objectives, then the steps
-    rungs = max(fitting, key=lambda rungs: (rungs[0][1], rungs[0][0]), default=[(FIRST_STEPS, 1)])
+    # first the number of objectives, then a second rung, then the steps
+    rungs = max(fitting, key=lambda rungs: (rungs[0][1], len(rungs) > 1, rungs[0][0]), default=[(FIRST_STEPS, 1)])
     while rungs[-1][0] * 2 <= most and cost([*rungs, (rungs[-1][0] * 2, 1)]) <= budget:
         rungs.append((rungs[-1][0] * 2, 1))
     shortest = looking + cost(rungs[:1]) + FIRST_STEPS * step * amounts.folds + testing
@@ -150,6 +151,15 @@ def usual_time(amounts: Amounts, timing: Timing, sizes: Mapping[int, int], cores
     seconds = (USUAL_EPOCHS * amounts.train / amounts.batch * step + testing) / (1 - SEARCH - TEST)
     least, most = USUAL_TIME
     return math.ceil(min(max(seconds, least), most) / 300) * 300.0
+
+
+def most_images(limit: float | None, cores: int) -> int:
+    """How many images can be checked, embedded and still leave most of the time; of more, a sample is used.
+
+    >>> most_images(1800, 1), most_images(None, 2)
+    (36000, 144000)
+    """
+    return int(IMAGES_A_SECOND * (USUAL_TIME[1] if limit is None else limit) * cores)
 
 
 def halving(first: int, count: int, most: int) -> list[tuple[int, int]]:

@@ -28,6 +28,7 @@ VARIED = "conditions.backbone"
 # of the number of steps of a head on the frozen network; see docs/own-photos.md
 ENOUGH = 8  # training classes needed to keep some for validation
 SHARE, FEWEST, MOST = 0.4, 3, 30  # of the training classes; at least, and at most
+LEAST_SAMPLE = 100  # classes of a sample
 GAIN = 0.16  # of map@r, divided by the number of validation classes: a gain on few of them may be a loss on others
 FIXED_STEPS = 10  # without validation classes: little more than the warm-up, too short to overfit fewer than 8 classes
 # map@r uses all images of a class, so it is less noisy than recall@1 with few validation classes
@@ -71,6 +72,7 @@ def fit_to(
     fixed: Set[str] = frozenset(),
     trial_share: float = 0.0,
     content: dict[str, Any] | None = None,
+    most: int | None = None,
     progress: Progress = SILENT,
 ) -> tuple[dict[str, Any], list[str], int]:
     """A study for the photos under `path`, sentences on what was found and chosen, and the usual shorter side.
@@ -83,6 +85,7 @@ def fit_to(
         fixed: keys of `wished` that are not changed.
         trial_share: share of the training classes that trials of settings hold back.
         content: the study before fitting, by default six losses.
+        most: images that can be used; of more, a sample of the classes is.
         progress: progress of the images that are checked for the first time.
     """
     content = copy.deepcopy(content) if content else photos_content()
@@ -91,8 +94,15 @@ def fit_to(
     if networks:  # which name their stages differently; the study has its own patience
         fixed = {*fixed, VARIED, "conditions.validate_every", "conditions.patience"}
     settings: dict[str, Any] = {"root": str(root)} if root is not None else {}
-    settings |= {"allow_incomplete": True} if wished.data.settings.get("allow_incomplete") else {}
-    catalog = create(str(path) if str(path) in official.names() else path, **settings)
+    settings |= {
+        key: wished.data.settings[key] for key in ("allow_incomplete", "sample") if key in wished.data.settings
+    }
+    named = str(path) if str(path) in official.names() else path
+    catalog = create(named, **settings)
+    if most is not None and len(catalog) > most and "sample" not in settings:
+        settings["sample"] = max(LEAST_SAMPLE, catalog.num_classes * most // len(catalog))
+        whole = f"data.sample={catalog.num_classes} takes all, and so much time."
+        catalog = create(named, **settings).with_notes(whole)
     catalog = check_images(catalog, skip_unreadable=skip_unreadable, progress=progress)
     settings |= {"skip_unreadable": True} if skip_unreadable else {}
     content |= {"name": _study_name(path), "data": {"name": str(path), **settings}}
@@ -115,7 +125,10 @@ def fit_to(
     trains = fold.train
     if trial_share and not len(fold.validation):  # trials hold classes back, and batches must fit the others
         trial = {"name": "choosing", "of": protocol.model_dump(), "validation": trial_share}
-        trains = ProtocolChoice.model_validate(trial).divide(catalog)[0].train
+        try:
+            trains = ProtocolChoice.model_validate(trial).divide(catalog)[0].train
+        except LevelfieldError:  # too few can be held back: without trials all train, and trials refuse it
+            trains = fold.train
     if "conditions.batch" not in fixed:
         layout = fit_batch(catalog.labels[trains], *Layout.parse(conditions["batch"]))
         conditions["batch"] = str(layout)
