@@ -108,7 +108,8 @@ def tried_table(board: Leaderboard) -> Table | None:
     judged = f"{recipe['metric']} of {recipe['judged_by']}; the test classes chose nothing."
     columns: list[Column | str] = ["method", *numbers(*(f"{steps} steps" for steps in lengths)), "outcome"]
     title = "Short trainings before the comparison"
-    return Table(columns, rows, title, [f"Untrained features: {sizes}.", judged])
+    untried = [f"No time for {', '.join(recipe['untried'])}."] if recipe["untried"] else []
+    return Table(columns, rows, title, [f"Untrained features: {sizes}.", judged, *untried])
 
 
 @plainly

@@ -16,6 +16,7 @@ from levelfield.embedder import Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
 from levelfield.errors import BadInput, MissingExtra, unknown
+from levelfield.files.reading import read_json
 from levelfield.files.writing import finite, temporary_folder, write_text
 from levelfield.progress import SILENT, Progress
 from levelfield.shipping.description import DESCRIPTION, check_view, describe, write_description
@@ -262,4 +263,15 @@ def _method(run: Path, spec: RunSpec) -> list[str]:
     if (run / ENSEMBLE).is_file():
         members = described_in(run, [ENSEMBLE])["members"]
         return [f"- member: {_on_one_line(each['label'])}, seed {each.get('seed', NOT_KNOWN)}" for each in members]
-    return _lines({"method": spec.method.name, "seed": spec.seed, **spec.method.settings})
+    return _lines({"method": spec.method.name, "seed": spec.seed, **spec.method.settings, **_choice(run, spec)})
+
+
+def _choice(run: Path, spec: RunSpec) -> dict[str, Any]:
+    """How the recipe for photos chose the method, if its study had one."""
+    board = run.parent.parent / "leaderboard.json"
+    recipe = read_json(board).get("facts", {}).get("recipe") if board.is_file() else None
+    if not recipe:
+        return {}
+    by = f"{recipe['metric']} of {recipe['judged_by']}"
+    preferred = "the choice" if recipe["best"] == spec.method.label else f"{recipe['best']} was preferred"
+    return {"chosen among": ", ".join(recipe["scores"]), "in": recipe["time"], "by": by, "outcome": preferred}

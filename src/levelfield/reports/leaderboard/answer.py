@@ -41,7 +41,7 @@ def _use(board: Leaderboard, best: Row) -> str:
     if metric != "recall@1":
         return f"Use {best.label}: {figure}."
     share = f"{round(10 * cell.mean)} of 10" if 0.1 <= cell.mean <= 0.9 else f"{round(100 * cell.mean)} of 100"
-    chosen = " Validation classes chose it." if "recipe" in board.facts else ""
+    chosen = " Validation classes chose it." if board.facts.get("recipe", {}).get("best") == best.label else ""
     return f"Use {best.label}: {share} nearest images are of the right class ({figure}).{chosen}"
 
 
@@ -70,6 +70,9 @@ def _training(board: Leaderboard) -> str:
     if gain.winner == gain.first:
         return f"{training} pays{these}: {details}"
     untried = UNTRIED if board.winner.cut == "frozen" else ""
+    if "recipe" in board.facts and board.answer.trained:  # the test classes chose nothing
+        seen = "say otherwise" if gain.winner == gain.second else "cannot confirm it"
+        return f"{training} pays on the validation classes, but the test classes {seen}{these}: {details}"
     if gain.winner == gain.second:
         return f"{training} does not pay here{these}: {details}{untried}"
     if gain.classes < MIN_CLASSES or gain.difference >= SEEN:
