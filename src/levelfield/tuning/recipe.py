@@ -64,7 +64,9 @@ TRAINING: dict[str, Any] = {
     "warmup": 10,
     "head": "dropped",
     "proxies": "random",
+    "start_share": 0.25,
 }
+LARGER_SHARE = 0.5  # of the start weights: better on few images, benchmarks/results/recipe_judges.json
 # What trains if the user asks for a frozen network: a head on stored features.
 FROZEN: dict[str, Any] = {"views": 1, "cache": True, "augment": "none", "head": "linear"}
 TRAINED_PART = 0.7  # of the stages, on a CPU: the first ones cost most of a step's time, and hardly change
@@ -168,7 +170,9 @@ class Recipe:
         self._grain = self._grain if 32 % self._grain else 32
         self.study = self._changed(**self._sized(max(self._sizes())))
         trunk = check_trunk(self.study.conditions.model_copy(update={"cut": "tuned"}))
-        whole = self.study.conditions.own_weights == "random" or usable(self.options.device) != "cpu"
+        if random := self.study.conditions.own_weights == "random":
+            self.study = self._changed(start_share=0.0)
+        whole = random or usable(self.options.device) != "cpu"
         self.study = self._changed(cut="tuned" if whole else f"last-{max(1, round(TRAINED_PART * trunk.stages))}")
         if self.study.conditions.cut == "frozen":
             self.study = self._changed(**FROZEN)
@@ -302,9 +306,14 @@ class Recipe:
         scored = {label: record for label, record in tried.items() if record.scores}
         label = max(scored, key=lambda label: scored[label].scores[scored[label].best])
         winner, seconds = scored[label], scored[label].seconds * len(self._folds)
+        shares = {self.study.conditions.start_share: winner}
+        if 0 not in shares and "conditions.start_share" not in self.fixed:
+            shares[LARGER_SHARE] = self._mixed(size, label, winner.best)
+        share = max(shares, key=lambda share: shares[share].scores[winner.best])
+        judged = shares[share]
         left = plan.limit - self.elapsed() - plan.testing
         affordable = min(max(FIRST_STEPS, int(left / seconds)), plan.most_steps)
-        pays = winner.pays(sizes[size], max(1, round(self._share * self.classes)))
+        pays = judged.pays(sizes[size], max(1, round(self._share * self.classes)))
         rises = winner.best == max(winner.scores)  # more steps have not done harm
         steps = affordable if pays and rises else min(affordable, winner.best)
         short = steps * seconds <= AGAIN * plan.limit
@@ -317,8 +326,9 @@ class Recipe:
         again = f", {len(numbers)} times" if len(numbers) > 1 else ""
         less = ", since no time is left for more" if steps < winner.best else ""
         untrained = sizes[size].scores[FIRST_STEPS]
+        mixed = f", mixed with {share:g} of the start weights" if share else ""
         self.progress.on_decision(
-            f"Best: {label} after {winner.best} steps, {winner.scores[winner.best]:.3f} (untrained features "
+            f"Best: {label} after {winner.best} steps{mixed}: {judged.scores[winner.best]:.3f} (untrained features "
             f"{untrained:.3f}). It now trains on all training classes for {steps} steps{again}{less}."
         )
         record = RecipeRecord(
@@ -335,8 +345,17 @@ class Recipe:
             "seeds": numbers,
             "recipe": record,
         }
-        study = self._changed(**self._sized(size), steps=steps, schedule="cosine", threads=threads)
+        length = {"steps": steps, "schedule": "cosine", "threads": threads, "start_share": share}
+        study = self._changed(**self._sized(size), **length)
         return study.model_copy(update=update)
+
+    def _mixed(self, size: int, label: str, steps: int) -> Tried:
+        """What the network of a short training reaches with more of its start weights. No step is trained again."""
+        method = next(method for method in self.trained if method.label == label)
+        resolved = self._trial(size, [method], steps, start_share=LARGER_SHARE)
+        tried = Tried()
+        tried.add(steps, self._results(resolved, f"{label} with {LARGER_SHARE:g} of the start weights")[label])
+        return tried
 
     def _idle(self) -> tuple[MethodSpec, ...]:
         """Untrained features, and what the user has named besides that trains nothing."""
@@ -358,9 +377,9 @@ class Recipe:
         image = tested if self.study.conditions.pooling == "grid" else trained_size(tested, self._grain)
         return {"image": image, "test_image": tested}
 
-    def _trial(self, size: int, competitors: Sequence[MethodSpec], steps: int) -> ResolvedStudy:
+    def _trial(self, size: int, competitors: Sequence[MethodSpec], steps: int, **conditions: Any) -> ResolvedStudy:
         """A study of these methods that validation classes judge."""
-        study = self._changed(**self._sized(size), steps=steps)
+        study = self._changed(**self._sized(size), steps=steps, **conditions)
         content = study.model_dump(mode="json") | {
             "protocol": self._choosing(self._share).model_dump(mode="json"),
             "seeds": [0],
