@@ -30,7 +30,7 @@ NAMES = {
         create density describe evaluate in_processes joined kmeans names on_ray paired_differences parse
         register same_or_not spectral_decay spectrum split uniformity unknowns""",
     "levelfield.data": """Catalog CatalogFacts DatasetFacts Fold as_rgb check_images create default_cache_folder
-        describe is_image names protocols read_image register survey""",
+        describe is_image names official protocols read_image register survey""",
     "levelfield.embedder": """BLOCK Backbone Embedder Ensemble FeatureCache Head Model Rows Trunk backbones in_blocks
         lda load save_ensemble save_model start_at start_pca start_random""",
     "levelfield.methods": """Assembly Batch Deviation Group Inputs Method Setting TrainingFeatures create describe names

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from levelfield.index import lazy
 
 if TYPE_CHECKING:
+    from levelfield.data import official as official
     from levelfield.data import protocols as protocols
     from levelfield.data._registry import DatasetFacts as DatasetFacts
     from levelfield.data._registry import create as create
