@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from levelfield.miners.switch import Switched as Switched
 
 if TYPE_CHECKING:  # written by make tables
-    from levelfield.miners.by_labels import All as All
-    from levelfield.miners.by_labels import NPairMiner as NPairMiner
-    from levelfield.miners.by_labels import Random as Random
+    from levelfield.miners.all import All as All
+    from levelfield.miners.batch_hard import BatchHard as BatchHard
     from levelfield.miners.distance_weighted import DistanceWeighted as DistanceWeighted
-    from levelfield.miners.hard import BatchHard as BatchHard
-    from levelfield.miners.hard import MultiSimilarityMiner as MultiSimilarityMiner
-    from levelfield.miners.hard import Softhard as Softhard
+    from levelfield.miners.multi_similarity import MultiSimilarityMiner as MultiSimilarityMiner
+    from levelfield.miners.n_pair import NPairMiner as NPairMiner
+    from levelfield.miners.random import Random as Random
     from levelfield.miners.semihard import Semihard as Semihard
+    from levelfield.miners.softhard import Softhard as Softhard
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
     __all__, __getattr__ = lazy(__name__)

@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.objectives.angular import Angular as Angular
+    from levelfield.objectives.arcface import ArcFace as ArcFace
     from levelfield.objectives.contrastive import Contrastive as Contrastive
+    from levelfield.objectives.cosface import CosFace as CosFace
+    from levelfield.objectives.fast_ap import FastAP as FastAP
+    from levelfield.objectives.generalized_lifted import GeneralizedLifted as GeneralizedLifted
     from levelfield.objectives.group_loss import GroupLoss as GroupLoss
     from levelfield.objectives.hist import Hist as Hist
-    from levelfield.objectives.histogram import FastAP as FastAP
     from levelfield.objectives.histogram import Histogram as Histogram
-    from levelfield.objectives.lifted_structure import GeneralizedLifted as GeneralizedLifted
     from levelfield.objectives.lifted_structure import LiftedStructure as LiftedStructure
     from levelfield.objectives.margin import Margin as Margin
-    from levelfield.objectives.margin_softmax import ArcFace as ArcFace
-    from levelfield.objectives.margin_softmax import CosFace as CosFace
     from levelfield.objectives.message_passing import MessagePassing as MessagePassing
     from levelfield.objectives.multi_similarity import MultiSimilarity as MultiSimilarity
     from levelfield.objectives.n_pair import NPair as NPair
-    from levelfield.objectives.n_pair import NTXent as NTXent
+    from levelfield.objectives.normalized_softmax import NormalizedSoftmax as NormalizedSoftmax
+    from levelfield.objectives.nt_xent import NTXent as NTXent
     from levelfield.objectives.prototypical import Prototypical as Prototypical
     from levelfield.objectives.proxy_anchor import ProxyAnchor as ProxyAnchor
     from levelfield.objectives.proxy_nca import ProxyNCA as ProxyNCA
     from levelfield.objectives.proxy_nca import ProxyNCAPlusPlus as ProxyNCAPlusPlus
-    from levelfield.objectives.proxy_nca import ProxyTriplet as ProxyTriplet
+    from levelfield.objectives.proxy_triplet import ProxyTriplet as ProxyTriplet
     from levelfield.objectives.quadruplet import Quadruplet as Quadruplet
     from levelfield.objectives.ranked_list import RankedList as RankedList
     from levelfield.objectives.snr import SNR as SNR
     from levelfield.objectives.soft_triple import SoftTriple as SoftTriple
-    from levelfield.objectives.softmax import NormalizedSoftmax as NormalizedSoftmax
     from levelfield.objectives.softmax import Softmax as Softmax
     from levelfield.objectives.structured_clustering import StructuredClustering as StructuredClustering
     from levelfield.objectives.triplet import Triplet as Triplet

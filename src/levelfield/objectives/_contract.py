@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision, working
 from levelfield.miners import MinerChoice, Tuples, resolve
-from levelfield.miners.by_labels import All
+from levelfield.miners.all import All
 from levelfield.miners.switch import Switched
 from levelfield.objectives._inputs import LossInputs as LossInputs
 from levelfield.objectives._inputs import checked

@@ -23,10 +23,11 @@ from levelfield.objectives._create import create
 from levelfield.objectives._parts.class_scores import LOWEST, ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E, wants_slope
 from levelfield.objectives._parts.proxies import ProxyObjective
-from levelfield.objectives.margin_softmax import ArcFace, CosFace
+from levelfield.objectives.arcface import ArcFace
+from levelfield.objectives.cosface import CosFace
+from levelfield.objectives.normalized_softmax import NormalizedSoftmax
 from levelfield.objectives.proxy_anchor import ProxyAnchor
 from levelfield.objectives.proxy_nca import ProxyNCA
-from levelfield.objectives.softmax import NormalizedSoftmax
 
 SHARDED = ("arcface", "cosface", "normalized_softmax", "proxy_anchor", "proxy_nca")
 

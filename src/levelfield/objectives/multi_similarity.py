@@ -10,7 +10,7 @@ from torch import Tensor
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import class_table, hide_, put_
-from levelfield.miners.hard import kept_pairs
+from levelfield.miners.multi_similarity import kept_pairs
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import LOG2_E, closed
 from levelfield.objectives._parts.sums import log_one_plus_sum_exp

@@ -1,4 +1,4 @@
-"""N-pair: one positive against many negatives, by dot products of raw rows. NT-Xent: the same at a temperature.
+"""N-pair: one positive against many negatives, by dot products of raw rows.
 
 Without postponed annotations: `angular` inherits the types of settings.
 """
@@ -15,7 +15,6 @@ from levelfield.miners import MinerChoice
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import attached, closed, through_unit
 from levelfield.objectives._parts.sums import log_one_plus_exp, log_sum_exp, mean, mean_norm, negatives, norms
-from levelfield.settings import Positive
 
 
 def n_pair_terms(similarity: Tensor, negative: Tensor) -> Tensor:
@@ -180,38 +179,6 @@ class NPair(PairForms):
             return [torch.zeros_like(inputs.embeddings).index_copy_(0, listed, gradient.mul_(upstream))]
 
         return attached(self.total({"n_pair": loss, **norm}), [inputs.embeddings], slopes)
-
-
-@register(
-    "nt_xent",
-    Facts(
-        paper="Sohn 2016; Chen et al. 2020 (SimCLR), with labels as in PML",
-        equation="Chen et al. 2020 eq. 1",
-        formula="mean over (a, p) of log(1 + sum_n e^((s_an - s_ap) / temperature))",
-        use="Few images per class and large batches, as in self-supervised training; one temperature, no miner.",
-        memory=True,
-        sources={"temperature": "PML 2.9; Wu et al. 2018", "normalize": "Chen et al. 2020"},
-        search={"temperature": (0.0002, 0.5, "log")},
-    ),
-)
-class NTXent(Objective):
-    """NT-Xent over all ordered positive pairs of the batch. Memory: O(batch * batch).
-
-    The denominator contains this positive and the anchor's negatives, not the other positives.
-
-    >>> NTXent(temperature=1.0)(torch.eye(4), torch.tensor([0, 0, 1, 1]))
-    tensor(1.0986)
-    """
-
-    temperature: Positive = 0.07
-    normalize: bool = True
-
-    def parts(self, inputs: LossInputs) -> dict[str, Tensor]:
-        geometry = inputs.geometry(normalize=self.normalize)
-        positive, negative = inputs.class_masks()
-        terms = n_pair_terms(geometry.similarity / self.temperature, negative)
-        self.active = ((terms.detach() > 0) & positive).sum()
-        return {"nt_xent": mean(inputs.weighted(terms), positive, "mean")}
 
 
 def first_pairs(labels: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from levelfield.objectives._contract import Facts, LossInputs, Objective, regist
 from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E
 from levelfield.objectives._parts.proxies import ProxyInit, mean_entropy, start_proxies
-from levelfield.objectives.margin_softmax import cosface_logits
+from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import Count, NotNegative, Positive
 
 _SHARP = 0.0125  # below this, e^(1 / gamma) overflows float32 and the largest cosine must be subtracted first

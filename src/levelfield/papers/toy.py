@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from levelfield.evaluation import spectral_decay
 from levelfield.labels import class_masks
-from levelfield.miners.by_labels import all_triplets
+from levelfield.miners.all import all_triplets
 from levelfield.miners.switch import switch_triplets
 from levelfield.objectives import Contrastive
 from levelfield.randomness import isolated, numpy_stream, stream

@@ -1,4 +1,4 @@
-"""Tuples by labels alone, whatever the embeddings are: all triplets, random ones, and random positive pairs."""
+"""Triplets drawn independently of the embeddings."""
 
 from __future__ import annotations
 
@@ -12,58 +12,6 @@ from levelfield.geometry import Geometry
 from levelfield.labels import class_masks, class_table, on_host, to_device
 from levelfield.miners._contract import BaseMiner, MinerFacts, register
 from levelfield.miners._draws import draw_positive, kth, negative_at, no_triplets, one_each, uniforms
-
-
-def all_triplets(positive: Tensor, negative: Tensor) -> Tensor:
-    """Every (anchor, positive, negative), lexicographic (t, 3).
-
-    >>> all_triplets(*class_masks(torch.tensor([0, 0, 1]))).tolist()
-    [[0, 1, 2], [1, 0, 2]]
-    """
-    pairs = positive.nonzero()
-    # Blocks of as many pairs as there are rows keep each mask no larger than the distance matrix.
-    blocks = []
-    for block in pairs.split(max(1, len(positive))):
-        pair, other = negative.index_select(0, block[:, 0]).nonzero(as_tuple=True)
-        blocks.append(torch.column_stack((block.index_select(0, pair), other)))
-    return torch.cat(blocks) if blocks else no_triplets(positive)
-
-
-@register("all", MinerFacts(paper="-", rule="every (a, p, n), p in P(a), n in N(a)"))
-@dataclass(frozen=True)
-class All(BaseMiner):
-    """Every triplet, lexicographic. Objectives with this miner sum over all triplets without listing them.
-
-    >>> labels = torch.tensor([0, 0, 1])
-    >>> All()(torch.eye(3), labels).tolist()
-    [[0, 1, 2], [1, 0, 2]]
-    """
-
-    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        return to_device(all_triplets(*class_masks(on_host(labels), len(geometry.rows))), labels.device)
-
-
-@register(
-    "n_pair",
-    MinerFacts(
-        paper="Sohn 2016 in the form of Roth et al. 2020 (roth2020)",
-        rule="p uniform in P(a); every n in N(a)",
-        returns="pairs (anchor, positive), against all negatives",
-        random=True,
-    ),
-)
-@dataclass(frozen=True)
-class NPairMiner(BaseMiner):
-    """One pair (a, p) per anchor that has a positive and a negative: a tensor (t, 2). Its negatives are all of N(a).
-
-    >>> labels = torch.tensor([0, 0, 1])
-    >>> NPairMiner()(torch.eye(3), labels).tolist()
-    [[0, 1], [1, 0]]
-    """
-
-    def mine(self, geometry: Geometry, labels: Tensor, generator: torch.Generator) -> Tensor:
-        table = class_table(on_host(labels), len(geometry.rows))
-        return to_device(one_each(table, draw_positive(table, generator)), labels.device)
 
 
 @register(
