@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from levelfield import batching
 from levelfield.batching._decks import deal_many, draw
 from levelfield.batching.balanced import cover
-from levelfield.batching.by_labels import with_pair
 from levelfield.batching.episodes import with_replacement
+from levelfield.batching.random import with_pair
 from levelfield.errors import BadSpecification
 
 LABELS = np.repeat(np.arange(10), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11])

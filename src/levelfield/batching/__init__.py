@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 if TYPE_CHECKING:  # written by make tables
     from levelfield.batching.balanced import Balanced as Balanced
-    from levelfield.batching.by_labels import MPerClass as MPerClass
-    from levelfield.batching.by_labels import Pairs as Pairs
-    from levelfield.batching.by_labels import Random as Random
-    from levelfield.batching.by_labels import RandomWithPair as RandomWithPair
-    from levelfield.batching.by_labels import SamplesPerClass as SamplesPerClass
     from levelfield.batching.coresets import D2Coreset as D2Coreset
     from levelfield.batching.coresets import GreedyCoreset as GreedyCoreset
     from levelfield.batching.episodes import Episodes as Episodes
     from levelfield.batching.matching import DistanceMatching as DistanceMatching
     from levelfield.batching.matching import FrechetMatching as FrechetMatching
+    from levelfield.batching.random import Random as Random
+    from levelfield.batching.random import RandomWithPair as RandomWithPair
+    from levelfield.batching.spc import MPerClass as MPerClass
+    from levelfield.batching.spc import Pairs as Pairs
+    from levelfield.batching.spc import SamplesPerClass as SamplesPerClass
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any misspelt name
     __all__, __getattr__ = lazy(__name__)
