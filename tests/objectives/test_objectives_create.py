@@ -228,6 +228,6 @@ def test_what_is_given_wins_over_the_preset() -> None:
 def test_an_unknown_preset_names_those_there_are() -> None:
     with pytest.raises(
         BadSpecification,
-        match=r"no preset 'roth2020/cras'. Did you mean 'roth2020/cars'\? There are: roth2020, roth2020/cub",
+        match=r"no preset 'roth2020/cras'. Did you mean 'roth2020/cars'\?",
     ):
         objectives.create("histogram", preset="roth2020/cras")
