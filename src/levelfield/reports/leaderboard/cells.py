@@ -13,7 +13,7 @@ from levelfield.studies.leaderboard.rows import COSTS, OF_USE, Cell, Row, networ
 PARTS = ("mean", "low", "high", "sd_over_seeds")  # of a metric, in the CSV file
 COST_HEADINGS = ("train s", "peak MB", "images", "rows through trunk")
 NETWORK_HEADINGS = ("M weights", "MFLOP/image")
-COST_COLUMNS = ("seconds", "peak_bytes", "images", "rows_through_trunk", "weights", "operations")
+COUNTS = ("peak_bytes", "images", "rows_through_trunk", "weights", "operations")  # costs besides seconds
 UNKNOWN = "not known"
 
 
@@ -60,12 +60,6 @@ def network(row: Row) -> list[str]:
     """The cells below NETWORK_HEADINGS: millions of weights, and of operations for one image."""
     counts = ((row.weights, 1), (row.operations, 0))
     return [UNKNOWN if count is None else f"{count / 1e6:,.{digits}f}" for count, digits in counts]
-
-
-def cost_numbers(row: Row) -> list[str | None]:
-    """The cells of COST_COLUMNS, for programs."""
-    counts = (getattr(row, name) for name in COST_COLUMNS[1:])
-    return [f"{row.seconds:.2f}", *(None if count is None else f"{count:.0f}" for count in counts)]
 
 
 def front_lines(board: Leaderboard) -> list[str]:

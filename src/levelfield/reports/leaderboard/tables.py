@@ -33,18 +33,20 @@ def as_csv(board: Leaderboard) -> str:
     varied = sorted({key for row in board.rows for key in row.variation})
     scores = [f"{cells.heading(metric)} {part}" for metric in board.metrics for part in cells.PARTS]
     texts = ("best_on_test", "best_on_test_gap", "deviations", "warnings")
-    columns = ["rank", "method", *scores, "seeds", *cells.COST_COLUMNS, *texts, *varied]
+    columns = ["rank", "method", *scores, "seeds", "seconds", *cells.COUNTS, *texts, *varied]
     rows = []
     for rank, row in enumerate(board.rows, 1):
         values: list[float | None] = []
         for metric in board.metrics:
             cell = row.cells[metric]
             values += cell.mean, cell.low, cell.high, cell.spread
+        counts = (getattr(row, name) for name in cells.COUNTS)
+        costs = [f"{row.seconds:.2f}", *(None if count is None else f"{count:.0f}" for count in counts)]
         best = (None, None) if row.best_on_test is None else (row.best_on_test.best, row.best_on_test.gap)
         lists = ["; ".join(row.deviations), "; ".join(row.warnings)]
         # a varied value is written as the study has it, not with the digits of a score
         variation = [str(row.variation.get(key, "")) for key in varied]
-        rows.append([rank, row.label, *values, len(row.seeds), *cells.cost_numbers(row), *best, *lists, *variation])
+        rows.append([rank, row.label, *values, len(row.seeds), *costs, *best, *lists, *variation])
     return Table(columns, rows).csv()
 
 
