@@ -64,7 +64,7 @@ def index(
             added = add_to_index(index_folder, add, model=moved_to, skip_unreadable=skip_unreadable, progress=progress)
         again = f", {plural(added.changed, 'changed image', 'changed images')} embedded again" if added.changed else ""
         what = f"{plural(added.new, 'new image', 'new images')}{again}, {added.known:,} already there. "
-        _print_index(added.index, f"{what}Now {len(added.index):,} of {_classes(added.index)}", as_json)
+        _print_index(added.index, f"{what}Now {len(added.index):,}", as_json)
         tell_missing(sum(not path.is_file() for path in added.index.paths), "the photos of the index")
         return
     if is_index(run):
@@ -74,11 +74,7 @@ def index(
     settings: dict[str, Any] = {"choose_on": choose_on, "approximate": approximate, "force": force}
     with embedding() as progress:
         index = build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
-    _print_index(index, f"{plural(len(index), 'image', 'images')} of {_classes(index)}", as_json)
-
-
-def _classes(index: Index) -> str:
-    return plural(len(set(index.classes) - {""}), "class", "classes")
+    _print_index(index, plural(len(index), "image", "images"), as_json)
 
 
 def _print_index(index: Index, what: str, as_json: bool) -> None:
@@ -90,7 +86,8 @@ def _print_index(index: Index, what: str, as_json: bool) -> None:
         return
     from levelfield.shipping.index.decision import unknowns_text
 
-    say(f"{index.folder}: {what}, {index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}.")
+    classes = plural(len(set(index.classes) - {""}), "class", "classes")
+    say(f"{index.folder}: {what} of {classes}, {index.dim} {'bits' if facts['codes'] == 'binary' else 'dimensions'}.")
     if (graph := facts["approximate"]) is not None:
         recalls = ", ".join(f"{name} {value:.4f}" for name, value in graph.items() if name.startswith("recall"))
         queries = f"{plural(graph['queries'], 'image', 'images')} of the index searched among the others"
