@@ -15,7 +15,7 @@ import typer
 from cli_room import Levelfield
 
 from levelfield import index
-from levelfield.cli import check, datasets, drawings, export
+from levelfield.cli import check, datasets, export, toy
 from levelfield.cli import index as index_command
 from levelfield.cli.app import PANELS, app
 from levelfield.cli.console import StudyBars, bars
@@ -139,7 +139,7 @@ def _default(command: Any, name: str) -> Any:
 def test_defaults_that_the_command_line_repeats_are_those_of_the_rooms() -> None:
     assert _default(check.check, "num_classes") == CLASSES
     assert _default(check.check, "dim") == DIM
-    assert _default(drawings.toy, "switch") == PREFERRED_SWITCH
+    assert _default(toy.toy, "switch") == PREFERRED_SWITCH
     assert _default(datasets.leaks, "radius") == RADIUS
     assert VARIABLE in inspect.getsource(datasets)
     assert tuple(FORMATS) == export.FORMATS

@@ -75,9 +75,7 @@ PANELS: dict[str, dict[str, str]] = {
 # a command is the function of its name in the file of its name, except for these; a group has commands of its own
 _FILES = {
     "list": "list_parts",
-    "search": "index",
-    **dict.fromkeys(("threshold", "compact", "corrupt"), "measure"),
-    **dict.fromkeys(("maps", "corruptions", "toy"), "drawings"),
+    "corruptions": "corrupt",
     **dict.fromkeys(("ranks", "ensemble"), "report"),
 }
 for _panel, _examples in PANELS.items():

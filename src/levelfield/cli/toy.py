@@ -1,80 +1,20 @@
-"""Draw a figure: `levelfield maps` of finished runs, `corruptions` of an image, `toy` experiments."""
+"""`levelfield toy`: run and draw the line experiments of roth2020."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from levelfield.cli.console import bar, console, say
-from levelfield.cli.options import DeviceOption, RunsArgument, TrustOption, option, trust_named
-from levelfield.errors import BadInput, unknown
+from levelfield.cli.options import option
+from levelfield.errors import unknown
 
-FigureOption = Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")]
 _COLUMNS = {"rho": "rho", "arc": "arc", "recall_002": "r1@0.02", "train_recall": "train r1"}
-
-
-def maps(
-    runs: RunsArgument,
-    images: Annotated[list[Path], option("--image", "Image file; repeatable.")],
-    channels: Annotated[int, option("--channels", "Number of strongest channels to draw.", min=1, max=100)] = 3,
-    out: FigureOption = Path("maps.png"),
-    device: DeviceOption = "auto",
-    trust_files: TrustOption = None,
-) -> None:
-    """Draw activation maps of runs over images.
-
-    One row per run, the baseline first.
-    """
-    from levelfield.embedder.model import Model, load
-    from levelfield.reports.figures import check_name
-    from levelfield.reports.figures.activation_maps import activations, draw_activation_maps
-
-    check_name(out)
-    models = []
-    for run in runs:
-        model = load(run, device=device)
-        if not isinstance(model, Model):
-            raise BadInput(f"{run} joins several networks: name its member runs instead.")
-        models.append(model)
-    labels = [str(model.about.get("method", run.name)) for run, model in zip(runs, models, strict=True)]
-    if len(set(labels)) < len(labels):
-        labels = [f"{label} ({run.name})" for run, label in zip(runs, labels, strict=True)]
-    pictures, activation_maps = activations(dict(zip(labels, models, strict=True)), images)
-    path = draw_activation_maps(pictures, activation_maps, out, channels=channels)
-    say(f"Written: {path}")
-
-
-def corruptions(
-    image: Annotated[Path, typer.Argument(help="The image to corrupt.")],
-    out: FigureOption = Path("corruptions.png"),
-    only: Annotated[str, option("--only", "Comma-separated names of corruptions.")] = "all",
-    side: Annotated[
-        int, option("--side", "Resize the shorter side to this many pixels first.", min=16, max=4096)
-    ] = 224,
-) -> None:
-    """Draw one image under each corruption (lim2022)."""
-    from levelfield.data import read_image
-    from levelfield.reports.figures import check_name
-    from levelfield.reports.figures.corrupted_images import draw_corruptions
-
-    check_name(out)
-    say(f"Written: {draw_corruptions(read_image(image), named_corruptions(only), out, side=side)}")
-
-
-def named_corruptions(only: str) -> tuple[str, ...]:
-    """The corruptions that --only names; trusts the files of the user's own."""
-    from levelfield.data.corruptions import chosen
-
-    names = chosen(only)
-    trust_named(names)
-    return names
 
 
 def toy(
     seeds: Annotated[int, option("--seeds", "Number of seeds; the figure shows the first.", min=1)] = 5,
-    out: FigureOption = Path("toy.png"),
+    out: Annotated[Path, option("--out", "Figure file: .png, .pdf or .svg.")] = Path("toy.png"),
     form: Annotated[str, option("--form", "Orientation of the lines: diagonal, vertical or both.")] = "both",
     switch: Annotated[
         float,
