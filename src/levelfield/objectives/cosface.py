@@ -12,6 +12,7 @@ from levelfield.settings import NotNegative, Positive
 def cosface_logits(cosine: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
     """scale * (s_ic - margin [c = y_i]); cosine: (b, C).
 
+    >>> import torch
     >>> cosface_logits(torch.tensor([[1.0, 0.5]]), torch.tensor([0]), scale=4.0, margin=0.25)
     tensor([[3., 2.]])
     """
@@ -42,6 +43,7 @@ class CosFace(ProxyObjective):
 
     Memory: O(batch * classes).
 
+    >>> import torch
     >>> CosFace(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """

@@ -17,6 +17,7 @@ ProxyReduction = Literal["sum", "mean", "active"]
 def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
     """[scale D_iy - scale D_ic + margin]+ for every class c, 0 for the true one; distance: (b, C).
 
+    >>> import torch
     >>> proxy_triplet_hinges(torch.tensor([[1.0, 1.5, 3.0]]), torch.tensor([0]), scale=1.0, margin=1.0)
     tensor([[0.0000, 0.5000, 0.0000]])
     """
@@ -54,6 +55,7 @@ class ProxyTriplet(ProxyObjective):
     `sum`: over the classes, mean over the batch; `mean`: over all pairs of sample and other class; `active`: over those
     above 0. Without `squared`, D is the distance itself. Memory: O(batch * classes).
 
+    >>> import torch
     >>> ProxyTriplet(num_classes=2, dim=4)(torch.eye(4), torch.tensor([0, 0, 1, 1])).requires_grad
     True
     """
