@@ -211,6 +211,25 @@ def test_seeds_are_missing_where_they_differ_and_classes_where_those_do() -> Non
         assert (one.missing, one.needed_seeds) == ("classes", None)
 
 
+@pytest.mark.parametrize("seed", [5, 6, 51])
+def test_what_would_resolve_a_tie_is_more_than_was_tried(seed: int) -> None:
+    """Two seeds, whose degrees of freedom are as poorly known as their variance."""
+    rows = made(2, 2, 12, seed=seed)
+    [one] = compare_all(rows | {"a": rows["a"] + 0.1}, np.ones(12))
+    assert one.missing == "seeds"
+    assert 2 < one.needed_seeds.number <= one.needed_seeds.low + 1
+
+
+def test_a_tie_says_if_only_the_correction_made_it_one() -> None:
+    pairs = compare_all(made(10, 3, 40), np.ones(40))
+    alone = [one for one in pairs if one.only_alone]
+    assert 0 < len(alone) < len(pairs)
+    for one in alone:
+        assert not one.better()
+        assert one.low * one.high > 0
+        assert one.only_alone == "significant alone, not after correction for 45 comparisons"
+
+
 def test_a_smaller_difference_needs_more_and_none_at_all_has_no_number() -> None:
     small, large = (tie(0.0002, 0.06, difference=size).needed_classes for size in (0.01, 0.02))
     assert small.number > 3 * large.number

@@ -20,6 +20,7 @@ class Comparison:
     low, high: 95 % interval of the difference, uncorrected. p: uncorrected; adjusted: after Holm's correction for all
     pairs. All are None if no test is possible: fewer than 5 classes, or the same difference in every class. retrained:
     whether the test covers retraining; if not, it applies only to these runs.
+    family: number of tests that were corrected together.
     missing: for a tie, the factor that prevents a decision ("classes", "seeds", "both", "" if unknown), and the number
     that would give 80 % power if the true difference were the observed one.
     """
@@ -39,10 +40,18 @@ class Comparison:
     missing: str = ""
     needed_seeds: Needed | None = None
     needed_classes: Needed | None = None
+    family: int = 1
 
     def better(self, alpha: float = ALPHA) -> bool:
         """Whether one method is better than the other at level `alpha`; otherwise the pair is a tie."""
         return self.adjusted is not None and self.adjusted < alpha
+
+    @property
+    def only_alone(self) -> str:
+        """Why a tie has an interval without 0; empty for other pairs."""
+        if self.p is None or self.p >= ALPHA or self.adjusted is None or self.better():
+            return ""
+        return f"significant alone, not after correction for {self.family} comparisons"
 
     def seen_from(self, label: str) -> Comparison:
         """The same comparison with `label` first."""
@@ -61,12 +70,13 @@ class Comparison:
 def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
     """Compare the pairs of several tables (test sets), corrected together with the p-values `beside` of other tests."""
     p_values = [chances(table) for table in tables]
-    adjusted, factors = _holm(np.concatenate([*p_values, np.asarray(beside, dtype=np.float64)]))
+    family = np.concatenate([*p_values, np.asarray(beside, dtype=np.float64)])
+    adjusted, factors = _holm(family)
     result: list[Comparison] = []
     for table, p in zip(tables, p_values, strict=True):
         part = slice(len(result), len(result) + len(p))
         result += _comparisons(table, p, adjusted[part], factors[part])
-    return result
+    return [replace(comparison, family=len(family)) for comparison in result]
 
 
 def holm(p_values: Sequence[float] | Floats) -> list[float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from levelfield.evaluation.statistics.crossed import Differences, Floats, degrees_of_freedom
+from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Differences, Floats, degrees_of_freedom
 
 POWER = 0.8
 MOST_SEEDS, MOST_CLASSES = 1000, 100_000  # larger numbers are not practical
@@ -132,8 +132,12 @@ def needed(pairs: Differences, half: Floats, alpha: Floats, ties: np.ndarray) ->
     for number in np.flatnonzero(np.isfinite([more_seeds[0], more_classes[0], more_of_both[0]]).any(axis=0)).tolist():
         have, have_classes = float(seeds[number]), pairs.classes
         both = more_of_both[:, number]
-        in_seeds = _numbers((both if neither[number] else more_seeds[:, number]) * have, 2, MOST_SEEDS)
-        in_classes = _numbers((both if neither[number] else more_classes[:, number]) * have_classes, 5, MOST_CLASSES)
+        in_seeds = _numbers((both if neither[number] else more_seeds[:, number]) * have, int(have) + 1, MOST_SEEDS)
+        in_classes = _numbers(
+            (both if neither[number] else more_classes[:, number]) * have_classes,
+            max(MIN_CLASSES, have_classes + 1),
+            MOST_CLASSES,
+        )
         missing = "seeds" if in_seeds else "classes"
         if in_seeds and in_classes and in_seeds.number / have > in_classes.number / have_classes:
             missing = "classes"
@@ -159,7 +163,10 @@ def detectable_effect(
 
 
 def _numbers(counts: Floats, least: int, most: int) -> Needed | None:
-    """From the counts for the observed difference and for the ends of its interval; None: no count is enough."""
+    """From the counts for the observed difference and for the ends of its interval; None: no count is enough.
+
+    least: one more than there are, which did not suffice.
+    """
     seen, low, high = (max(math.ceil(count), least) if math.isfinite(count) else None for count in counts)
     if seen is None:
         return None

@@ -125,5 +125,6 @@ def _fine_tuning_sentence(backbone: str, pair: Comparison, count: int) -> str:
     first, second = (label.removesuffix(f" [backbone={backbone}]") for label in (pair.first, pair.second))
     details = [difference_text(pair, first, second)]
     details += [f"95 % {pair.low:+.3f} to {pair.high:+.3f}"] if pair.low is not None else []
+    details += [pair.only_alone] if pair.only_alone else []
     details += [f"{numbers} would resolve it"] if numbers else []
     return f"{where}{verdict}{these} ({'; '.join(details)})."

@@ -57,7 +57,8 @@ def _pair(pair: Comparison) -> list[str]:
     if pair.adjusted is not None:
         p = "< 0.001" if pair.adjusted < 0.001 else f"{pair.adjusted:.3f}"
         test = [f"{pair.low:+.3f} to {pair.high:+.3f}", f"{pair.t:.2f}", f"{pair.df:.1f}", p]
-    verdict = ["better", ""] if pair.better() else ["tie", needed_text(pair) or UNKNOWN]
+    tie = f"tie: {pair.only_alone}" if pair.only_alone else "tie"
+    verdict = ["better", ""] if pair.better() else [tie, needed_text(pair) or UNKNOWN]
     return [f"{pair.first} > {pair.second}", f"{abs(pair.difference):.3f}", *test, *verdict]
 
 

@@ -130,12 +130,8 @@ def _verdict(claim: Claim, pair: Comparison | None, metric: str, note: str) -> V
     if not pair.classes:
         seeds = "one seed" if pair.seeds[0] == 1 else f"equal for all {pair.seeds[0]} seeds"
         note = f"{seeds}, and no value per class" if pair.p is None else "over seeds only"
-    elif result == OPEN and (numbers := needed_text(pair)):
-        note = f"{numbers} would resolve it"
-    elif result == OPEN and pair.classes < MIN_CLASSES:
-        note = f"{pair.classes} test classes are too few"
     elif result == OPEN:
-        note = "too small a difference to say what would resolve it"
+        note = _open_note(pair)
     else:
         note = "" if pair.retrained else "for these runs only"
     verdict = Verdict(
@@ -144,6 +140,15 @@ def _verdict(claim: Claim, pair: Comparison | None, metric: str, note: str) -> V
     if result != OPEN:
         return verdict
     return replace(verdict, missing=pair.missing, needed_seeds=pair.needed_seeds, needed_classes=pair.needed_classes)
+
+
+def _open_note(pair: Comparison) -> str:
+    """Why a claim is open, and what would resolve it."""
+    if numbers := needed_text(pair):
+        return "; ".join(filter(None, (pair.only_alone, f"{numbers} would resolve it")))
+    if pair.classes < MIN_CLASSES:
+        return f"{pair.classes} test classes are too few"
+    return "too small a difference to say what would resolve it"
 
 
 def _decision(claim: Claim, pair: Comparison) -> str:
