@@ -36,7 +36,7 @@ class Ours:
         self.inputs = inputs_for(spec, None, "cpu")
         self.setup = set_up(spec, self.inputs, "cpu", SILENT)
         self.embedder = self.setup.embedder.train()
-        self.batching = planner(self.setup, self.inputs, spec.conditions, spec.seed)
+        self.batching = planner(self.setup.method, self.inputs.train_labels, spec.conditions, spec.seed)
         self.feed = Feed(self.open_source(), self.batching, self.inputs.train_labels)
         self.waiting: list[float] = []  # share of each slice's time
 

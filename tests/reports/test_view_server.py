@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from served import POLICY, ROWS, Client, made_site, serving
 
 from levelfield.errors import BadInput
 from levelfield.reports.view.server import LARGEST_BODY, Server
 from levelfield.trust import trusted, trusting
+from served import POLICY, ROWS, Client, made_site, serving
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from looked_at import array, content_of, draw
 from PIL import Image
 
-from levelfield.reports.page import thumbnails, write
+from levelfield.reports.page import image_set, write
 from levelfield.reports.page.content import FORMAT, Data, empty_test, score
 from levelfield.reports.page.image_set import SIZE, thumbnails_of
 from levelfield.reports.page.write import to_json
@@ -110,7 +110,7 @@ def cell(made: dict[str, Any], place: int) -> np.ndarray:
 
 
 def test_every_image_is_at_its_place_on_its_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thumbnails, "PER_SHEET", 4)
+    monkeypatch.setattr(image_set, "PER_SHEET", 4)
     paths = draw(tmp_path, LABELS)
     made = thumbnails_of(paths, None).thumbnails
     assert len(made["sheets"]) == 3
