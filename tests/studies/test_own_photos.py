@@ -127,3 +127,15 @@ def test_an_image_size_is_chosen_that_all_patches_divide(photos: Path) -> None:
     assert "resized to 168 px" in said
     with pytest.raises(BadSpecification, match=r"such as 154 or 168\. Or leave 'vit_small_patch14_dinov2' out"):
         fitted(photos, RANDOM, "conditions.image=160", backbones=named)
+
+
+def test_of_too_many_images_a_sample_of_the_classes_is_used_and_named(tmp_path: Path) -> None:
+    photos = make_photos(tmp_path / "photos", classes=120, each=2)
+    content, changes, _ = fit_to(photos, most=200)
+    assert content["data"]["sample"] == 100  # so many classes at least
+    assert "A random sample of 100 of 120 classes (200 of 240 images)." in changes
+    assert any("data.sample=120 takes all" in change for change in changes)
+    again, _, _ = fit_to(photos, most=200)
+    assert content == again
+    whole = parse_study(photos_content() | {"data": str(photos)}, ["data.sample=120"])
+    assert fit_to(photos, wished=whole, most=200)[0]["data"]["sample"] == 120

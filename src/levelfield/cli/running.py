@@ -117,7 +117,8 @@ def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study
     if not recipe.can_judge:
         console.print(
             f"- None of the {recipe.classes} training classes can be held out, so nothing can say whether training "
-            "helps: nothing is trained. With 16 classes or more, half of which train, the network would be."
+            "helps: nothing is trained, however much time there is. With 16 classes or more, half of which train, the "
+            "network would be."
         )
         return None if dry_run else recipe.untrained_study
     with bar("timing a training step"):
