@@ -49,11 +49,14 @@ def main() -> None:
     parser.add_argument("--proxies", choices=("random", "means"), default="means")
     parser.add_argument("--loss", default="proxy_anchor")
     parser.add_argument("--lr", type=float, default=2e-4, help="Of the network; the head has 1e-3, proxies 1e-2.")
+    parser.add_argument("--also", help="Another loss, which is added.")
+    parser.add_argument("--first", type=int, default=0, help="Side of the training images in the first half.")
+    parser.add_argument("--bf16", action="store_true", help="Compute the network in bfloat16.")
     parser.add_argument("--average", type=float, default=0.0, help="Decay of an average of the weights.")
     parser.add_argument("--seed", type=int, default=0)
     settings = parser.parse_args()
-    result = measured(settings)
     described = {key: value for key, value in vars(settings).items() if key != "images"}
+    result = measured(settings)
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
     write_json(RESULTS, [*results, described | result])
     print(json.dumps(result))
@@ -78,7 +81,8 @@ def measured(settings: argparse.Namespace) -> dict[str, Any]:
     if settings.head == "pca" and start is not None:
         for parameter, value in zip(head.parameters(), whitened_components(start.numpy(), settings.dim), strict=True):
             parameter.data.copy_(torch.as_tensor(value))
-    loss = objectives.create(settings.loss, num_classes=CLASSES, dim=settings.dim)
+    names = filter(None, (settings.loss, settings.also))
+    loss = Sum([objectives.create(name, num_classes=CLASSES, dim=settings.dim) for name in names])
     if settings.proxies == "means" and start is not None:
         start_proxies(loss, head(start), torch.tensor([label for _, label in train]))
     steps, averaged = trained(settings, network, head, loss, train, began)
@@ -87,7 +91,25 @@ def measured(settings: argparse.Namespace) -> dict[str, Any]:
         for side in settings.test if part is not None else ():
             rows = features(part, judged, side)
             scores |= {f"{name}features@{side}": recall(rows, judged), f"{name}head@{side}": recall(top(rows), judged)}
+    seen = features(network, train, max(settings.test))
+    scores["whitened"] = recall(whitened(seen, features(network, judged, max(settings.test))), judged)
     return scores
+
+
+class Sum(nn.ModuleList):
+    """The sum of losses."""
+
+    def forward(self, rows: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.stack([loss(rows, labels, generator=generator) for loss in self]).sum()
+
+
+def whitened(seen: Tensor, rows: Tensor, dim: int = 256) -> Tensor:
+    """Rows in the whitened principal components of the training features."""
+    components = whitened_components(seen.numpy(), dim)
+    head = nn.Linear(WIDTH, dim).requires_grad_(False)
+    for parameter, value in zip(head.parameters(), components, strict=True):
+        parameter.copy_(torch.as_tensor(value))
+    return head(rows)
 
 
 def photos_of(folders: list[Path], each: int = EACH) -> Photos:
@@ -137,10 +159,13 @@ def trained(
     settings: argparse.Namespace, network: nn.Module, head: nn.Module, loss: nn.Module, train: Photos, began: float
 ) -> tuple[int, tuple[Any, Any]]:
     """Train for the CPU minutes since `began`; returns the steps, and the averages of network and head."""
-    step = stepper(network, head, loss, train, side=settings.image, lr=settings.lr, seed=settings.seed)
+    how = {"lr": settings.lr, "seed": settings.seed, "bf16": settings.bf16}
+    step = stepper(network, head, loss, train, side=settings.first or settings.image, **how)
     average = copy.deepcopy((network, head)) if settings.average else (None, None)
     steps = 0
     while (spent := (time.process_time() - began) / (60 * settings.minutes)) < 1:
+        if settings.first and spent > 0.5:
+            step, settings.first = stepper(network, head, loss, train, side=settings.image, **how), 0
         step(min(1, steps / 20) * 0.5 * (1 + math.cos(math.pi * spent)))
         steps += 1
         for mean, part in zip(average, (network, head), strict=True):
@@ -150,7 +175,15 @@ def trained(
 
 
 def stepper(
-    network: nn.Module, head: nn.Module, loss: nn.Module, train: Photos, *, side: int, lr: float = 2e-4, seed: int = 0
+    network: nn.Module,
+    head: nn.Module,
+    loss: nn.Module,
+    train: Photos,
+    *,
+    side: int,
+    lr: float = 2e-4,
+    seed: int = 0,
+    bf16: bool = False,
 ) -> Callable[[float], None]:
     """A function that takes one training step with its learning rates times a factor."""
     groups = [(network, lr), (head, 1e-3), (loss, 1e-2)]
@@ -170,7 +203,9 @@ def stepper(
         for module in network.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.eval()
-        rows = head(network(batch.to(memory_format=torch.channels_last)))
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            rows = network(batch.to(memory_format=torch.channels_last))
+        rows = head(rows.float())
         value = loss(rows, torch.tensor([train[k][1] for k in chosen]), generator=generator)
         optimiser.zero_grad()
         value.backward()

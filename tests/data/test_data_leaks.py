@@ -76,6 +76,13 @@ def test_classes_in_both_parts_are_grave_when_nobody_said_so(pets):
     assert found.grave
 
 
+def test_classes_that_judge_are_no_leak_although_they_validate_and_test(make_folder):
+    catalog = data.create(make_folder("several", dict.fromkeys("abcdefgh", 2)))
+    found = find_leaks(catalog, protocols.create("choosing", catalog, validation=0.5)[0])
+    assert not found.classes
+    assert not found.pairs
+
+
 def test_images_without_a_pattern_are_not_said_to_look_alike(tmp_path):
     for number, name in enumerate("abcd"):
         for k in range(2):

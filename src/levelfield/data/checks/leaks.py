@@ -114,7 +114,9 @@ def find_leaks(
 
     radius: number of bits (of 64) that may differ between near-duplicates; if negative, they are not searched for.
     """
-    seen, test = np.sort(np.concatenate([fold.train, fold.validation])), fold.test
+    # the test classes of a trial are its validation classes
+    seen = fold.train if fold.trial else np.sort(np.concatenate([fold.train, fold.validation]))
+    test = fold.test
     shared = np.intersect1d(catalog.labels[seen], catalog.labels[test])
     first: dict[str, int] = {}
     for index in seen:
