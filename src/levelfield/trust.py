@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 
+from levelfield.contexts import holding
 from levelfield.errors import NotTrusted
 from levelfield.files.writing import expanded
 
@@ -27,11 +28,8 @@ def trusting(*named: str | Path) -> Iterator[None]:
     ...     [reference.rpartition("/")[2] for reference in trusted()]
     ['my_losses.py:MyLoss']
     """
-    token = _allowed.set((_allowed.get() or frozenset()) | {_absolute(name) for name in named})
-    try:
+    with holding(_allowed, (_allowed.get() or frozenset()) | {_absolute(name) for name in named}):
         yield
-    finally:
-        _allowed.reset(token)
 
 
 def trust(*named: str | Path) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
+from levelfield.contexts import holding
 from levelfield.distributed.processes import cores
 
 TINY = 128  # images: fewer are decoded by this process, in the time that workers need to start
@@ -27,11 +27,6 @@ def decoders_per_job(jobs: int) -> int:
     return min(max(cores() // jobs - 1, 1), _MOST) if chosen is None else chosen
 
 
-@contextmanager
-def decoding(workers: int | None) -> Iterator[None]:
+def decoding(workers: int | None) -> AbstractContextManager[None]:
     """Use this number of workers; None changes nothing."""
-    before = _chosen.set(_chosen.get() if workers is None else workers)
-    try:
-        yield
-    finally:
-        _chosen.reset(before)
+    return holding(_chosen, _chosen.get() if workers is None else workers)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from levelfield.contexts import holding
 from levelfield.errors import BadSpecification, nearest
 
 if TYPE_CHECKING:
@@ -26,14 +27,9 @@ _KINDS = ("cuda", "mps", "cpu")  # in the order in which `auto` chooses
 _REQUESTED: ContextVar[str] = ContextVar("device", default="cpu")
 
 
-@contextmanager
-def computing_on(device: str) -> Iterator[None]:
+def computing_on(device: str) -> AbstractContextManager[None]:
     """Context in which models of finished runs compute on `device` (`--device`); elsewhere on the CPU."""
-    before = _REQUESTED.set(device)
-    try:
-        yield
-    finally:
-        _REQUESTED.reset(before)
+    return holding(_REQUESTED, device)
 
 
 def requested() -> str:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from levelfield.contexts import holding
 from levelfield.errors import BadInput
 from levelfield.objectives import Objective, as_objective
 from levelfield.randomness import stream
@@ -25,16 +26,11 @@ DIM = 8
 _made_for = ContextVar("made_for", default=(CLASSES, DIM))
 
 
-@contextmanager
-def made_for(*, classes: int = CLASSES, dim: int = DIM) -> Iterator[None]:
+def made_for(*, classes: int = CLASSES, dim: int = DIM) -> AbstractContextManager[None]:
     """Context that sets the number of classes (the batches have 4 of them) and the dimension of the objectives."""
     if classes < CLASSES or dim < 1:
         raise BadInput(f"Laws need at least {CLASSES} classes and 1 dimension, not {classes} and {dim}.")
-    token = _made_for.set((classes, dim))
-    try:
-        yield
-    finally:
-        _made_for.reset(token)
+    return holding(_made_for, (classes, dim))
 
 
 def classes_made_for() -> int:

@@ -1,4 +1,4 @@
-"""Comparisons of rows: the crossed test against plain loops, Holm's correction, ties, and what would resolve them."""
+"""Comparisons of rows: the crossed test against plain loops, Holm's correction, and what would resolve them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from levelfield.errors import BadInput
-from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint, ties
+from levelfield.evaluation.statistics.comparisons import Comparison, holm, joint
 from levelfield.evaluation.statistics.crossed import PRIOR, UNLIKELY, ClassWeights, Table
 from levelfield.evaluation.statistics.needed import detectable_effect
 
@@ -177,12 +177,6 @@ def test_identical_methods_stay_a_tie_beside_many_others() -> None:
     found = compare_all(rows, random.integers(2, 9, 37))
     twin = next(one for one in found if (one.first, one.second) == ("3", "twin"))
     assert (twin.difference, twin.p, twin.winner) == (0.0, None, None)
-
-
-def test_groups_hold_what_ties_with_their_best() -> None:
-    groups = ties(compare_all(levels(worst=0.0, second=0.2, best=0.201), np.ones(200)))
-    assert [sorted(group) for group in groups] == [["best", "second"], ["worst"]]
-    assert ties([]) == []
 
 
 CLASSES = 40

@@ -42,9 +42,9 @@ class Comparison:
     needed_classes: Needed | None = None
     family: int = 1
 
-    def better(self, alpha: float = ALPHA) -> bool:
-        """Whether one method is better than the other at level `alpha`; otherwise the pair is a tie."""
-        return self.adjusted is not None and self.adjusted < alpha
+    def better(self) -> bool:
+        """Whether one method is better than the other at level ALPHA; otherwise the pair is a tie."""
+        return self.adjusted is not None and self.adjusted < ALPHA
 
     @property
     def only_alone(self) -> str:
@@ -86,31 +86,6 @@ def holm(p_values: Sequence[float] | Floats) -> list[float]:
     [0.03, 0.06, 0.06]
     """
     return list(_holm(np.asarray(p_values, dtype=np.float64))[0].tolist())
-
-
-def ties(comparisons: Sequence[Comparison], *, alpha: float = ALPHA) -> list[list[str]]:
-    """Groups of methods, best first: the best method and all methods tied with it, then the same for the rest.
-
-    Two members of a group may still differ significantly; see the comparisons.
-
-    >>> from levelfield.evaluation.statistics.crossed import Table
-    >>> a, b = [[0.9, 0.8, 0.9, 0.7, 0.8, 0.7]], [[0.5, 0.4, 0.6, 0.3, 0.3, 0.4]]
-    >>> ties(joint([Table.of({"B": b, "A": a, "C": b}, [5] * 6).differences()]))
-    [['A'], ['B', 'C']]
-    """
-    tied: dict[str, set[str]] = {}
-    above: dict[str, float] = {}
-    for pair in comparisons:
-        for label, other, sign in ((pair.first, pair.second, 1), (pair.second, pair.first, -1)):
-            tied.setdefault(label, set()).update([] if pair.better(alpha) else [other])
-            above[label] = above.get(label, 0.0) + sign * pair.difference
-    ranked = sorted(above, key=lambda label: -above[label])  # sums of differences sort like the means
-    groups = []
-    while ranked:
-        group = [ranked[0]] + [label for label in ranked[1:] if label in tied[ranked[0]]]
-        groups.append(group)
-        ranked = [label for label in ranked if label not in group]
-    return groups
 
 
 def _holm(p: Floats) -> tuple[Floats, Floats]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from levelfield import data
+from levelfield.contexts import holding
 from levelfield.data import Catalog, protocols
 from levelfield.data.checks.readable import check_images, with_known_digests
 from levelfield.errors import BadInput
@@ -71,14 +71,9 @@ def shared_inputs() -> SharedInputs:
     return _IN_USE.get(_OF_THE_PROCESS)
 
 
-@contextmanager
-def sharing(shared: SharedInputs) -> Iterator[None]:
+def sharing(shared: SharedInputs) -> AbstractContextManager[None]:
     """Context in which `inputs_for` takes everything from `shared`."""
-    token = _IN_USE.set(shared)
-    try:
-        yield
-    finally:
-        _IN_USE.reset(token)
+    return holding(_IN_USE, shared)
 
 
 def open_catalog(choice: Data, *, check: bool = True, progress: Progress = SILENT) -> Catalog:

@@ -7,13 +7,13 @@ directory, and in the folders above the run; `--root` overrides the search, and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from levelfield.contexts import holding
 from levelfield.errors import MissingData
 from levelfield.files.writing import default_cache_folder, expanded
 from levelfield.registry import is_file_reference
@@ -29,14 +29,9 @@ class Location(BaseModel):
     relative: str  # relative to the run's folder
 
 
-@contextmanager
-def images_in(root: Path | None) -> Iterator[None]:
+def images_in(root: Path | None) -> AbstractContextManager[None]:
     """Search for the images of finished runs in `root` (`--root`); None: at their stored location."""
-    token = _ROOT.set(root)
-    try:
-        yield
-    finally:
-        _ROOT.reset(token)
+    return holding(_ROOT, root)
 
 
 def within_root(path: Path) -> Path:
