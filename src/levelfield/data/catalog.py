@@ -19,7 +19,6 @@ _OF_ROLE = {"train": "train", "query": "test", "gallery": "test"}
 # Four readers hide the latency of slow disks; more would only compete for them.
 _READERS = 4
 _AT_ONCE = 100  # files that a reader takes: a task for each of a million files would need a gigabyte
-_BLOCK = 2**18  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +151,7 @@ class Catalog:
 def file_digest(path: Path) -> str:
     """Hash of a file's content, 32 hexadecimal digits."""
     try:
-        hasher = hashlib.blake2b(digest_size=16)
         with open(path, "rb", buffering=0) as file:
-            while block := file.read(_BLOCK):
-                hasher.update(block)
-        return hasher.hexdigest()
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
         raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error

@@ -5,7 +5,6 @@ The last line of model.yaml is a checksum of the text above it and of the weight
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from torch import Tensor
 from levelfield.data.views.basic import LARGEST
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.plain_yaml import read_written
-from levelfield.files.reading import checksum, read_text
+from levelfield.files.reading import checksum, digest, read_text
 from levelfield.files.writing import write_text, write_whole
 from levelfield.settings import whole
 
@@ -108,4 +107,4 @@ def _missing(home: Path, name: str) -> BadInput:
 
 def _checksum(text: str, weights: Path | None) -> str:
     both = text if weights is None else f"{text}{checksum(weights)}"
-    return hashlib.blake2b(both.encode(), digest_size=16).hexdigest()
+    return digest(both, size=16)

@@ -8,8 +8,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from levelfield.errors import Damaged
 
@@ -17,7 +18,7 @@ MEGABYTE = 1_000_000
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
+def opened(path: Path) -> Iterator[BufferedReader]:
     """Open a regular file for reading; refuse folders, pipes, link loops and missing files."""
     try:
         # non-blocking: opening a pipe would otherwise wait for a writer
@@ -71,15 +72,12 @@ def read_json(path: Path, *, most: int = 8 * MEGABYTE) -> Any:
 def checksum(path: Path) -> str:
     """Digest of a file's content."""
     with opened(path) as file:
-        content = hashlib.blake2b(digest_size=16)
-        while block := file.read(MEGABYTE):
-            content.update(block)
-        return content.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def digest(text: str, *, size: int = 6) -> str:
-    """Digest of a text, of `size` bytes as hexadecimal digits."""
-    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
+def digest(content: str | bytes, *, size: int = 6) -> str:
+    """Digest of a text or of bytes: `size` bytes as hexadecimal digits."""
+    return hashlib.blake2b(content.encode() if isinstance(content, str) else content, digest_size=size).hexdigest()
 
 
 def damaged(path: Path, why: str) -> Damaged:

@@ -5,7 +5,6 @@ The test view that it describes is computed here without torch, to the same bits
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from PIL import Image
 from levelfield.data.views.basic import TestView
 from levelfield.data.views.named import StepsView, described_view
 from levelfield.errors import BadInput, Damaged, LevelfieldError
-from levelfield.files.reading import MEGABYTE, read_json
+from levelfield.files.reading import MEGABYTE, digest, read_json
 from levelfield.files.writing import write_json
 from levelfield.settings import whole
 
@@ -111,4 +110,4 @@ def check_view(view: View) -> None:
 
 def _checksum(facts: Mapping[str, Any], content: bytes) -> str:
     plain = json.dumps({key: value for key, value in facts.items() if key != "checksum"}, sort_keys=True)
-    return hashlib.blake2b(plain.encode() + content, digest_size=16).hexdigest()
+    return digest(plain.encode() + content, size=16)

@@ -10,7 +10,6 @@ Validation classes judge stages 1 and 2; the test classes choose nothing.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +24,7 @@ from levelfield import methods
 from levelfield.embedder.devices import usable
 from levelfield.embedder.trunk.backbones import describe
 from levelfield.errors import BadSpecification, LevelfieldError
-from levelfield.files.reading import read_json
+from levelfield.files.reading import digest, read_json
 from levelfield.files.writing import write_json
 from levelfield.studies import ResolvedStudy, Study, resolve
 from levelfield.studies.execution.events import RunsProgress
@@ -424,7 +423,7 @@ class Recipe:
         """The file of a decision for these photos, this study, what of it is fixed, time limit and machine."""
         machine = f"{self.limit} {self.cores} {usable(self.options.device)} {levelfield.__version__}"
         asked = f"{self._catalog.digest} {self.study.model_dump_json()} {sorted(self.fixed)} {self.side} {machine}"
-        return self.folder / f"{name}-{hashlib.blake2b(asked.encode(), digest_size=6).hexdigest()}.json"
+        return self.folder / f"{name}-{digest(asked)}.json"
 
 
 def _texts(scores: Mapping[Any, float]) -> str:

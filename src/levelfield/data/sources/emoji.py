@@ -6,7 +6,6 @@ of style. The artwork belongs to its vendors; it is read where it was installed 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import logging
@@ -23,7 +22,7 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.images import read_image
 from levelfield.errors import BadInput, Damaged, MissingExtra
-from levelfield.files.reading import read_json
+from levelfield.files.reading import digest, read_json
 from levelfield.files.writing import default_cache_folder, expanded, write_json
 
 Codes = tuple[int, ...]
@@ -71,7 +70,7 @@ def catalog_of(names: Iterable[str], root: Path, *, expected: tuple[int, int] | 
     by_class: dict[Codes, list[str]] = defaultdict(list)
     for name in sorted(names):
         by_class[codes_of(name)].append(name)
-    classes = sorted(by_class, key=lambda codes: (_hash(_text(codes[0]).encode(), 8), codes))
+    classes = sorted(by_class, key=lambda codes: (digest(_text(codes[0]), size=8), codes))
     number: dict[int, int] = {}
     catalog = Catalog(
         name="emoji",
@@ -105,7 +104,7 @@ def distinct(names: Iterable[str], root: Path) -> list[str]:
     pixels = {}
     for name in names:
         image = read_image(root / name)
-        pixels[name] = _hash(repr(image.size).encode() + image.tobytes(), 16)
+        pixels[name] = digest(repr(image.size).encode() + image.tobytes(), size=16)
     classes_with: dict[str, set[Codes]] = defaultdict(set)
     for name, picture in pixels.items():
         classes_with[picture].add(codes_of(name))
@@ -132,10 +131,6 @@ def readable(codes: Codes) -> str:
 
 def _text(code: int) -> str:
     return f"U+{code:04X}"
-
-
-def _hash(content: bytes, size: int) -> str:
-    return hashlib.blake2b(content, digest_size=size).hexdigest()
 
 
 def _drawings(root: Path) -> list[str]:

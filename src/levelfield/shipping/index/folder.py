@@ -7,7 +7,6 @@ index: the earlier or the new one.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import logging
@@ -24,7 +23,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
-from levelfield.files.reading import MEGABYTE, checksum, read_json, read_text
+from levelfield.files.reading import MEGABYTE, checksum, digest, read_json, read_text
 from levelfield.files.writing import LONGEST_NAME, locked, temporary_folder, write_json, write_text, write_whole
 from levelfield.shipping.index.exact import BINARY, Stored
 
@@ -213,7 +212,7 @@ def _changed(path: Path) -> Damaged:
 
 
 def _checksum(facts: Mapping[str, Any]) -> str:
-    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return digest(json.dumps(facts, sort_keys=True), size=16)
 
 
 def _as_csv(items: list[Item]) -> str:
