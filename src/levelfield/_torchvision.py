@@ -5,8 +5,6 @@ torchvision::nms does not exist". levelfield uses none of them, so declaring the
 before torchvision or timm.
 """
 
-from __future__ import annotations
-
 import sys
 
 import torch

@@ -5,8 +5,6 @@
 True
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

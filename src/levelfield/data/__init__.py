@@ -7,8 +7,6 @@ True
 Import `levelfield.data.views` separately: it needs torchvision, which catalogs do not.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

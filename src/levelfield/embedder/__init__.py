@@ -1,7 +1,5 @@
 """Images to embedding rows: a trunk (timm network, cut and taps), a head, and a cache for frozen features."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

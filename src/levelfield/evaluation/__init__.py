@@ -1,7 +1,5 @@
 """Evaluation: retrieval, clustering and geometry metrics; every score carries its definition."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

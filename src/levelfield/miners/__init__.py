@@ -6,8 +6,6 @@
 >>> triplets = miners.create("semihard", margin=0.1)(embeddings, torch.arange(8) // 2)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

@@ -6,8 +6,6 @@
 >>> value = loss(torch.randn(8, 16, generator=torch.Generator().manual_seed(0)), torch.arange(8) // 2)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

@@ -1,7 +1,5 @@
 """The five papers: their published tables, presets and the toy experiment."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

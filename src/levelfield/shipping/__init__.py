@@ -3,8 +3,6 @@
 `load` and everything about reading an exported ONNX file import neither torch nor timm.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

@@ -1,7 +1,5 @@
 """Studies: specification, plan, execution, store, leaderboard."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

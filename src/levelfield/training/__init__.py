@@ -1,7 +1,5 @@
 """Training: the one loop, its optimisers, checkpoints and ledger."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from levelfield.index import lazy

@@ -3,8 +3,6 @@
 A new file here is found automatically.
 """
 
-from __future__ import annotations
-
 from levelfield.data.protocols._registry import Fold, create, describe, fold_count, names, register, registry
 
 __all__ = ["Fold", "create", "describe", "fold_count", "names", "register", "registry"]

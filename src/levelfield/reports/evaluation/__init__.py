@@ -6,8 +6,6 @@
 1.0
 """
 
-from __future__ import annotations
-
 from levelfield.reports.evaluation.compact import compare_compact
 from levelfield.reports.evaluation.corruptions import evaluate_corruptions
 from levelfield.reports.evaluation.embedding_set import EmbeddingSet
