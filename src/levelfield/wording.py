@@ -48,6 +48,17 @@ def first_few(names: Sequence[str], between: str = ", ", most: int = FEW) -> str
     return between.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def natural(name: str) -> tuple[list[str | int], str]:
+    """Sort key: runs of digits count as numbers, case is ignored; the plain text breaks ties.
+
+    >>> sorted(["10", "2", "b1", "B10", "b2"], key=natural)
+    ['2', '10', 'b1', 'b2', 'B10']
+    """
+    # re.split with a group alternates text, number, text ..., so that types match at every position.
+    pieces = re.split(r"([0-9]+)", name.casefold())
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], name
+
+
 class Shown:
     """One line and a small table for notebooks, from `facts` of an object with `about`.
 

@@ -14,12 +14,17 @@ from levelfield.methods._contract import Method, Setting, TrainingFeatures, regi
 from levelfield.randomness import stream
 
 
-@register("untrained")
-class Untrained(Method):
-    """The trunk's features, unchanged and in full width."""
+class _Untuned(Method):
+    """A method without steps and without settings to search."""
 
     trains = False
     tunable = False
+
+
+@register("untrained")
+class Untrained(_Untuned):
+    """The trunk's features, unchanged and in full width."""
+
     seeded = False
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
@@ -30,11 +35,8 @@ class Untrained(Method):
 
 
 @register("random_projection")
-class RandomProjection(Method):
+class RandomProjection(_Untuned):
     """A random linear head, never trained."""
-
-    trains = False
-    tunable = False
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
         head = Head(features.width, setting.dim)
@@ -43,11 +45,8 @@ class RandomProjection(Method):
 
 
 @register("start")
-class Start(Method):
+class Start(_Untuned):
     """The head of the conditions at its initialisation."""
-
-    trains = False
-    tunable = False
 
 
 @register("lda")
@@ -69,11 +68,9 @@ class LDA(Method):
 
 
 @register("whitened")
-class Whitened(Method):
+class Whitened(_Untuned):
     """PCA-whitened training features: centred principal components, each divided by its standard deviation."""
 
-    trains = False
-    tunable = False
     seeded = False
 
     def head(self, features: TrainingFeatures, setting: Setting) -> nn.Module:
@@ -83,7 +80,7 @@ class Whitened(Method):
 
 
 @register("ensemble")
-class Ensemble(Method):
+class Ensemble(_Untuned):
     """The embeddings of other methods, each normalised to length 1 and concatenated. Nothing is trained.
 
     Separately trained networks, as in seidenschwarz2021 F, DREML and MLRC.
@@ -95,8 +92,6 @@ class Ensemble(Method):
     """
 
     joins = True
-    trains = False
-    tunable = False
 
     def __init__(self, *, of: str | Sequence[str], seeds: Literal["each", "all"] | Sequence[int] = "each") -> None:
         super().__init__()

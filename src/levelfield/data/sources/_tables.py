@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +66,3 @@ def matlab_values(file: Path, name: str) -> np.ndarray:
     if name not in content:
         raise BadInput(f"{file} has no variable '{name}'. Is the download complete?")
     return np.atleast_1d(content[name])
-
-
-def natural(name: str) -> tuple[list[str | int], str]:
-    """Sort key: runs of digits count as numbers, case is ignored; the plain text breaks ties.
-
-    >>> sorted(["10", "2", "b1", "B10", "b2"], key=natural)
-    ['2', '10', 'b1', 'b2', 'B10']
-    """
-    # re.split with a group alternates text, number, text ..., so that types match at every position.
-    pieces = re.split(r"([0-9]+)", name.casefold())
-    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], name

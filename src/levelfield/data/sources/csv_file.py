@@ -13,11 +13,10 @@ from levelfield.data._registry import DatasetFacts, register
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.images import similar
-from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput
 from levelfield.files.reading import MEGABYTE, read_text
 from levelfield.files.writing import expanded
-from levelfield.wording import first_few, plural
+from levelfield.wording import first_few, natural, plural
 
 ROLES = ("train", "query", "gallery")
 LARGEST = 1_000 * MEGABYTE  # bytes

@@ -12,10 +12,9 @@ from levelfield.data.archives import is_archive, stem, unpacked
 from levelfield.data.catalog import Catalog
 from levelfield.data.checks.readable import lone_note
 from levelfield.data.images import files_below, hidden, is_image, leads_up, similar
-from levelfield.data.sources._tables import natural
 from levelfield.errors import BadInput
 from levelfield.files.writing import expanded
-from levelfield.wording import first_few, plural
+from levelfield.wording import first_few, natural, plural
 
 _LAYOUT = "One sub-folder per class is needed: FOLDER/cat/1.jpg, FOLDER/cat/2.jpg, FOLDER/dog/1.jpg, ..."
 _PARTS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "query", "gallery"})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import io
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_whole
+from levelfield.wording import natural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -250,16 +250,8 @@ def ordered(values: list[Any]) -> list[Any]:
     ['25x4', '50x2', '100']
     """
     different = list({str(value): value for value in values}.values())
-    if all(is_number(value) for value in different):
-        return sorted(different)
-    return sorted(
-        different,
-        key=lambda value: [
-            (not part.isdecimal(), int(part) if part.isdecimal() else 0, part)
-            for part in re.split(r"(\d+)", str(value))
-            if part
-        ],
-    )
+    numbers = all(is_number(value) for value in different)
+    return sorted(different, key=None if numbers else lambda value: natural(str(value)))
 
 
 def is_number(value: Any) -> bool:
