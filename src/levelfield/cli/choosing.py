@@ -7,13 +7,13 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from levelfield import studies
 from levelfield.cli.console import checking_images, console, is_quiet
 from levelfield.cli.option_groups import Environment, Parallel, Source
 from levelfield.cli.options import root_override
 from levelfield.errors import BadSpecification
 
 if TYPE_CHECKING:
-    from levelfield.studies.specification.study import Study
     from levelfield.tuning.recipe import Recipe
 
 DEFAULT_SHARE = 0.25  # of the training classes, which judge trials
@@ -27,25 +27,23 @@ def choose_study(
     *,
     trial_share: float = 0.0,
     backbones: str | None = None,
-) -> Study:
+) -> studies.Study:
     """The study to run: a built-in one, a file, or six losses (or several networks) fitted to the user's photos."""
     from levelfield.studies.specification.methods import check_names
-    from levelfield.studies.specification.study import parse_study
-    from levelfield.studies.specification.yaml_file import read_study
 
     if study is None:
         if source.mini or source.small or source.on:
             raise BadSpecification("--mini, --small and --on choose a variant of a study: name a study, too.")
         content, changes, _ = _fit_photos(overrides, source, trial_share, backbones)
         _print_changes(changes)
-        chosen = parse_study(content, overrides, origin=_FOR_PHOTOS)
+        chosen = studies.parse_study(content, overrides, origin=_FOR_PHOTOS)
     else:
         # quoted, since a folder's name may look like YAML; settings of the study's own data do not apply to other data
         data = [] if source.data is None else ["data=" + json.dumps({"name": str(source.data)}, ensure_ascii=False)]
         # after the overrides, which may name the data
         after = root_override(source.root) + (["data.skip_unreadable=true"] if source.skip_unreadable else [])
         words = [*data, *overrides, *after]
-        chosen = read_study(study, words, mini=source.mini, small=source.small, on=source.on)
+        chosen = studies.read_study(study, words, mini=source.mini, small=source.small, on=source.on)
     check_names(chosen)
     return chosen
 
@@ -88,11 +86,10 @@ def _fit_photos(
             "Name a study (levelfield compare demo), its file, or photos (levelfield compare --data FOLDER)."
         )
     from levelfield.studies.planning.own_photos import fit_to, named_backbones, photos_content, with_backbones
-    from levelfield.studies.specification.study import parse_study
 
     if base is None:
         base = photos_content() if backbones is None else with_backbones(photos_content(), named_backbones(backbones))
-    wished = parse_study(base | {"data": str(source.data)}, overrides, origin=_FOR_PHOTOS)
+    wished = studies.parse_study(base | {"data": str(source.data)}, overrides, origin=_FOR_PHOTOS)
     with checking_images() as progress:
         return fit_to(
             source.data,
@@ -132,7 +129,6 @@ def photos_recipe(
     from levelfield.methods import trains
     from levelfield.studies.planning.own_photos import photos_content
     from levelfield.studies.specification.methods import check_names
-    from levelfield.studies.specification.study import parse_study
     from levelfield.tuning.budget import Budget
     from levelfield.tuning.recipe import Recipe, training_content
     from levelfield.tuning.recipe_plan import LARGEST_SHARE, most_images
@@ -148,7 +144,7 @@ def photos_recipe(
     kept = fixed | {"conditions.select", "conditions.image", "conditions.taps", "conditions.pooling"}
     most = most_images(limit, cores)
     content, changes, side = _fit_photos(overrides, source, LARGEST_SHARE, base=base, kept=kept, most=most)
-    study = parse_study(content, overrides, origin=_FOR_PHOTOS)
+    study = studies.parse_study(content, overrides, origin=_FOR_PHOTOS)
     check_names(study)
     if limit is None and not any(trains(method.name) for method in study.methods):
         return None

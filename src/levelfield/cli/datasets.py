@@ -84,9 +84,8 @@ def leaks(
 
     The exit code is 1 if a class or a file is on both sides. Judge near-duplicates yourself: see --out.
     """
-    from levelfield.data import create, official, protocols
+    from levelfield.data import check_images, create, official, protocols
     from levelfield.data.checks.leaks import find_leaks
-    from levelfield.data.checks.readable import check_images
 
     with checking_images() as progress:
         if data in official.names():

@@ -8,14 +8,13 @@ from levelfield import methods
 from levelfield.cli.console import bar, console
 from levelfield.errors import MissingData
 from levelfield.reports.leaderboard import cells
+from levelfield.studies import ResolvedStudy, Study
 from levelfield.studies.planning.cost_counted import count, missing_weights, total
 from levelfield.studies.planning.cost_measured import estimate, size_text
 from levelfield.studies.planning.foresight import foresee
 from levelfield.studies.planning.plan import left_out
-from levelfield.studies.planning.resolve import ResolvedStudy
 from levelfield.studies.runs.folder.store import is_finished
 from levelfield.studies.runs.training import Options
-from levelfield.studies.specification.study import Study
 from levelfield.table import Table, numbers
 from levelfield.tuning.outline import Outline, cost
 from levelfield.wording import duration, plural

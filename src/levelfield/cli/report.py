@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from levelfield import evaluation
 from levelfield.cli import options
 from levelfield.cli.console import bar, console, print_results, say
 from levelfield.cli.options import option, trust_named
@@ -40,10 +41,9 @@ def report(
     Without --figure, the study's own figures are drawn.
     """
     from levelfield.embedder.devices import usable
-    from levelfield.evaluation import split
     from levelfield.reports.finish import report_folder
 
-    names = split(metrics or "")
+    names = evaluation.split(metrics or "")
     trust_named(names, figures or [])
     usable(device)
     with bar("making the report") as progress:
@@ -74,7 +74,6 @@ def ranks(
     trust_files: options.TrustOption = None,
 ) -> None:
     """Rank methods over several datasets (Friedman, Nemenyi)."""
-    from levelfield import evaluation
     from levelfield.reports.dataset_ranks import DatasetRanks
     from levelfield.studies.leaderboard.across import across
 
@@ -100,10 +99,9 @@ def ensemble(
 
     Nothing is trained.
     """
-    from levelfield.evaluation import split
     from levelfield.reports.ensembles import join_runs
 
-    trust_named(split(metrics or ""))
+    trust_named(evaluation.split(metrics or ""))
     with bar("joining") as progress:
         joined = join_runs(runs, out, metrics=metrics, force=force, progress=progress)
     print_results(joined, as_json=as_json)

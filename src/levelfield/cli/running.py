@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from levelfield import studies
 from levelfield.cli.choosing import DEFAULT_SHARE
 from levelfield.cli.console import StudyBars, bar, bars, checking_images, console, error_console, is_quiet
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search
@@ -21,10 +22,7 @@ from levelfield.wording import duration, plural
 
 if TYPE_CHECKING:
     from levelfield.studies.execution.executor import Executor
-    from levelfield.studies.leaderboard.board import Leaderboard
-    from levelfield.studies.planning.resolve import ResolvedStudy
     from levelfield.studies.runs.training import Options
-    from levelfield.studies.specification.study import Study
     from levelfield.tuning import How, Tuned
     from levelfield.tuning.recipe import Recipe
 
@@ -33,7 +31,7 @@ _AUGMENTED = " conditions.augment=light conditions.views=4"
 
 
 def compare_study(
-    study: Study,
+    study: studies.Study,
     data: Path | None,
     environment: Environment,
     parallel: Parallel,
@@ -91,7 +89,7 @@ def compare_study(
 
 
 def search_study(
-    study: Study, search: Search, environment: Environment, parallel: Parallel, *, compact: bool = False
+    study: studies.Study, search: Search, environment: Environment, parallel: Parallel, *, compact: bool = False
 ) -> Tuned:
     """Search the settings of a study. compact: whether the comparison after it has a table of compact embeddings."""
     get_ready(parallel)
@@ -112,7 +110,7 @@ def search_study(
     return replace(tuned, paths=(*tuned.paths, *tuning_table(tuned.record).write(folder)))
 
 
-def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study | None:
+def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> studies.Study | None:
     """Print the stages of a recipe and carry them out; returns the study of the last one. None after a dry run."""
     if not recipe.can_judge:
         console.print(
@@ -137,10 +135,9 @@ def follow_recipe(recipe: Recipe, parallel: Parallel, *, dry_run: bool) -> Study
         return recipe.carry_out(plan)
 
 
-def choose_how(study: Study, search: Search) -> How:
+def choose_how(study: studies.Study, search: Search) -> How:
     """The options of a search; raises if they contradict each other."""
-    from levelfield.tuning.budget import Budget
-    from levelfield.tuning.trials import How, Judge
+    from levelfield.tuning import Budget, How, Judge
 
     trials, validation, folds = search.trials, search.validation, search.folds
     for first, second in (("trials", "budget"), ("validation", "folds")):
@@ -203,16 +200,15 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _resolve_or_count(study: Study, options: Options, dry_run: bool) -> ResolvedStudy | None:
+def _resolve_or_count(study: studies.Study, options: Options, dry_run: bool) -> studies.ResolvedStudy | None:
     """The resolved study; None if its data or weights are missing and a dry run printed what can be counted."""
     from levelfield.cli.plans import print_counted
     from levelfield.studies.planning.cost_counted import countable
-    from levelfield.studies.planning.resolve import resolve
 
     counted = dry_run and countable(study)
     try:
         with checking_images() as progress:
-            return resolve(study, options=options, download=not counted, progress=progress)
+            return studies.resolve(study, options=options, download=not counted, progress=progress)
     except MissingData as error:
         if not counted:
             raise
@@ -220,7 +216,7 @@ def _resolve_or_count(study: Study, options: Options, dry_run: bool) -> Resolved
         return None
 
 
-def _print_next(board: Leaderboard, study: Study, out: Path, data: Path | None) -> None:
+def _print_next(board: studies.Leaderboard, study: studies.Study, out: Path, data: Path | None) -> None:
     """Print three commands to run next, with real paths: search, embed, and train the winner on all classes (or train
     more of the network, if no trained row is best)."""
     from levelfield.embedder.best import BEST

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from levelfield import studies
 from levelfield.cli import options
 from levelfield.cli.console import StudyBars, bars, checking_images, console
 from levelfield.cli.option_groups import Environment, with_groups
 from levelfield.cli.options import option, processes_override, quoted, root_override
-from levelfield.distributed.processes import torchrun_rank
+from levelfield.distributed.processes import torchrun_rank, warm_up
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.trust import trust
 
 if TYPE_CHECKING:
-    from levelfield.studies.runs.spec import PlannedRun
     from levelfield.studies.runs.training import Options
-    from levelfield.studies.specification.study import Study
 
 
 @with_groups
@@ -44,13 +43,9 @@ def train(
         raise BadSpecification(f"`levelfield train` does not work under torchrun: use --processes {size}.")
     words = [*(overrides or []), *root_override(root), *processes_override(processes)]
     whole = _read_study(study, words, method)
-    from levelfield.distributed.processes import warm_up
-
     warm_up()  # in parallel with this process's imports and checks
 
-    from levelfield.studies.execution.study import execute_study
     from levelfield.studies.planning.one_method import one_method
-    from levelfield.studies.planning.resolve import resolve
 
     run_options = environment.options(tensorboard=tensorboard)
     winner = _winner(whole, environment, run_options) if method == "best" else None
@@ -62,12 +57,12 @@ def train(
     elif chosen.steps == 0:
         console.print(f"No step of '{label}' was better than its start on the validation classes: the start is used.")
     with checking_images() as checked:
-        resolved = resolve(chosen.study, options=run_options, tested=False, progress=checked)
+        resolved = studies.resolve(chosen.study, options=run_options, tested=False, progress=checked)
     runs, folder = chosen.runs(resolved), environment.out / chosen.study.name
     with bars() as drawn:
         progress = StudyBars(drawn, [run.title for run in runs])
         describe = all_classes or not (folder / "study.yaml").exists()  # the compared study keeps its description
-        outcome = execute_study(resolved, folder, jobs=1, runs=runs, progress=progress, describe=describe)
+        outcome = studies.execute_study(resolved, folder, jobs=1, runs=runs, progress=progress, describe=describe)
     if outcome.failed:
         raise LevelfieldError(f"The run failed: {next(iter(outcome.failed.values()))}")
     trained = runs[-1].folder(folder)  # the runs that it needs come first
@@ -79,13 +74,13 @@ def train(
         raise LevelfieldError(f"The run could not be evaluated on corrupted images: {reason}")
 
 
-def _read_study(study: str, overrides: list[str], method: str) -> Study:
+def _read_study(study: str, overrides: list[str], method: str) -> studies.Study:
     """The study, checked as far as that needs no torch."""
     from levelfield.studies.specification.methods import check_names
-    from levelfield.studies.specification.yaml_file import named_by, read_study
+    from levelfield.studies.specification.yaml_file import named_by
 
     trust(*named_by(study, overrides))
-    whole = read_study(study, overrides)
+    whole = studies.read_study(study, overrides)
     check_names(whole)
     labels = [method_spec.label for method_spec in whole.methods]
     if method not in (*labels, "best"):
@@ -93,15 +88,13 @@ def _read_study(study: str, overrides: list[str], method: str) -> Study:
     return whole
 
 
-def _winner(study: Study, environment: Environment, options: Options) -> PlannedRun:
+def _winner(study: studies.Study, environment: Environment, options: Options) -> studies.PlannedRun:
     """A run of the leaderboard's winner."""
-    from levelfield.studies.leaderboard.board import gather
-    from levelfield.studies.planning.resolve import resolve
     from levelfield.studies.runs.folder.store import read_plan
 
     folder = environment.out / study.name
-    runs = read_plan(folder) if (folder / "runs.json").exists() else resolve(study, options=options).runs
-    board = gather(study.name, runs, folder, study.metrics)
+    runs = read_plan(folder) if (folder / "runs.json").exists() else studies.resolve(study, options=options).runs
+    board = studies.gather(study.name, runs, folder, study.metrics)
     metric, best = board.metrics[0], board.winner
     kind = "trained method" if best.trained else "row (none of them trained)"
     console.print(f"Best {kind} by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from levelfield import studies
 from levelfield.cli.choosing import DEFAULT_SHARE, choose_study
 from levelfield.cli.console import console
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search, Source, with_groups
@@ -27,8 +28,6 @@ def tune(
     output: Output,
 ) -> None:
     """Search every method's settings with the same budget."""
-    from levelfield.studies.specification.study import parse_study
-
     if output.compact and not then_compare:
         raise BadInput("--compact needs --compare: it evaluates the compared runs.")
     study, overrides = trusted_words(study, overrides, source.data)
@@ -37,7 +36,7 @@ def tune(
     if search.ranges:
         ranges = keys_and_values(search.ranges, kind="range", example="'hist.tau=[8, 64, log]'")
         content = chosen.model_dump(mode="json") | {"search": {**chosen.search, **ranges}}
-        chosen = parse_study(content, origin="--search")
+        chosen = studies.parse_study(content, origin="--search")
     if dry_run:
         from levelfield.cli.plans import print_search
         from levelfield.tuning.outline import outline

@@ -13,9 +13,7 @@ from torch import Tensor, nn
 
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry, full_precision, working
-from levelfield.miners import MinerChoice, Tuples, resolve
-from levelfield.miners.all import All
-from levelfield.miners.switch import Switched
+from levelfield.miners import All, MinerChoice, Switched, Tuples, resolve
 from levelfield.objectives._inputs import LossInputs as LossInputs
 from levelfield.objectives._inputs import checked
 from levelfield.objectives._parts.start import StartRows

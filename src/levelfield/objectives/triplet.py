@@ -11,8 +11,7 @@ from torch.nn import functional
 from levelfield.errors import BadInput
 from levelfield.geometry import Geometry
 from levelfield.labels import ClassTable, class_table, hide_, positive_pairs, put_, row_blocks
-from levelfield.miners import MinerChoice
-from levelfield.miners.semihard import Semihard
+from levelfield.miners import MinerChoice, Semihard
 from levelfield.objectives._contract import Facts, LossInputs, Objective, register
 from levelfield.objectives._parts.closed import Matrix, closed
 from levelfield.objectives._parts.sums import Reduction, mean, sum_over_blocks

@@ -22,12 +22,9 @@ from levelfield.reports.report import PAGE, Report
 from levelfield.reports.robustness import robustness
 from levelfield.reports.search_results import TuningTable, tuning_table
 from levelfield.reports.split_leaks import crossings, with_leaks, write_crossings
-from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies import Leaderboard, PlannedRun, Study, gather, read_study
 from levelfield.studies.leaderboard.compact import CompactTable, check_metrics, compact_table
 from levelfield.studies.runs.folder.store import read_plan
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
-from levelfield.studies.specification.yaml_file import read_study
 
 
 def finish(

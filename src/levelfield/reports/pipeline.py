@@ -14,13 +14,12 @@ from levelfield.progress import SILENT, Progress
 from levelfield.reports.figures import check_figures, figures_of
 from levelfield.reports.finish import finish
 from levelfield.reports.report import Report
+from levelfield.studies import ResolvedStudy, Study, parse_study, resolve
 from levelfield.studies.execution.events import SILENT_RUNS, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
 from levelfield.studies.execution.study import execute_study, keep_earlier
 from levelfield.studies.leaderboard.compact import check_metrics
-from levelfield.studies.planning.resolve import ResolvedStudy, resolve
 from levelfield.studies.runs.training import Options
-from levelfield.studies.specification.study import Study, parse_study
 from levelfield.studies.specification.yaml_file import named_by, read_study
 from levelfield.trust import trusting
 from levelfield.wording import first_few

@@ -10,8 +10,7 @@ from typing import Any
 
 from levelfield import objectives
 from levelfield.papers.published import benchmarks, reported
-from levelfield.studies.leaderboard.board import Leaderboard
-from levelfield.studies.runs.spec import PlannedRun, RunSpec
+from levelfield.studies import Leaderboard, PlannedRun, RunSpec
 from levelfield.table import Column, Table, numbers
 
 _SAMPLERS = {"spc_r": "SPC-R", "ddm": "DDM", "frd": "FRD", "greedy_coreset": "GC", "random": "random"}

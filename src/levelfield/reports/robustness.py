@@ -12,10 +12,8 @@ from rich.console import Console
 
 from levelfield.files.writing import write_forms
 from levelfield.registry import short_name
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun, Study
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
 from levelfield.table import Column, Table
 
 # short names, so that nine columns and the methods' names fit 80 columns

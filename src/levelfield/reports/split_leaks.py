@@ -18,9 +18,8 @@ from levelfield.errors import BadInput, Damaged, LevelfieldError
 from levelfield.files.reading import MEGABYTE, read_json
 from levelfield.files.writing import write_json, write_whole
 from levelfield.progress import SILENT, Progress
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun, RunSpec
 from levelfield.studies.runs.folder.store import spec_at_its_place
-from levelfield.studies.runs.spec import PlannedRun, RunSpec
 from levelfield.studies.specification.choices import EMBEDDED
 from levelfield.trust import trusting
 

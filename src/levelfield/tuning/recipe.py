@@ -26,10 +26,9 @@ from levelfield.embedder.trunk.backbones import describe
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.files.reading import digest, read_json
 from levelfield.files.writing import write_json
-from levelfield.studies import ResolvedStudy, Study, resolve
+from levelfield.studies import ResolvedStudy, Study, execute_study, parse_study, resolve
 from levelfield.studies.execution.events import RunsProgress
 from levelfield.studies.execution.executor import Executor
-from levelfield.studies.execution.study import execute_study
 from levelfield.studies.planning.cost_measured import estimate
 from levelfield.studies.planning.own_photos import GAIN
 from levelfield.studies.runs.folder.store import Result, read_result
@@ -37,7 +36,6 @@ from levelfield.studies.runs.inputs import check_trunk, inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.shared import SharedInputs
 from levelfield.studies.specification.choices import MethodSpec, ProtocolChoice, RecipeRecord
-from levelfield.studies.specification.study import parse_study
 from levelfield.tuning.recipe_plan import (
     FIRST_STEPS,
     LARGER,

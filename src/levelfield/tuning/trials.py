@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from levelfield import methods
-from levelfield.data import Catalog
-from levelfield.data.protocols import Fold
+from levelfield.data import Catalog, Fold
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import write_json

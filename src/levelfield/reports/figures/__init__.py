@@ -16,10 +16,8 @@ from levelfield.reports.figures._drawing import FORMATS, check_name, panels, pla
 from levelfield.reports.figures._registry import create, describe, names, register, why_not
 from levelfield.reports.figures._rows import Drawn, drawn
 from levelfield.reports.figures.line_experiment import draw_toy
-from levelfield.studies.leaderboard.board import Leaderboard, gather
+from levelfield.studies import Leaderboard, PlannedRun, Study, gather
 from levelfield.studies.runs.folder.store import read_plan
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
 
 __all__ = [
     "Drawn",

@@ -15,11 +15,10 @@ import numpy as np
 from levelfield import methods
 from levelfield.evaluation.statistics.intervals import t_interval
 from levelfield.papers import presets
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun
 from levelfield.studies.leaderboard.rows import Cell, Row
 from levelfield.studies.runs.folder.files import read_spectrum
 from levelfield.studies.runs.folder.store import Result, read_result
-from levelfield.studies.runs.spec import PlannedRun
 from levelfield.studies.specification.choices import MethodSpec
 
 REGULARISERS = ("switch", "mixup")

@@ -80,8 +80,7 @@ def activations(
 
     from levelfield.data.images import opened
     from levelfield.data.loader import Loader
-    from levelfield.data.views.basic import TestView
-    from levelfield.data.views.named import StepsView
+    from levelfield.data.views import StepsView, TestView
 
     first = next(iter(models.values())).view
     assert isinstance(first, TestView | StepsView)

@@ -19,11 +19,9 @@ from levelfield.reports.page.study_tables import curves_of, tables_of
 from levelfield.reports.page.write import DATA, FILE, is_made_of, to_json, write_page
 from levelfield.reports.report import Report
 from levelfield.reports.split_leaks import Crossing
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun, Study
 from levelfield.studies.leaderboard.rows import Row
 from levelfield.studies.runs.folder.files import FINISHED
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
 from levelfield.wording import plural
 
 

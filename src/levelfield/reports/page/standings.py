@@ -11,9 +11,8 @@ from levelfield.reports.figures._rows import COLOURS, styles
 from levelfield.reports.leaderboard.cells import letters
 from levelfield.reports.leaderboard.verdicts import difference_text, how_compared
 from levelfield.reports.page.content import Data, score
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.spec import PlannedRun
 from levelfield.wording import first_few, plural
 
 _FEW = 20  # test classes; with fewer only large differences can be established

@@ -17,10 +17,8 @@ from levelfield.reports.page.content import Data
 from levelfield.reports.published_comparison import published_table
 from levelfield.reports.report import Report
 from levelfield.reports.search_results import tried_table
-from levelfield.studies.leaderboard.board import Leaderboard
+from levelfield.studies import Leaderboard, PlannedRun, Study
 from levelfield.studies.runs.folder.store import read_result
-from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
 from levelfield.table import Table
 from levelfield.training.conditions import Conditions
 from levelfield.training.log import LOG, MOST

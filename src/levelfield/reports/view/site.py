@@ -34,8 +34,7 @@ from levelfield.studies.specification.yaml_file import read_study
 if TYPE_CHECKING:
     from PIL import Image
 
-    from levelfield.embedder.ensemble import Ensemble
-    from levelfield.embedder.model import Model
+    from levelfield.embedder import Ensemble, Model
 
 _SIDES = 2048  # pixels: the longest side of an image that is sent
 _NEIGHBOURS, _MOST_NEIGHBOURS = 50, 1_000

@@ -15,10 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from levelfield import data
 from levelfield.batching import Layout
 from levelfield.data import DatasetFacts
-from levelfield.embedder import Embedder, Trunk
-from levelfield.embedder.head import Head
+from levelfield.embedder import BLOCK, Embedder, Head, Trunk
 from levelfield.embedder.trunk import backbones
-from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.embedder.trunk.weights import missing
 from levelfield.errors import BadSpecification
 from levelfield.studies.planning.cost_measured import evaluated_images, joined_deviations, random_features

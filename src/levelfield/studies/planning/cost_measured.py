@@ -12,9 +12,8 @@ import torch
 
 from levelfield.batching import Layout
 from levelfield.data.loader import Loader
-from levelfield.embedder import Embedder
+from levelfield.embedder import BLOCK, Embedder
 from levelfield.embedder.devices import capacity, clock
-from levelfield.embedder.trunk.blocks import BLOCK
 from levelfield.methods import Batch, Deviation, Method, Setting, TrainingFeatures
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream

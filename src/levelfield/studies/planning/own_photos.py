@@ -13,8 +13,7 @@ import numpy as np
 
 from levelfield import library, methods
 from levelfield.batching import Layout, fit_batch
-from levelfield.data import Catalog, create, official, survey
-from levelfield.data.checks.readable import check_images
+from levelfield.data import Catalog, check_images, create, official, survey
 from levelfield.errors import BadSpecification, LevelfieldError
 from levelfield.progress import SILENT, Progress
 from levelfield.studies.runs.inputs import check_trunk

@@ -15,13 +15,10 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from levelfield.data import corruptions
-from levelfield.data.views.basic import TestView
+from levelfield.data.views import StepsView, TestView
 from levelfield.data.views.corrupted import CorruptedView
-from levelfield.data.views.named import StepsView
-from levelfield.embedder import load
+from levelfield.embedder import Ensemble, Model, load
 from levelfield.embedder.devices import requested
-from levelfield.embedder.ensemble import Ensemble
-from levelfield.embedder.model import Model
 from levelfield.embedder.model_files import within
 from levelfield.errors import BadInput, BadSpecification, Damaged, LevelfieldError
 from levelfield.evaluation import Evaluation, evaluate

@@ -15,12 +15,10 @@ from torch import Tensor
 from levelfield import embedder as networks  # on first use: a report reads data and needs no network
 from levelfield.data import Catalog, protocols
 from levelfield.data.loader import Key, Loader
-from levelfield.data.views.basic import TestView, View
-from levelfield.data.views.named import StepsView, steps_view, train_view
+from levelfield.data.views import StepsView, TestView, View, steps_view, train_view
+from levelfield.embedder import FeatureCache, Rows
 from levelfield.embedder.devices import key_of
 from levelfield.embedder.trunk.blocks import block_size, in_blocks
-from levelfield.embedder.trunk.cache import FeatureCache
-from levelfield.embedder.trunk.chunks import Rows
 from levelfield.files.reading import digest
 from levelfield.methods import TrainingFeatures
 from levelfield.progress import Progress

@@ -12,8 +12,7 @@ from torch.optim import Optimizer
 
 from levelfield.batching import Batching, Layout, check_fit
 from levelfield.distributed.ranks import ALONE, Ranks
-from levelfield.embedder import Embedder
-from levelfield.embedder.head import Head, start_pca, start_random
+from levelfield.embedder import Embedder, Head, start_pca, start_random
 from levelfield.methods import Group, Method, Setting, TrainingFeatures
 from levelfield.methods._contract import registry as METHODS
 from levelfield.methods._contract import wider_head

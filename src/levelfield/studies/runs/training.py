@@ -14,9 +14,7 @@ from torch import Tensor, nn
 
 from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
-from levelfield.embedder import Embedder
-from levelfield.embedder.head import Head
-from levelfield.embedder.model import Model, load, save_model
+from levelfield.embedder import Embedder, Head, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.errors import MissingExtra
 from levelfield.evaluation.metrics.registry import ranking

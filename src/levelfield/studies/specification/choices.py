@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -18,12 +18,10 @@ from pydantic import (
 )
 from pydantic_core import to_jsonable_python
 
+from levelfield import data
 from levelfield.errors import BadSpecification, suggestion
 from levelfield.registry import is_file_reference
 from levelfield.training.conditions import Conditions
-
-if TYPE_CHECKING:  # slow imports that only some keys of a study file need
-    from levelfield.data import Catalog, protocols
 
 EMBEDDED = "emoji"  # the embedded data, known to be intact and free of leaks
 _LONGEST_NAME = 200  # bytes; file systems allow 255, and temporary names are longer
@@ -73,8 +71,6 @@ class Data(_Named):
         """Whether the name is a location of images (folder, list, function), not a known dataset."""
         if self.name in ("folder", "csv", EMBEDDED):  # known without the room of data, which costs more than the rest
             return self.name != EMBEDDED
-        from levelfield import data
-
         return self.name not in data.names()
 
 
@@ -86,11 +82,9 @@ class ProtocolChoice(_Named):
 
     @property
     def folds(self) -> int:
-        from levelfield.data import protocols
-
-        if not is_file_reference(self.name) and self.name not in protocols.registry:
+        if not is_file_reference(self.name) and self.name not in data.protocols.registry:
             return 1
-        return protocols.fold_count(self.name, self.settings)
+        return data.protocols.fold_count(self.name, self.settings)
 
     @property
     def validates(self) -> bool:
@@ -98,10 +92,8 @@ class ProtocolChoice(_Named):
         # parsing a study does not run a user's file: its protocol may have several folds
         return self.validation > 0 or is_file_reference(self.name) or self.folds > 1
 
-    def divide(self, catalog: Catalog) -> list[protocols.Fold]:
-        from levelfield.data import protocols
-
-        return protocols.create(self.name, catalog, validation=self.validation, **self.settings)
+    def divide(self, catalog: data.Catalog) -> list[data.Fold]:
+        return data.protocols.create(self.name, catalog, validation=self.validation, **self.settings)
 
 
 class MethodSpec(BaseModel):
