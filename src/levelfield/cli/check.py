@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from levelfield import objectives
 from levelfield.cli.console import console, print_json
 from levelfield.cli.options import JsonOption, keys_and_values, option, trust_named
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.wording import plural
 
 if TYPE_CHECKING:
-    from levelfield.objectives import Objective
     from levelfield.testing import Verdict
 
 _MARKS = {True: "holds", False: "BROKEN", None: "does not apply"}
@@ -36,11 +36,10 @@ def check(
     values = keys_and_values(settings or [], kind="setting", example="margin=0.1")
     trust_named(name, values)
 
-    from levelfield import objectives
     from levelfield.randomness import isolated
     from levelfield.testing import raised_at, verdicts
 
-    def make(**extra: Any) -> Objective:
+    def make(**extra: Any) -> objectives.Objective:
         # a loss may draw its parameters from the global generator; they must be the same each time
         with isolated(0, "check"):
             return objectives.create(name, num_classes=num_classes, dim=dim, **{**values, **extra})

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from levelfield import evaluation
 from levelfield.cli import option_groups as groups
 from levelfield.cli.console import bar, say, warnings_as_notes
 from levelfield.cli.option_groups import in_output, numbers, with_groups, words
@@ -16,7 +17,6 @@ from levelfield.cli.options import option
 from levelfield.errors import BadInput
 
 if TYPE_CHECKING:
-    from levelfield.evaluation import Shards
     from levelfield.evaluation.search.distances import Distance
     from levelfield.reports.evaluation import EmbeddingSet
     from levelfield.reports.evaluation.scores import ScoreTable
@@ -70,14 +70,13 @@ class ExtentOptions:
         _in_extent("--ray", "Share the queries among processes of Ray, here or on a cluster.", metavar="[ADDRESS]"),
     ] = None
 
-    def shards(self) -> AbstractContextManager[Shards | None]:
+    def shards(self) -> AbstractContextManager[evaluation.Shards | None]:
         """Who searches the blocks of queries; None: the threads of this process."""
         from levelfield.distributed.ray_connection import address_of
-        from levelfield.evaluation import in_processes, on_ray
 
         if self.ray is not None:
-            return on_ray(address_of(self.ray))
-        return nullcontext(None if self.jobs is None else in_processes(self.jobs))
+            return evaluation.on_ray(address_of(self.ray))
+        return nullcontext(None if self.jobs is None else evaluation.in_processes(self.jobs))
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from levelfield import shipping
 from levelfield.cli import options
 from levelfield.cli.console import print_json, say
 from levelfield.cli.embed import embedding
@@ -15,9 +16,6 @@ from levelfield.cli.options import option
 from levelfield.cli.search import tell_missing
 from levelfield.errors import BadInput, unknown
 from levelfield.wording import plural
-
-if TYPE_CHECKING:
-    from levelfield.shipping import Index
 
 LIBRARIES = ("usearch", "faiss")  # those of levelfield.shipping.index.approximate, known without numpy
 PARTS = ("validation", "training")  # those of levelfield.studies.runs.finished, known without torch
@@ -51,7 +49,6 @@ def index(
         raise unknown("library for approximate search", approximate, LIBRARIES)
     if choose_on not in PARTS:
         raise BadInput(f"--choose-on {choose_on}: must be {' or '.join(PARTS)}.")
-    from levelfield.shipping import add_to_index, build_index
     from levelfield.shipping.index.folder import is_index
 
     index_folder = run if is_index(run) else out
@@ -60,7 +57,9 @@ def index(
             raise BadInput("To add photos: levelfield index INDEX --add FOLDER, or RUN --add FOLDER --out INDEX.")
         moved_to = None if is_index(run) else run
         with embedding() as progress:
-            added = add_to_index(index_folder, add, model=moved_to, skip_unreadable=skip_unreadable, progress=progress)
+            added = shipping.add_to_index(
+                index_folder, add, model=moved_to, skip_unreadable=skip_unreadable, progress=progress
+            )
         again = f", {plural(added.changed, 'changed image', 'changed images')} embedded again" if added.changed else ""
         what = f"{plural(added.new, 'new image', 'new images')}{again}, {added.known:,} already there. "
         _print_index(added.index, f"{what}Now {len(added.index):,}", as_json)
@@ -72,11 +71,11 @@ def index(
         raise BadInput("Give folders of photos, and the folder of the index with --out.")
     settings: dict[str, Any] = {"choose_on": choose_on, "approximate": approximate, "force": force}
     with embedding() as progress:
-        index = build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
+        index = shipping.build_index(run, folders, out, skip_unreadable=skip_unreadable, progress=progress, **settings)
     _print_index(index, plural(len(index), "image", "images"), as_json)
 
 
-def _print_index(index: Index, what: str, as_json: bool) -> None:
+def _print_index(index: shipping.Index, what: str, as_json: bool) -> None:
     """Print what was written, the threshold with its rate of matched unknowns, and what an approximate search loses."""
     facts = index.content.facts
     if as_json:

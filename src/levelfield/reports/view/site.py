@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from levelfield import embedder
 from levelfield.data.images import decode_image, read_image
 from levelfield.embedder.devices import requested
 from levelfield.embedder.model_files import DESCRIPTION
@@ -33,8 +34,6 @@ from levelfield.studies.specification.yaml_file import read_study
 
 if TYPE_CHECKING:
     from PIL import Image
-
-    from levelfield.embedder import Ensemble, Model
 
 _SIDES = 2048  # pixels: the longest side of an image that is sent
 _NEIGHBOURS, _MOST_NEIGHBOURS = 50, 1_000
@@ -84,15 +83,13 @@ def _nearest(images: ImageSet, inputs: Inputs, distance: str, k: int) -> tuple[l
     return near.positions[0].tolist(), near.similarities[0].tolist()
 
 
-def _model(run: Path) -> Model | Ensemble:
-    from levelfield.embedder import load
-
+def _model(run: Path) -> embedder.Model | embedder.Ensemble:
     if refined := how_refined(run):
         raise BadInput(
             f"This method refines its embeddings at test time ({refined}), which its stored model cannot repeat "
             "for one image. Choose another method."
         )
-    return load(run, device=requested())
+    return embedder.load(run, device=requested())
 
 
 class Site:

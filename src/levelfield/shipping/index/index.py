@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from levelfield import embedder
 from levelfield.data.catalog import file_digest
 from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
@@ -23,9 +24,6 @@ from levelfield.shipping.index.approximate import cached, check_library, graph_o
 from levelfield.shipping.index.exact import BINARY, FLOAT, Positions, Rows, Stored, nearest, ordered, packed
 from levelfield.shipping.onnx_model import OnnxModel, load
 from levelfield.shipping.searching import find_images, readable, remembered
-
-if TYPE_CHECKING:
-    from levelfield.embedder import Ensemble, Model
 
 _log = logging.getLogger(__name__)
 _OF_RUNS = ("run.yaml", "runs.json", "model.yaml", "model.json")
@@ -72,7 +70,7 @@ class Index:
         threshold = self.content.facts["threshold"]
         return None if threshold is None else float(threshold["value"])
 
-    def model(self, path: Path | str | None = None) -> Model | Ensemble | OnnxModel:
+    def model(self, path: Path | str | None = None) -> embedder.Model | embedder.Ensemble | OnnxModel:
         """The model that made the index, from the path in index.json or from `path`; another model is refused."""
         facts = self.content.facts["model"]
         location = _shown(self.folder / facts["place"]) if path is None else Path(path)
@@ -228,7 +226,7 @@ def _check_out(out: Path, *, force: bool) -> None:
 def _extended(
     out: Path,
     content: files.Content,
-    model: Model | Ensemble | OnnxModel,
+    model: embedder.Model | embedder.Ensemble | OnnxModel,
     photos: dict[Path, list[Path]],
     progress: Progress,
 ) -> Added:
