@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "BadInput",
@@ -75,6 +77,20 @@ class NotTrusted(LevelfieldError):
 
 class RunFailed(LevelfieldError):
     """A failed run (non-finite loss, crash): see the run's folder."""
+
+
+def import_extra(package: str, extra: str, problem: str) -> Any:
+    """A package that comes with an extra of levelfield. problem: what to say if it is not installed.
+
+    >>> import_extra("no_such_package", "notebook", "to_pandas() needs pandas")
+    Traceback (most recent call last):
+    ...
+    levelfield.errors.MissingExtra: to_pandas() needs pandas: pip install "levelfield[notebook]"
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise MissingExtra(f'{problem}: pip install "levelfield[{extra}]"') from error
 
 
 def nearest(name: object, names: Iterable[str]) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from levelfield.errors import BadInput, LevelfieldError, MissingExtra, unknown
+from levelfield.errors import BadInput, LevelfieldError, import_extra, unknown
 from levelfield.index import modules_of, registered
 from levelfield.trust import permitted
 
@@ -228,11 +228,7 @@ def is_pml_reference(name: str) -> bool:
 
 def load_from_pml(reference: str, room: str) -> Any:
     """The class `pml:Name` in the module `room` ("losses", "miners", ...) of pytorch-metric-learning."""
-    try:
-        module = importlib.import_module(f"pytorch_metric_learning.{room}")
-    except ImportError as error:
-        message = f"'{reference}' needs pytorch-metric-learning: pip install \"levelfield[pml]\""
-        raise MissingExtra(message) from error
+    module = import_extra(f"pytorch_metric_learning.{room}", "pml", f"'{reference}' needs pytorch-metric-learning")
     names = [name for name, value in vars(module).items() if isinstance(value, type) and not name.startswith("_")]
     name = reference.removeprefix("pml:")
     if name not in names:

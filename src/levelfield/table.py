@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from levelfield.errors import MissingExtra
+from levelfield.errors import import_extra
 
 if TYPE_CHECKING:  # rich is imported when a table is printed
     from rich.console import Console, Group
@@ -176,9 +175,6 @@ class Table:
 
 def frame(columns: Mapping[str, Any], *, index: str | None = None) -> Any:
     """pandas DataFrame of `columns`, one of which may be the index."""
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise MissingExtra('to_pandas() needs pandas: pip install "levelfield[notebook]"') from error
+    pandas = import_extra("pandas", "notebook", "to_pandas() needs pandas")
     table = pandas.DataFrame(dict(columns))
     return table if index is None else table.set_index(index)

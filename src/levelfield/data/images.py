@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import logging
 import os
@@ -15,7 +14,7 @@ from typing import IO, TypeAlias
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage, nearest
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, UnreadableImage, import_extra, nearest
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +87,7 @@ def _identified(file: IO[bytes], name: str) -> Image.Image:
             raise BadInput("the file is empty") from error
         if not head[4:].startswith(_HEIC_BRANDS):
             raise
-    try:
-        importlib.import_module("pillow_heif").register_heif_opener()
-    except ImportError as error:
-        raise MissingExtra(f'Cannot read {name}, a HEIC photo. To read it: pip install "levelfield[heic]"') from error
+    import_extra("pillow_heif", "heic", f"Cannot read {name}, a HEIC photo. To read it").register_heif_opener()
     file.seek(0)
     return Image.open(file, formats=["HEIF"])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from levelfield.errors import BadSpecification, LostProcess, RunFailed
 
@@ -160,8 +160,6 @@ ALONE = Ranks()
 
 def current() -> Ranks:
     """The ranks of this process's group; `ALONE` without one."""
-    from torch import distributed
-
     if not distributed.is_available() or not distributed.is_initialized():
         return ALONE
     return Ranks(distributed.get_rank(), distributed.get_world_size())
@@ -173,8 +171,6 @@ def joined(device: str, ranks: Ranks | None = None, store: Path | None = None) -
 
     ranks: this process, one of several on this machine that meet in the file `store`; None: one of torchrun's.
     """
-    from torch import distributed
-
     meeting: dict[str, Any] = {}
     if ranks is None:
         number, size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
@@ -239,16 +235,12 @@ def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
 
 def _device() -> str:
     """Where the group expects numbers of the host: in main memory if it can, so that no process waits for its GPU."""
-    from torch import distributed
-
     return "cpu" if "cpu:" in distributed.get_backend_config() else "cuda"
 
 
 @contextmanager
 def _collective() -> Iterator[Any]:
     """Context with the functions of torch.distributed; the end of another process becomes `LostProcess`."""
-    from torch import distributed
-
     try:
         yield distributed
     except RuntimeError as error:  # gloo reports a closed connection, NCCL a remote error

@@ -3,7 +3,6 @@ within seconds; Ray itself would try for minutes."""
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from levelfield.errors import BadInput, LevelfieldError, MissingExtra
+from levelfield.errors import BadInput, LevelfieldError, MissingExtra, import_extra
 
 LOCAL = "local"
 OLDEST = (2, 50)
@@ -30,10 +29,7 @@ _HOST = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[\w.-]+):(?P<port>\d{1,5})")
 
 def import_ray() -> Any:
     """The module `ray`, or an error that says what to install."""
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingExtra('Ray is not installed: pip install "levelfield[ray]"') from error
+    ray = import_extra("ray", "ray", "Ray is not installed")
     version = str(ray.__version__)
     if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < OLDEST:
         needed = ".".join(map(str, OLDEST))

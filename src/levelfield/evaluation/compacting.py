@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from levelfield.errors import BadInput
 from levelfield.evaluation.engine import evaluate
@@ -193,7 +194,6 @@ class _Fitted:
     @classmethod
     def of(cls, train: Array, unit: bool) -> _Fitted:
         from scipy.linalg import eigh
-        from threadpoolctl import threadpool_limits
 
         count, dim = train.shape
         total, largest, products = np.zeros(dim), np.zeros(dim), np.zeros((dim, dim))
@@ -229,8 +229,6 @@ class _Fitted:
         return 2 * ones - 1
 
     def whitened(self, part: Array, k: int) -> Array:
-        from threadpoolctl import threadpool_limits
-
         with threadpool_limits(1, user_api="blas"):
             return ((part - self.mean) @ self.weight[:k].T).astype(np.float32)
 

@@ -23,7 +23,6 @@ from levelfield.shipping.description import DESCRIPTION, check_view, describe, w
 from levelfield.shipping.formats import FORMATS, PlainNetwork, common_view
 from levelfield.shipping.index.decision import unknowns_text
 from levelfield.shipping.measuring import Measured, TestImages, check_batches, compare_with_run
-from levelfield.shipping.onnx_model import EXTRA
 from levelfield.studies.runs.finished import how_refined
 from levelfield.studies.runs.folder.files import TRAINED
 from levelfield.studies.runs.folder.store import Result, read_result
@@ -79,7 +78,7 @@ def export(
         raise BadInput(f"Weights in 8 bits need the format onnx, not {to}.")
     chosen, home, out = FORMATS[to], run_folder(run), Path(out)
     if missing := [name for name in chosen.needs if importlib.util.find_spec(name) is None]:
-        raise MissingExtra(f"Exporting {chosen.file} needs {' and '.join(missing)}: {EXTRA}")
+        raise MissingExtra(f'Exporting {chosen.file} needs {" and ".join(missing)}: pip install "levelfield[onnx]"')
     _check_run(home)
     _check_out(out, home, force=force)
     images = TestImages.of(home) if measured else None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from levelfield.data.decoders import decoders
 from levelfield.data.images import Picture, listed, opened
 from levelfield.embedder.devices import AUTO
-from levelfield.errors import BadInput, Damaged, MissingExtra
+from levelfield.errors import BadInput, Damaged, import_extra
 from levelfield.files.reading import MEGABYTE, read_bytes
 from levelfield.progress import SILENT, Progress, Stage
 from levelfield.shipping.description import (
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.float32]
 SUFFIX = ".onnx"
-EXTRA = 'pip install "levelfield[onnx]"'
 _BLOCK = 16  # images at a time
 _LARGEST = 2_000 * MEGABYTE  # an ONNX file cannot be larger
 _MEMORY = 8_000 * MEGABYTE  # of the weights and of a block of images
@@ -189,10 +188,8 @@ def load_onnx(path: Path) -> OnnxModel:
 
 def opened_session(content: bytes, path: Path, *, threads: int = 0) -> Any:
     """onnxruntime's session for the bytes of a file. threads: 0 for one per core."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtra(f"{path.name} is computed by onnxruntime, which is not installed: {EXTRA}") from error
+    problem = f"{path.name} is computed by onnxruntime, which is not installed"
+    onnxruntime = import_extra("onnxruntime", "onnx", problem)
     if any(key in content for key in _EXTERNAL):
         raise Damaged(f"{path} names other files with its weights; an exported model has them inside.")
     _limit_memory(onnxruntime)

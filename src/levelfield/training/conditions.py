@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from levelfield import batching as batchings
 from levelfield.batch_layout import Layout, nearest_divisor
 from levelfield.errors import LevelfieldError
 from levelfield.settings import Count, Natural, NotNegative, Positive
 
 if TYPE_CHECKING:
-    from levelfield.batching import Choice
     from levelfield.methods import Method
 
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
@@ -183,16 +183,14 @@ class Conditions(BaseModel):
         """The weights of this backbone."""
         return self.weights.get(self.backbone) if isinstance(self.weights, dict) else self.weights
 
-    def batches(self, method: Method) -> tuple[Layout, Choice]:
+    def batches(self, method: Method) -> tuple[Layout, batchings.Choice]:
         """Layout and batching of a method: its own choice, or that of the conditions.
 
         The common batching applies only if both layouts are random or both have images per class.
         """
-        from levelfield.batching import Choice
-
         layout = method.layout or self.layout
         common = self.batching if (layout.per_class > 0) == (self.layout.per_class > 0) else None
-        return layout, Choice.of(common if method.batching is None else method.batching, layout)
+        return layout, batchings.Choice.of(common if method.batching is None else method.batching, layout)
 
     @property
     def tested_side(self) -> int:
@@ -265,10 +263,8 @@ class Conditions(BaseModel):
         if value is None:
             return None
 
-        from levelfield.batching import Choice
-
         try:
-            chosen = Choice.of(value)
+            chosen = batchings.Choice.of(value)
             chosen.check()
         except LevelfieldError as error:
             raise ValueError(str(error).rstrip(".")) from error

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from levelfield import library, methods
+from levelfield import embedder, library, methods
 from levelfield.batching import Layout, fit_batch
 from levelfield.data import Catalog, check_images, create, official, survey
 from levelfield.errors import BadSpecification, LevelfieldError
@@ -48,8 +48,6 @@ def with_backbones(content: dict[str, Any], backbones: Sequence[str]) -> dict[st
 
 def named_backbones(text: str) -> list[str]:
     """The networks of `--backbones a,b,c`; raises for unknown and repeated ones."""
-    from levelfield.embedder.trunk.backbones import describe
-
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise BadSpecification(
@@ -58,7 +56,7 @@ def named_backbones(text: str) -> list[str]:
     for number, name in enumerate(names):
         if name in names[:number]:
             raise BadSpecification(f"--backbones names '{name}' twice.")
-        describe(name)
+        embedder.backbones.describe(name)
     return names
 
 
@@ -213,10 +211,8 @@ def _fit_networks(conditions: dict[str, Any], wished: Study, names: Sequence[str
     Every network is built with its weights once, frozen and cut as the methods ask, so that a missing file is an error
     before the photos are used.
     """
-    from levelfield.embedder.trunk.backbones import describe
-
     sentences = [f"{len(names)} network{'s' * (len(names) != 1)}: {', '.join(names)}."]
-    patch = math.lcm(*(describe(name).patch for name in names))
+    patch = math.lcm(*(embedder.backbones.describe(name).patch for name in names))
     fitting = -(-conditions["image"] // patch) * patch
     if "conditions.image" not in fixed and fitting != conditions["image"]:
         conditions["image"] = fitting

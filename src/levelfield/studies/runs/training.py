@@ -16,7 +16,7 @@ from levelfield.data.decoders import decoding
 from levelfield.distributed.ranks import ALONE, Ranks
 from levelfield.embedder import Embedder, Head, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
-from levelfield.errors import MissingExtra
+from levelfield.errors import import_extra
 from levelfield.evaluation.metrics.registry import ranking
 from levelfield.files.writing import link_whole
 from levelfield.methods import Method
@@ -211,9 +211,6 @@ def _tensorboard(folder: Path, options: Options) -> Iterator[Callable[[str, floa
     if not options.tensorboard:
         yield None
         return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingExtra('TensorBoard is not installed: pip install "levelfield[tensorboard]"') from error
-    with SummaryWriter(str(folder / "tensorboard")) as writer:  # closing writes the last lines
+    tensorboard = import_extra("torch.utils.tensorboard", "tensorboard", "TensorBoard is not installed")
+    with tensorboard.SummaryWriter(str(folder / "tensorboard")) as writer:  # closing writes the last lines
         yield lambda name, value, step: writer.add_scalar(name, value, step)
