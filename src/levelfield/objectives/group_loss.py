@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.proxies import start_proxies
+from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._parts.proxies import ClassObjective, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
-from levelfield.settings import Count, Natural, NotNegative, Positive
+from levelfield.settings import Natural, NotNegative, Positive
 
 
 def positive_correlation(rows: Tensor, *, zero_diagonal: bool = False) -> Tensor:
@@ -132,7 +132,7 @@ def draw_anchors(labels: Tensor, anchors_per_class: int, generator: torch.Genera
         tags={"order_of_the_batch_is_irrelevant": "the draw of anchors depends on their position in the batch"},
     ),
 )
-class GroupLoss(Objective):
+class GroupLoss(ClassObjective):
     """Group loss with its own linear classifier `weight` (num_classes, dim). Labels are 0..num_classes-1.
 
     Anchors are redrawn in each call, or given as roles={"anchors": rows}. The paper first trains the network as a
@@ -144,8 +144,6 @@ class GroupLoss(Objective):
 
     normalize = False  # rows are used as given
 
-    num_classes: Count
-    dim: Count
     temperature: Positive = 24.0
     iterations: Natural = 1
     anchors_per_class: Natural = 2
@@ -154,7 +152,6 @@ class GroupLoss(Objective):
     cross_entropy_weight: NotNegative = 1.0
     eps: Positive = 1e-12
     weight_lr_multiplier: NotNegative = 1.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,8 +13,8 @@ from torch.nn import functional
 from levelfield.errors import BadSpecification
 from levelfield.geometry import Geometry, unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
+from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._parts.proxies import ClassObjective, mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier, log_variances
 from levelfield.randomness import stream
 from levelfield.settings import Count, NotNegative, Positive, span
@@ -133,7 +133,7 @@ class Steps(NamedTuple):
         },
     ),
 )
-class Hist(Objective):
+class Hist(ClassObjective):
     """Distribution loss and classification in a hypergraph of semantic tuples. Labels are 0..num_classes-1.
 
     z is the row after a layer norm without parameters, in lim2022 the network's last layer. In a run this layer is part
@@ -163,8 +163,6 @@ class Hist(Objective):
     ['classification', 'distribution']
     """
 
-    num_classes: Count
-    dim: Count
     tau: Positive = 32.0
     alpha: NotNegative = 1.1
     lambda_s: NotNegative = 1.0
@@ -177,7 +175,6 @@ class Hist(Objective):
     layer_norm: bool = True
     distribution_lr_multiplier: NotNegative = 100.0
     hgnn_lr_multiplier: NotNegative = 10.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.geometry import unit
 from levelfield.labels import on_host, to_device
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.messages import Choices, Drop, Network, Step, dropout, nothing_dropped, standardised
-from levelfield.objectives._parts.proxies import mean_entropy, start_proxies
+from levelfield.objectives._parts.proxies import ClassObjective, mean_entropy, start_proxies
 from levelfield.objectives._parts.start import StartRows, linear_classifier
 from levelfield.objectives.softmax import softmax_logits
 from levelfield.randomness import stream
@@ -72,7 +72,7 @@ def present(labels: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor
         },
     ),
 )
-class MessagePassing(Objective):
+class MessagePassing(ClassObjective):
     """Two classification losses: of the raw rows, and of the rows after `steps` of attention over the whole batch.
 
     Neither the network nor the classifiers are used at test time, except by `refine`. The classifier of refined rows is
@@ -89,8 +89,6 @@ class MessagePassing(Objective):
 
     normalize = False  # the classifier uses raw rows; messages start from unit rows
 
-    num_classes: Count
-    dim: Count
     heads: Count = 2
     steps: Count = 1
     concat_steps: bool = False
@@ -107,7 +105,6 @@ class MessagePassing(Objective):
     masked: bool = False
     network_lr_multiplier: NotNegative = 1.0
     head_lr_multiplier: NotNegative = 1.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from levelfield.labels import to_device
 from levelfield.objectives._contract import Facts, LossInputs, register
-from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
-from levelfield.settings import NotNegative, Positive, Share
+from levelfield.objectives._parts.proxies import ProxyObjective, Smoothing, mean_entropy, smoothing_over_all
+from levelfield.settings import Positive, Share
 
 
 @register(
@@ -52,8 +52,6 @@ class NormalizedSoftmax(ProxyObjective):
     label_smoothing: Share = 0.0
     smoothing: Smoothing = "others"
     dropout: Annotated[float, Ge(0), Le(0.99)] = 0.0
-    proxy_init: ProxyInit = "uniform"
-    proxy_lr_multiplier: NotNegative = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

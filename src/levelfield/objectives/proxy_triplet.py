@@ -9,9 +9,7 @@ from torch import Tensor
 from levelfield.geometry import Geometry
 from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.proxies import ProxyInit, ProxyObjective
-from levelfield.settings import NotNegative, Positive
-
-ProxyReduction = Literal["sum", "mean", "active"]
+from levelfield.settings import Positive
 
 
 def proxy_triplet_hinges(distance: Tensor, labels: Tensor, *, scale: float, margin: float) -> Tensor:
@@ -65,7 +63,6 @@ class ProxyTriplet(ProxyObjective):
     squared: bool = True
     reduction: Literal["sum", "mean", "active"] = "sum"
     proxy_init: ProxyInit = "tiny_normal"
-    proxy_lr_multiplier: NotNegative = 1.0
 
     @property
     def separable(self) -> bool:

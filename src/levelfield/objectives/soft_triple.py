@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry, unit
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
+from levelfield.objectives._contract import Facts, LossInputs, register
 from levelfield.objectives._parts.class_scores import ClassScores, Gradients, differentiable, log_sum_of_others
 from levelfield.objectives._parts.closed import LOG2_E
-from levelfield.objectives._parts.proxies import ProxyInit, mean_entropy, start_proxies
+from levelfield.objectives._parts.proxies import ClassObjective, ProxyInit, mean_entropy, start_proxies
 from levelfield.objectives.cosface import cosface_logits
 from levelfield.settings import Count, NotNegative, Positive
 
@@ -71,7 +71,7 @@ def centre_spread(centers: Tensor, *, reg_eps: float) -> Tensor:
         separable=True,
     ),
 )
-class SoftTriple(Objective):
+class SoftTriple(ClassObjective):
     """SoftTriple loss. `centers` (num_classes * K, dim) are sorted by class; labels are 0..num_classes-1.
 
     With one centre per class this is `cosface(scale=la, margin=delta)`. Memory: O(batch * classes * K).
@@ -80,8 +80,6 @@ class SoftTriple(Objective):
     ['classification', 'regularizer']
     """
 
-    num_classes: Count
-    dim: Count
     la: Positive = 20.0
     gamma: Positive = 0.1
     tau: NotNegative = 0.2
@@ -90,7 +88,6 @@ class SoftTriple(Objective):
     reg_eps: Positive = 1e-5
     proxy_init: ProxyInit = "kaiming_uniform"
     proxy_lr_multiplier: NotNegative = 100.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,10 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from levelfield.geometry import Geometry
-from levelfield.objectives._contract import Facts, LossInputs, Objective, register
-from levelfield.objectives._parts.proxies import ProxyInit, Smoothing, mean_entropy, smoothing_over_all, start_proxies
+from levelfield.objectives._contract import Facts, LossInputs, register
+from levelfield.objectives._parts.proxies import (
+    ClassObjective,
+    ProxyInit,
+    Smoothing,
+    mean_entropy,
+    smoothing_over_all,
+    start_proxies,
+)
 from levelfield.objectives._parts.start import StartRows, linear_classifier
-from levelfield.settings import Count, NotNegative, Positive, Share
+from levelfield.settings import NotNegative, Positive, Share
 
 
 def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) -> Tensor:
@@ -45,7 +52,7 @@ def softmax_logits(product: Tensor, bias: Tensor | None, *, temperature: float) 
         separable=True,
     ),
 )
-class Softmax(Objective):
+class Softmax(ClassObjective):
     """Cross-entropy of a linear classifier; nothing is normalised. Labels are 0..num_classes-1.
 
     roth2020's rows called "Softmax" are `normalized_softmax`. Memory: O(batch * classes).
@@ -55,15 +62,12 @@ class Softmax(Objective):
     """
 
     normalize = False  # rows are used as given
-    num_classes: Count
-    dim: Count
     temperature: Positive = 1.0
     label_smoothing: Share = 0.0
     smoothing: Smoothing = "all"
     use_bias: bool = True
     proxy_init: ProxyInit = "uniform"
     proxy_lr_multiplier: NotNegative = 1.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -42,14 +42,19 @@ def start_proxies(num_classes: int, dim: int, *, init: ProxyInit, generator: tor
     return nn.Parameter(drawn)
 
 
-class ProxyObjective(Objective):
-    """An objective with one vector per class, `proxies` (num_classes, dim), with their own learning rate."""
+class ClassObjective(Objective):
+    """An objective with parameters for each of the classes 0 to num_classes - 1, which `generator` initialises."""
 
     num_classes: Count
     dim: Count
+    generator: torch.Generator | None = None
+
+
+class ProxyObjective(ClassObjective):
+    """An objective with one vector per class, `proxies` (num_classes, dim), with their own learning rate."""
+
     proxy_init: ProxyInit = "uniform"
     proxy_lr_multiplier: NotNegative = 1.0
-    generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
