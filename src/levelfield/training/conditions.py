@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from levelfield import batching as batchings
 from levelfield.batch_layout import Layout, nearest_divisor
@@ -20,10 +20,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isi
 """One name may stand alone."""
 
 
-class Conditions(BaseModel):
+class Conditions(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """Settings shared by all methods of a study."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     # trunk
     backbone: str = Field(

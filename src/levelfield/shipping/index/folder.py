@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from levelfield.errors import BadInput, Damaged
 from levelfield.files.arrays import read_array
@@ -43,8 +43,8 @@ def _path(text: str) -> str:
     return text
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+class _Strict(BaseModel, extra="forbid", strict=True, allow_inf_nan=False):
+    """An object of the index file: these keys alone, and no conversion of their values."""
 
 
 class _Model(_Strict):
@@ -71,9 +71,8 @@ class _Unknowns(_Strict):
     gallery: int
 
 
-class _Approximate(_Strict):
+class _Approximate(_Strict, extra="allow"):
     __pydantic_extra__: dict[str, float]  # recall@K
-    model_config = ConfigDict(extra="allow")
 
     library: Literal["usearch", "faiss"]
     queries: int

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from levelfield.data.views.named import parse_steps
 from levelfield.errors import BadInput, LevelfieldError
@@ -32,18 +32,16 @@ DESCRIPTIONS = ("run.yaml", ENSEMBLE)  # a run that joins others has both
 _NO_IDENTITY: dict[str, Any] = {"needs": True, "trained_by": True, "data": {"root"}, "method": {"label", "conditions"}}
 
 
-class Needed(BaseModel):
+class Needed(BaseModel, extra="forbid", frozen=True):
     """A run that another run needs: the name of its folder in the study, or the path of a run folder."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     identity: str
 
 
-class RunSpec(BaseModel):
+class RunSpec(BaseModel, extra="forbid", frozen=True):
     """One method, one seed, one fold (one member, one variation), with all settings resolved."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     data: Data
     protocol: ProtocolChoice
     conditions: Conditions  # the conditions of this run: the common ones, updated with the method's own
@@ -182,10 +180,9 @@ def _in_short(value: Any) -> Any:
     return ", ".join(" ".join(each.split()) for each in steps)
 
 
-class _Described(RunSpec):
+class _Described(RunSpec, extra="ignore", frozen=True):
     """The content of run.yaml; further keys say how the run was made."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
     recorded_identity: str = Field(alias="identity")
     place: Location | None = None
 

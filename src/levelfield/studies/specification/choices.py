@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     field_validator,
@@ -52,10 +51,9 @@ def check_folder_name(text: str) -> str:
 FolderName = Annotated[str, AfterValidator(check_folder_name)]
 
 
-class _Named(BaseModel):
+class _Named(BaseModel, extra="allow", frozen=True):
     """A name, and settings beside it."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
     name: str
 
     @property
@@ -96,14 +94,13 @@ class ProtocolChoice(_Named):
         return data.protocols.create(self.name, catalog, validation=self.validation, **self.settings)
 
 
-class MethodSpec(BaseModel):
+class MethodSpec(BaseModel, extra="forbid", frozen=True):
     """A method of the study, written `contrastive`, `triplet: {margin: 0.1}`, or with a `label`.
 
     `preset` selects a paper's settings: `margin: {preset: roth2020/cub}`.
     `conditions` holds conditions of this method alone: `margin: {conditions: {optimiser: rmsprop}}`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     label: str = ""
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -152,14 +149,13 @@ class MethodSpec(BaseModel):
         return self
 
 
-class Claim(BaseModel):
+class Claim(BaseModel, extra="forbid", frozen=True):
     """`a > b`: row a is better. `a = b`: the rows differ by at most `within`. Rows are named by label.
 
     >>> Claim(claim="margin > triplet").parts
     ('margin', '>', 'triplet')
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     claim: str
     metric: str = ""  # A metric of the study; default: its first
     source: str = ""  # source of the claim, e.g. `roth2020 table 4`
@@ -209,10 +205,9 @@ def differing(common: Conditions, conditions: Conditions) -> dict[str, Any]:
     return {key: to_jsonable_python(getattr(common, key)) for key in keys}
 
 
-class TunedMethod(BaseModel):
+class TunedMethod(BaseModel, extra="forbid", frozen=True):
     """The search for one method's settings. All scores are on validation classes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     trial: int | None = Field(None, ge=0)
     """The chosen trial; trial 0 has the study's own settings. None: nothing to search, or every trial failed."""
     chosen: dict[str, Any] = Field(default_factory=dict)
@@ -228,10 +223,9 @@ class TunedMethod(BaseModel):
         return [value for value in self.values if value is not None]
 
 
-class TuningRecord(BaseModel):
+class TuningRecord(BaseModel, extra="forbid", frozen=True):
     """The budget, which is the same for every method, and the result of the search."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     budget: str
     metric: str
     judged_by: str
@@ -251,14 +245,13 @@ class TuningRecord(BaseModel):
         return self.model_copy(update={"methods": {k: tuned for k, tuned in self.methods.items() if k in labels}})
 
 
-class RecipeRecord(BaseModel):
+class RecipeRecord(BaseModel, extra="forbid", frozen=True):
     """What the recipe for photos tried in short trainings, judged by validation classes.
 
     sizes: scores of the untrained features by image size; scores: of each method by its steps; untried: methods for
     which there was no time; best: the row that the validation classes prefer.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     time: str
     metric: str
     judged_by: str

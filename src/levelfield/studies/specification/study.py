@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from levelfield.errors import BadSpecification, LevelfieldError, nearest, suggestion
 from levelfield.files.plain_yaml import read_yaml
@@ -30,7 +30,7 @@ Variation = tuple[tuple[str, Any], ...]  # keys and values of `vary`
 MOST_SEEDS = 10_000  # a larger count is a mistake, and would fill the memory
 
 
-class Study(BaseModel):
+class Study(BaseModel, extra="forbid", frozen=True):
     """Conditions x methods x seeds (x variations).
 
     >>> study = Study.model_validate({"data": "emoji", "methods": ["margin", {"triplet": {"margin": 0.1}}], "seeds": 2})
@@ -38,7 +38,6 @@ class Study(BaseModel):
     ((0, 1), {'margin': 0.1})
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: FolderName = "study"
     about: str = ""
     data: Data
