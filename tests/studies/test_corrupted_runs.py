@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from small_world import carry_out, run_one, small_study
 
 import levelfield
@@ -16,6 +17,7 @@ from levelfield.data.views.corrupted import CorruptedView, identity
 from levelfield.embedder import load
 from levelfield.errors import BadInput
 from levelfield.evaluation import evaluate, joined
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.progress import CallbackProgress
 from levelfield.studies.runs import corrupted_scores as corrupted
 from levelfield.studies.runs.corrupted_scores import evaluate_corrupted, record, recorded
@@ -103,7 +105,9 @@ def test_runs_and_folds_are_joined_on_corrupted_images_too(runs: list[Path], pho
 def test_a_study_measures_every_run_and_shows_what_each_row_loses(photos: Path, tmp_path: Path) -> None:
     study = small_study(photos, ["untrained", "margin"], overrides=("corruptions=[jpeg, cutout]", "seeds=2"))
     assert study.corruptions == ("jpeg", "cutout")
-    report = levelfield.compare(study, out=tmp_path)
+    with torch_threads(2):
+        report = levelfield.compare(study, out=tmp_path)
+        assert torch.get_num_threads() == 2  # the caller's own, which no run has changed
     runs = read_plan(tmp_path / "small")
     assert len(runs) == 3  # untrained has no seed
     found = report.robustness

@@ -141,6 +141,6 @@ def test_a_wider_head_and_the_parameters_of_all_members_are_told(
     rows = {row.label: row for row in board_of(study, runs, tmp_path).rows}
     assert f"extra parameters {extra:,}" in rows["dreml (separated)"].deviations
     assert f"extra parameters {2 * extra:,}" in rows["dreml"].deviations
-    told = {row.label: row for row in estimate(study, runs, options=Options(), jobs=1).rows}  # no first step fails
+    told = {row.label: row for row in estimate(runs, options=Options(), jobs=1).rows}  # no first step fails
     assert told["dreml (separated)"].runs == 2
     assert {f"extra parameters {extra:,}"} <= set(told["dreml (separated)"].deviations)

@@ -20,7 +20,7 @@ from levelfield.training import checkpoint
 
 def estimated(photos: Path, **protocol: Any) -> Estimate:
     study = small_study(photos, ["lda"], overrides=tuple(f"protocol.{key}={value}" for key, value in protocol.items()))
-    return estimate(study, resolve(study).runs, options=Options(), jobs=1)
+    return estimate(resolve(study).runs, options=Options(), jobs=1)
 
 
 def test_folds_store_the_features_of_an_image_once(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
     two: list[Any] = ["margin", {"label": "wide", "triplet": {"conditions": {"dim": 16}}}]
     three = [*two, {"label": "both", "ensemble": {"of": ["margin", "wide"]}}]
     plain, joined = (
-        estimate(study, resolve(study).runs, options=Options(), jobs=1).run_bytes
+        estimate(resolve(study).runs, options=Options(), jobs=1).run_bytes
         for study in (small_study(photos, methods) for methods in (two, three))
     )
     assert joined - plain == 4 * 20 * (8 + 16)  # 20 test images; the weights of the members get a second name
@@ -51,15 +51,15 @@ def test_a_joined_run_takes_the_room_of_its_embeddings(tmp_path: Path) -> None:
 
 def test_what_is_stored_takes_no_more_work(photos: Path, tmp_path: Path) -> None:
     study, options = small_study(photos, ["lda"]), Options(cache_folder=tmp_path / "cache")
-    before = estimate(study, resolve(study).runs, options=options, jobs=1)
+    before = estimate(resolve(study).runs, options=options, jobs=1)
     assert before.feature_seconds > 0
     assert "for features)" in before.text
     carry_out(study, tmp_path / "runs", options)
-    after = estimate(study, resolve(study).runs, options=options, jobs=1)
+    after = estimate(resolve(study).runs, options=options, jobs=1)
     assert (after.feature_seconds, after.feature_bytes) == (0, before.feature_bytes)
     assert "(features are already stored)" in after.text
     wider = small_study(photos, ["lda", {"label": "larger", "lda": {"conditions": {"image": 48}}}])
-    assert estimate(wider, resolve(wider).runs, options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
+    assert estimate(resolve(wider).runs, options=options, jobs=1).feature_bytes == 2 * before.feature_bytes
 
 
 def test_methods_with_conditions_of_their_own_share_their_inputs(photos: Path) -> None:
@@ -69,7 +69,7 @@ def test_methods_with_conditions_of_their_own_share_their_inputs(photos: Path) -
     first, second = (inputs_for(run.spec, None, "cpu") for run in resolve(two).runs)
     assert first is second
     bytes_of_one, bytes_of_two = (
-        estimate(study, resolve(study).runs, options=Options(), jobs=1).feature_bytes for study in (one, two)
+        estimate(resolve(study).runs, options=Options(), jobs=1).feature_bytes for study in (one, two)
     )
     assert bytes_of_one == bytes_of_two > 0
 
@@ -88,7 +88,7 @@ def test_of_a_long_step_only_a_few_images_are_timed(
     monkeypatch.setattr(cost_measured, "LONG", long)
     photos = make_photos(tmp_path / "photos", classes=60, each=2)
     study = small_study(photos, ["contrastive"], batch="30x2")
-    [row] = estimate(study, resolve(study).runs, options=Options(), jobs=1).rows
+    [row] = estimate(resolve(study).runs, options=Options(), jobs=1).rows
     assert seen == sizes
     assert row.seconds > cost_measured.OVERHEAD
 
@@ -105,7 +105,7 @@ def test_a_run_takes_the_room_that_was_estimated(photos: Path, tmp_path: Path, m
     study = small_study(photos, ["contrastive"], cut="tuned", image=32)
     [run] = completed(study, tmp_path)
     taken = sum(file.stat().st_size for file in run.folder(tmp_path).iterdir())
-    assert estimate(study, resolve(study).runs, options=Options(), jobs=1).run_bytes == pytest.approx(
+    assert estimate(resolve(study).runs, options=Options(), jobs=1).run_bytes == pytest.approx(
         taken + sizes[-1], rel=0.1
     )
 

@@ -55,7 +55,7 @@ def test_what_differs_is_said(done: tuple[Any, Path], photos: Path, tmp_path: Pa
     assert not any(text.startswith(("dim", "codes", "optimiser ", "image", "test view")) for text in texts["margin"])
     assert texts["bits"][:3] == ["dim 64 (8)", "codes binary (float32)", "optimiser rmsprop (adamw)"]
     study = small_study(photos, ["margin", BITS])
-    rows = estimate(study, resolve(study).runs, options=Options(cache_folder=tmp_path), jobs=1).rows
+    rows = estimate(resolve(study).runs, options=Options(cache_folder=tmp_path), jobs=1).rows
     assert rows[1].deviations[:3] == texts["bits"][:3], "the plan says the same"
     assert "image 40 (32)" in texts["large"]
     assert "test view resize 40x40" in texts["large"]

@@ -83,5 +83,5 @@ def test_a_plan_bills_one_training() -> None:
 
 def test_an_estimate_times_one_training(photos: Path) -> None:
     study = small_study(photos, REFINED, overrides=("conditions.steps=100000",))
-    seconds = {row.label: row.seconds for row in estimate(study, plan(study), options=Options(), jobs=1).rows}
+    seconds = {row.label: row.seconds for row in estimate(plan(study), options=Options(), jobs=1).rows}
     assert min(seconds["nearest"], seconds["other heads"]) > 10 * OVERHEAD > seconds["plain"]

@@ -183,7 +183,7 @@ def test_a_teacher_of_another_kind_is_refused(
 
 def test_a_plan_knows_what_a_student_will_cost(photos: Path) -> None:
     study = small_study(photos, [TEACHER, *map(student, ("distill", "imitate", "relational"))])
-    costs = estimate(study, levelfield.studies.resolve(study).runs, options=Options(), jobs=1).rows
+    costs = estimate(levelfield.studies.resolve(study).runs, options=Options(), jobs=1).rows
     assert [cost for cost in costs if any("fails" in text for text in cost.deviations)] == []
     assert all(any(text.startswith("teacher teacher") for text in cost.deviations) for cost in costs[1:])
 

@@ -107,6 +107,11 @@ def test_decisions_are_those_of_these_photos_and_settings(photos: Path, tmp_path
     assert recipe_of(changed, tmp_path)._stored("plan") is None
 
 
+def test_classes_that_judge_are_counted_where_they_are_held_out(photos: Path, tmp_path: Path) -> None:
+    assert recipe_of(photos, tmp_path).judges == 3
+    assert recipe_of(photos, tmp_path, "protocol.validation=0.4").judges == 4
+
+
 def test_few_classes_compare_what_trains_nothing(tmp_path: Path) -> None:
     recipe = recipe_of(make_photos(tmp_path / "few", classes=8, each=4), tmp_path)
     assert not recipe.can_judge

@@ -28,7 +28,7 @@ def print_plan(resolved: ResolvedStudy, folder: Path, jobs: int, *, details: boo
     study, runs = resolved.study, resolved.runs
     unfinished = [run for run in runs if not is_finished(run.folder(folder), run.spec, study.metrics)]
     with bar("timing a few steps of each method") as progress, resolved.in_use():
-        cost = estimate(study, unfinished, options=resolved.options, jobs=jobs, progress=progress)
+        cost = estimate(unfinished, options=resolved.options, jobs=jobs, progress=progress)
         prospect = foresee(runs)
     if details:
         rows = [[row.label, row.runs, f"{row.seconds:.0f}", ", ".join(row.deviations) or "none"] for row in cost.rows]

@@ -71,7 +71,7 @@ def cost(search: Outline, *, options: Options, progress: Progress = SILENT) -> d
         resolved = search.how.resolve_trial(search.study, method, options, shared, progress)
         runs = [run for run in resolved.runs if run.label == method.label]
         with resolved.in_use():
-            one = estimate(resolved.study, runs, options=options, jobs=1)
+            one = estimate(runs, options=options, jobs=1)
         count = sum(not run.spec.joined for run in runs)
         trials[method.label] = TrialCost(count, one.seconds - one.feature_seconds, one.feature_seconds)
         stage.advance()

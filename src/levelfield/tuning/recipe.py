@@ -180,27 +180,23 @@ class Recipe:
         self._catalog = self._shared.open(self.study.data, self.progress)
         self._folds = self._shared.divided(self._catalog, self.study.protocol)
         self.classes = len(np.unique(self._catalog.labels[self._folds[0].train]))
-        self._share = self._judging_share()
-
-    def _judging_share(self) -> float:
-        """The share of the training classes that judge; 0 if none can be held out."""
-        protocol = self.study.protocol
-        share = protocol.validation or validation_share(self.classes)
-        if share or len(self._folds[0].validation):
-            try:
-                self._choosing(share).divide(self._catalog)
-            except LevelfieldError:  # one group of classes, or classes of a single image
-                return 0.0
-        return share
-
-    def _choosing(self, share: float) -> ProtocolChoice:
+        share = self.study.protocol.validation or validation_share(self.classes)
         content = {"name": "choosing", "of": self.study.protocol.model_dump(mode="json"), "validation": share}
-        return ProtocolChoice.model_validate(content)
+        self._choosing = ProtocolChoice.model_validate(content)
+        self.judges = self._count_judges()
+
+    def _count_judges(self) -> int:
+        """The number of classes that judge; 0 if none can be held out."""
+        try:
+            judging = self._choosing.divide(self._catalog)[0].validation
+        except LevelfieldError:  # few classes, one group of classes, or classes of a single image
+            return 0
+        return len(np.unique(self._catalog.labels[judging]))
 
     @property
     def can_judge(self) -> bool:
         """Whether there are training classes that can be held out: without them nothing is trained."""
-        return self._share > 0
+        return self.judges > 0
 
     @property
     def untrained_study(self) -> Study:
@@ -225,7 +221,7 @@ class Recipe:
         sizes = {size: self._sized(size)["image"] for size in self._sizes()}
         resolved = self._trial(min(sizes), self.trained, FIRST_STEPS)
         with resolved.in_use():
-            rows = estimate(resolved.study, resolved.runs[:1], options=self.options, jobs=1).rows
+            rows = estimate(resolved.runs[:1], options=self.options, jobs=1).rows
             inputs = inputs_for(resolved.runs[0].spec, self.options.cache_folder, self.options.device)
             conditions, fold, labels = resolved.study.conditions, inputs.fold, inputs.catalog.labels
         if not rows[0].step:
@@ -310,7 +306,7 @@ class Recipe:
         judged = shares[share]
         left = plan.limit - self.elapsed() - plan.testing
         affordable = min(max(FIRST_STEPS, int(left / seconds)), plan.most_steps)
-        pays = judged.pays(sizes[size], max(1, round(self._share * self.classes)))
+        pays = judged.pays(sizes[size], self.judges)
         rises = winner.best == max(winner.scores)  # more steps have not done harm
         steps = affordable if pays and rises else min(affordable, winner.best)
         short = steps * seconds <= AGAIN * plan.limit
@@ -378,7 +374,7 @@ class Recipe:
         """A study of these methods that validation classes judge."""
         study = self._changed(**self._sized(size), steps=steps, **conditions)
         content = study.model_dump(mode="json") | {
-            "protocol": self._choosing(self._share).model_dump(mode="json"),
+            "protocol": self._choosing.model_dump(mode="json"),
             "seeds": [0],
             "metrics": [METRIC, HEADLINE],
             "figures": [],

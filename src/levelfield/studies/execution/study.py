@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from levelfield.embedder.devices import computing_on
 from levelfield.errors import BadInput, LevelfieldError
 from levelfield.evaluation import parse
 from levelfield.evaluation.metrics.registry import ranking
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.files.plain_yaml import write_yaml
 from levelfield.studies.execution.events import SILENT_RUNS, Event, RunsProgress
 from levelfield.studies.execution.executor import Executor, Outcome
@@ -62,9 +61,8 @@ def execute_study(
         if study.corruptions:
             finished = {k: run.folder(folder) for k, run in enumerate(planned) if k not in outcome.failed}
             tested = {k: path for k, path in finished.items() if (path / ITEMS).exists()}
-            # this process alone, with the cores that its workers had
-            torch.set_num_threads(max(jobs, 1) * study.conditions.threads)
-            with computing_on(options.device):
+            threads = max(jobs, 1) * study.conditions.threads  # this process alone has the cores that its workers had
+            with torch_threads(threads), computing_on(options.device):
                 outcome.unmeasured = _evaluate_corrupted(study, tested, progress)
     return outcome
 

@@ -14,6 +14,7 @@ from levelfield.batching import Layout
 from levelfield.data.loader import Loader
 from levelfield.embedder import BLOCK, Embedder
 from levelfield.embedder.devices import capacity, clock
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.methods import Batch, Deviation, Method, Setting, TrainingFeatures
 from levelfield.progress import SILENT, Progress
 from levelfield.randomness import isolated, numpy_stream, stream
@@ -23,7 +24,6 @@ from levelfield.studies.runs.inputs import RunInputs, inputs_for
 from levelfield.studies.runs.run import Options
 from levelfield.studies.runs.setup import common_head, setting_of
 from levelfield.studies.runs.spec import PlannedRun
-from levelfield.studies.specification.study import Study
 from levelfield.training import Conditions
 from levelfield.training.ledger import declared
 from levelfield.training.precision import Precision
@@ -72,11 +72,8 @@ class Estimate:
         )
 
 
-def estimate(
-    study: Study, runs: list[PlannedRun], *, options: Options, jobs: int, progress: Progress = SILENT
-) -> Estimate:
+def estimate(runs: list[PlannedRun], *, options: Options, jobs: int, progress: Progress = SILENT) -> Estimate:
     """Time the parts of a study once and scale."""
-    torch.set_num_threads(study.conditions.threads)
     networks: dict[RunInputs, _Network] = {}
     rows: dict[str, MethodCost] = {}
     dims: dict[str, int] = {}  # embedding size of each run
@@ -86,11 +83,11 @@ def estimate(
         conditions = run.spec.conditions
         inputs = inputs_for(run.spec, options.cache_folder, options.device)
         whole = inputs.with_fold(0)  # folds share stored features
-        if whole not in networks:
-            networks[whole] = _network(whole)
-        network = networks[whole]
-        if run.row not in rows:
-            rows[run.row] = _method(run, inputs, network)
+        with torch_threads(conditions.threads):
+            if whole not in networks:
+                networks[whole] = _network(whole)
+            if run.row not in rows:
+                rows[run.row] = _method(run, inputs, networks[whole])
         rows[run.row].runs += 1
         trunk, head = whole.still_trunk, inputs.width * conditions.dim
         numbers, weights = conditions.dim, sum(p.numel() for p in trunk.parameters()) + head

@@ -18,6 +18,7 @@ from levelfield.embedder import Embedder, Head, Model, load, save_model
 from levelfield.embedder.model_files import read_weights
 from levelfield.errors import import_extra
 from levelfield.evaluation.metrics.registry import ranking
+from levelfield.evaluation.search.threads import torch_threads
 from levelfield.files.writing import link_whole
 from levelfield.methods import Method
 from levelfield.objectives._create import changed
@@ -78,15 +79,19 @@ class Trained:
 def computing(task: Task) -> Iterator[None]:
     """Context of all computations of a run, in each of its processes."""
     conditions, options = task.spec.conditions, task.options
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)  # code of an earlier run may have changed it
-    torch.set_num_threads(conditions.threads)
-    with (
-        as_trusted(options.trust),
-        decoding(options.workers),
-        numerics(conditions, options.device),
-        torch.enable_grad(),
-    ):
-        yield
+    try:
+        with (
+            torch_threads(conditions.threads),
+            as_trusted(options.trust),
+            decoding(options.workers),
+            numerics(conditions, options.device),
+            torch.enable_grad(),
+        ):
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def train_run(task: Task, inputs: RunInputs, progress: Progress, *, ranks: Ranks = ALONE) -> Trained:
