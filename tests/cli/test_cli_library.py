@@ -69,7 +69,7 @@ def test_python_compare_and_report_write_and_say_the_same(levelfield: Levelfield
 
 def test_a_report_is_the_leaderboard_and_its_best_row(compared: Path) -> None:
     report = package.compare("small.yaml")
-    assert report.best is report.leaderboard.answer
+    assert report.best is report.leaderboard.recommended
     assert Path(report.best.first_run) == Path("runs/small") / Path("runs/small/best").read_text().strip()
     assert repr(report).startswith("Report('small': 3 rows, best by recall@1 ")
     assert report._repr_html_() == report.leaderboard._repr_html_()

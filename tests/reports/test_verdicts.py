@@ -58,7 +58,7 @@ def test_training_that_does_not_pay_is_said_plainly_with_advice(loss: Leaderboar
 
 def test_a_tie_is_said_to_be_as_good_and_what_would_resolve_it(tmp_path: Path) -> None:
     board = board_of(tmp_path, {"untrained": 0.6, "margin": 0.6})
-    assert board.answer.label == "untrained", "of equal figures the one that needs no training"
+    assert board.recommended.label == "untrained", "of equal figures the one that needs no training"
     [one] = board.comparisons
     needed: dict[str, Any] = {"missing": "classes", "needed_classes": Needed(80, 30, None)}
     _, as_good, training = answer(replace(board, comparisons=[replace(one, **needed)]))

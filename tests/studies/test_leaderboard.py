@@ -79,7 +79,7 @@ def test_a_row_that_no_seed_changes_is_compared_with_every_seed(tmp_path: Path) 
         level = 0.5 if run.label == "lda" else (0.50, 0.55, 0.60)[run.spec.seed]
         write_run(run, tmp_path, class_means(level), steps=0 if run.label == "lda" else 10)
     found = gathered(runs, tmp_path)
-    assert gathered(runs[:1], tmp_path).winner.label == "lda"
+    assert gathered(runs[:1], tmp_path).best_trained.label == "lda"
     [comparison] = found.comparisons
     assert (comparison.first, comparison.second) == ("margin", "lda")
     assert comparison.difference == pytest.approx(0.05)  # the mean over all three seeds, not that of the first
@@ -158,7 +158,7 @@ def test_the_winner_what_is_as_good_and_what_training_gains(tmp_path: Path) -> N
         steps = 0 if run.label == "lda" else 5
         write_run(run, tmp_path, class_means(levels[run.label], seed=run.spec.seed), steps=steps)
     found = gathered(runs, tmp_path)
-    assert (found.winner.label, [tie.second for tie in found.ties("margin")]) == ("margin", ["triplet"])
+    assert (found.best_trained.label, [tie.second for tie in found.ties("margin")]) == ("margin", ["triplet"])
     gain = found.training_gain
     assert (gain.first, gain.second, gain.winner) == ("margin", "lda", "margin")
     assert 0 < gain.low < gain.difference

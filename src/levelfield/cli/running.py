@@ -217,14 +217,14 @@ def _resolve_or_count(study: studies.Study, options: Options, dry_run: bool) -> 
 
 
 def _print_next(board: studies.Leaderboard, study: studies.Study, out: Path, data: Path | None) -> None:
-    """Print three commands to run next, with real paths: search, embed, and train the winner on all classes (or train
+    """Print three commands to run next, with real paths: search, embed, and train the best method on all classes (or train
     more of the network, if no trained row is best)."""
     from levelfield.embedder.best import BEST
     from levelfield.registry import references_in
     from levelfield.studies.runs.folder.items import Items
 
     run = quoted(out / study.name / BEST)
-    example = Path(Items.read(Path(board.answer.first_run)).paths[-1])
+    example = Path(Items.read(Path(board.recommended.first_run)).paths[-1])
     named = data or Path(study.data.name)
     photos = quoted(named if named.exists() else example.parent)
     trust_backbone = _trust_options(references_in(study.conditions.backbone))
@@ -233,7 +233,7 @@ def _print_next(board: studies.Leaderboard, study: studies.Study, out: Path, dat
     options += _trust_options(references_in(study.model_dump(mode="json")))
     third = f"levelfield train {described} --method best --all-classes{options}"
     frozen = all(row.cut in ("", "frozen") for row in board.rows)
-    if not board.answer.trained and board.winner.trained and frozen:
+    if not board.recommended.trained and board.best_trained.trained and frozen:
         deeper = f"conditions.cut=last-2{_AUGMENTED if study.conditions.augment == 'none' else ''}"
         third = f"levelfield compare {described} {deeper} name={quoted(study.name + '-deeper')}{options}"
     console.print("\nNext:")

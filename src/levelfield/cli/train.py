@@ -1,4 +1,4 @@
-"""`levelfield train`: train one method of a study, by default the leaderboard's winner."""
+"""`levelfield train`: train one method of a study, by default the best one of the leaderboard that trains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def train(
     overrides: options.Overrides = None,
     *,
     method: Annotated[
-        str, option("--method", "Label of a method, or [cyan]best[/cyan]: the leaderboard's winner.")
+        str, option("--method", "Label of a method, or [cyan]best[/cyan]: the best row that trains.")
     ] = "best",
     all_classes: Annotated[bool, option("--all-classes", "Train on every class, with none left for the test.")] = False,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
@@ -35,7 +35,7 @@ def train(
     tensorboard: options.TensorboardOption = False,
     trust_files: options.TrustOption = None,
 ) -> None:
-    """Train one method of a study, by default the winner.
+    """Train one method of a study, by default the best one of the leaderboard that trains.
 
     Compared models trained on only half of the classes: see --all-classes.
     """
@@ -48,8 +48,8 @@ def train(
     from levelfield.studies.planning.one_method import one_method
 
     run_options = environment.options(tensorboard=tensorboard)
-    winner = _winner(whole, environment, run_options) if method == "best" else None
-    label, variation = (method, ()) if winner is None else (winner.label, winner.variation)
+    best = _best_trained_run(whole, environment, run_options) if method == "best" else None
+    label, variation = (method, ()) if best is None else (best.label, best.variation)
     compared = environment.out / whole.name if all_classes else None
     chosen = one_method(whole, label, seed=seed, variation=variation, all_classes=compared)
     if chosen.steps:
@@ -88,14 +88,14 @@ def _read_study(study: str, overrides: list[str], method: str) -> studies.Study:
     return whole
 
 
-def _winner(study: studies.Study, environment: Environment, options: Options) -> studies.PlannedRun:
-    """A run of the leaderboard's winner."""
+def _best_trained_run(study: studies.Study, environment: Environment, options: Options) -> studies.PlannedRun:
+    """A run of the best row that trained."""
     from levelfield.studies.runs.folder.store import read_plan
 
     folder = environment.out / study.name
     runs = read_plan(folder) if (folder / "runs.json").exists() else studies.resolve(study, options=options).runs
     board = studies.gather(study.name, runs, folder, study.metrics)
-    metric, best = board.metrics[0], board.winner
+    metric, best = board.metrics[0], board.best_trained
     kind = "trained method" if best.trained else "row (none of them trained)"
     console.print(f"Best {kind} by {metric}: {best.label} ({best.cells[metric].mean:.3f}).")
     above = [row.label for row in board.rows[: board.rows.index(best)]]

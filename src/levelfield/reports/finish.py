@@ -68,7 +68,7 @@ def finish(
         with _optional(name, not_drawn):
             paths += draw_figures([name], board, runs, folder, out, beside)
     if of_study:
-        write_best(folder, Path(board.answer.first_run))
+        write_best(folder, Path(board.recommended.first_run))
     report = Report(board, robust, paths + sheets, not_drawn, tuning, compact=fewer)
     if not page:
         return report

@@ -42,7 +42,7 @@ class Report:
     @property
     def best(self) -> Row:
         """The row to use; commands that are given the study's folder use its run."""
-        return self.leaderboard.answer
+        return self.leaderboard.recommended
 
     def text(self, *, width: int = 80, full: bool = True) -> str:
         """The output of `levelfield compare`. full: the comparisons of every row, not only of the best."""

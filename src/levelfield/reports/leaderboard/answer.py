@@ -24,7 +24,7 @@ def answer(board: Leaderboard) -> list[str]:
     if len(sets) > 1:  # scores on different test sets cannot be compared
         parts = {name: replace(board, rows=[row for row in board.rows if row.test_set == name]) for name in sets}
         return [f"{name}: {line}" for name, part in parts.items() for line in answer(part)]
-    best = board.answer
+    best = board.recommended
     ties = board.ties(best.label)
     lines = [_use(board, best), _as_good(board, [tie.second for tie in ties]), _training(board)]
     lines += fine_tuning_lines(board)
@@ -66,11 +66,11 @@ def _training(board: Leaderboard) -> str:
     if kept:
         details += f" In {kept} of {total} runs no step was better than the start on the validation classes."
     these = "" if gain.retrained else " in these runs (training was not repeated)"
-    training = _trained_part(board.winner)
+    training = _trained_part(board.best_trained)
     if gain.winner == gain.first:
         return f"{training} pays{these}: {details}"
-    untried = UNTRIED if board.winner.cut == "frozen" else ""
-    if "recipe" in board.facts and board.answer.trained:  # the test classes chose nothing
+    untried = UNTRIED if board.best_trained.cut == "frozen" else ""
+    if "recipe" in board.facts and board.recommended.trained:  # the test classes chose nothing
         seen = "say otherwise" if gain.winner == gain.second else "cannot confirm it"
         return f"{training} pays on the validation classes, but the test classes {seen}{these}: {details}"
     if gain.winner == gain.second:

@@ -111,7 +111,7 @@ def collect(
     for text in board.missing:
         title = next((title for title in titles if text.startswith(title)), text)
         missing.append({"row": title, "reason": text[len(title) :].lstrip(": ") or "not finished"})
-    best = board.answer
+    best = board.recommended
     cost = "trains nothing"
     if best.trained:
         costs = [f"{best.seconds:,.1f} seconds of training per run"]

@@ -99,7 +99,7 @@ def comparison_note(board: Leaderboard) -> str:
 
 def cautions_of(board: Leaderboard) -> list[str]:
     """What speaks against trusting the answer, gravest first."""
-    best, trained = board.answer, [row for row in board.rows if row.trained]
+    best, trained = board.recommended, [row for row in board.rows if row.trained]
     leaks = [fact["text"] for fact in board.facts.get("leaks", [])]
     cautions = [text for text in leaks if text.startswith("LEAK")] + [text for text in leaks if "unknown" in text]
     if board.missing:

@@ -42,12 +42,12 @@ class Leaderboard:
     claims: list[Verdict] = field(default_factory=list)
 
     @property
-    def winner(self) -> Row:
+    def best_trained(self) -> Row:
         """The best row that trained; without one, the best row."""
         return next((row for row in self.rows if row.trained), self.rows[0])
 
     @property
-    def answer(self) -> Row:
+    def recommended(self) -> Row:
         """The row to use: the one that validation classes chose; else the one with the best score, and of several that
         are equal, one that trains nothing."""
         first, chosen = self.metrics[0], self.facts.get("recipe", {}).get("best")
@@ -66,7 +66,7 @@ class Leaderboard:
 
         Training pays if the comparison's `winner` is the first row, and harms if it is the second.
         """
-        best = self.winner
+        best = self.best_trained
         idle = [row for row in self.rows if not row.trained and row.test_set == best.test_set]
         return self.comparison(best.label, idle[0].label) if best.trained and idle else None
 
