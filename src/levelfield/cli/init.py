@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from levelfield import library
 from levelfield.cli.console import checking_images, console
 from levelfield.cli.options import RootOption, SkipOption, option, quoted, trust_named
 from levelfield.errors import BadInput
+from levelfield.files.writing import write_text
 
 
 def init(
@@ -26,9 +28,6 @@ def init(
     root: RootOption = None,
 ) -> None:
     """Write a study file: for your photos, or from a built-in study."""
-    from levelfield import library
-    from levelfield.files.writing import write_text
-
     changes: list[str] = []
     if source is not None:
         text = library.copy(source)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from levelfield import evaluation
 from levelfield.cli import options
 from levelfield.cli.console import Results, json_text, print_results
 from levelfield.cli.options import option, trust_named
@@ -221,9 +222,7 @@ class OutputOptions:
 
 def words(flag: str, text: str) -> list[str]:
     """Comma-separated words of an option; at least one."""
-    from levelfield.evaluation import split
-
-    names = split(text)
+    names = evaluation.split(text)
     if not names:
         raise BadInput(f"--{flag} is empty" + ("; see `levelfield list metrics`." if flag == "metrics" else "."))
     return names

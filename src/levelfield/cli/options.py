@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from levelfield.cli.console import note
+from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadInput, BadSpecification
 from levelfield.trust import trust
 
@@ -188,8 +189,6 @@ def root_override(root: Path | None) -> list[str]:
 
 def processes_override(processes: int | None) -> list[str]:
     """`--processes`, or the number of processes that torchrun started, as an override of a study."""
-    from levelfield.distributed.processes import torchrun_rank
-
     _, size = torchrun_rank()
     if size > 1 and processes not in (None, size):
         raise BadSpecification(f"--processes {processes} contradicts torchrun, which started {size}: leave it out.")

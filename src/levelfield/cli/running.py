@@ -16,7 +16,7 @@ from levelfield.cli.choosing import DEFAULT_SHARE
 from levelfield.cli.console import StudyBars, bar, bars, checking_images, console, error_console, is_quiet
 from levelfield.cli.option_groups import Environment, Output, Parallel, Search
 from levelfield.cli.options import quoted
-from levelfield.distributed.processes import torchrun_rank
+from levelfield.distributed import processes
 from levelfield.errors import BadSpecification, MissingData
 from levelfield.wording import duration, plural
 
@@ -42,7 +42,7 @@ def compare_study(
     trials: int = 1,
 ) -> None:
     """Compare the methods of a study and print the report, or print only the plan. data: `--data`, if given."""
-    _, torchrun = torchrun_rank()
+    _, torchrun = processes.torchrun_rank()
     if parallel.ray is not None and max(study.conditions.processes, torchrun) > 1:
         raise BadSpecification("Runs over several processes (--processes) cannot be given to Ray: leave out one.")
     if not dry_run:  # in parallel with this process's imports and checks
@@ -167,8 +167,6 @@ def with_ray_address(arguments: list[str]) -> list[str]:
 def get_ready(parallel: Parallel) -> None:
     """Start the server of worker processes before it is needed, and refuse an address where no Ray answers."""
     if parallel.ray is None:
-        from levelfield.distributed import processes
-
         processes.warm_up()
         return
     from levelfield.distributed.ray_connection import LOCAL, address_of, check_address, import_ray

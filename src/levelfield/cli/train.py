@@ -11,7 +11,7 @@ from levelfield.cli import options
 from levelfield.cli.console import StudyBars, bars, checking_images, console
 from levelfield.cli.option_groups import Environment, with_groups
 from levelfield.cli.options import option, processes_override, quoted, root_override
-from levelfield.distributed.processes import torchrun_rank, warm_up
+from levelfield.distributed.processes import torchrun_rank
 from levelfield.errors import BadSpecification, LevelfieldError, unknown
 from levelfield.trust import trust
 
@@ -43,6 +43,8 @@ def train(
         raise BadSpecification(f"`levelfield train` does not work under torchrun: use --processes {size}.")
     words = [*(overrides or []), *root_override(root), *processes_override(processes)]
     whole = _read_study(study, words, method)
+    from levelfield.distributed.processes import warm_up
+
     warm_up()  # in parallel with this process's imports and checks
 
     from levelfield.studies.planning.one_method import one_method

@@ -20,6 +20,7 @@ from levelfield.files.writing import write_json, write_whole
 from levelfield.progress import SILENT, Progress
 from levelfield.studies import Leaderboard, PlannedRun, RunSpec
 from levelfield.studies.runs.folder.store import spec_at_its_place
+from levelfield.studies.runs.inputs import inputs_for
 from levelfield.studies.specification.choices import EMBEDDED
 from levelfield.trust import trusting
 
@@ -127,8 +128,6 @@ def leak_links(board: Leaderboard) -> list[str]:
 
 @trusting()
 def _search(test_set: str, spec: RunSpec, folder: Path, near: bool, progress: Progress) -> Crossing:
-    from levelfield.studies.runs.inputs import inputs_for
-
     run_folder = next((file.parent for file in folder.glob(f"*/{spec.folder_name}/run.yaml")), folder)
     try:
         inputs = inputs_for(spec_at_its_place(run_folder, spec), None, "cpu")

@@ -15,6 +15,7 @@ import levelfield
 from levelfield.embedder import Model, load
 from levelfield.embedder.best import run_folder
 from levelfield.embedder.model_files import MEMBERS, member_folders, read_description
+from levelfield.embedder.networks._registry import networks
 from levelfield.errors import BadInput, MissingExtra, unknown
 from levelfield.files.reading import read_json
 from levelfield.files.writing import finite, temporary_folder, write_text
@@ -186,8 +187,6 @@ def licence(spec: RunSpec) -> str:
         return "none: the network began with random weights."
     if weights is not None:
         return f"{NOT_KNOWN}: the weights came from the file {weights}."
-    from levelfield.embedder.networks._registry import networks
-
     if ":" in name or name in networks:
         return f"{NOT_KNOWN}: the source of the weights of {name} does not declare one."
     import timm

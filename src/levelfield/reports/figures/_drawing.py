@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
+from PIL import Image
 
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_whole
@@ -109,8 +110,6 @@ def save(figure: Figure, path: Path, *, of_images: bool = False) -> Path:
     check_name(path)
     written = path.suffix[1:].lower()
     if of_images and written == "png":
-        from PIL import Image
-
         content = io.BytesIO()
         figure.savefig(content, format="png")
         few = Image.open(content).convert("RGB").quantize(256)  # without dithering, which tints white

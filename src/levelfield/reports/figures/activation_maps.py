@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from PIL import Image
 
+from levelfield import embedder
+from levelfield.data.images import Picture, opened
+from levelfield.data.loader import Loader
+from levelfield.data.views import StepsView, TestView
+from levelfield.embedder.devices import requested
 from levelfield.errors import BadInput
 from levelfield.randomness import numpy_stream
 from levelfield.reports.figures._drawing import panels, plainly, save, shortened
 from levelfield.reports.figures._images import pictured
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn
-
-if TYPE_CHECKING:
-    from levelfield.data.images import Picture
-    from levelfield.embedder.model import Model
 
 IMAGES = 4
 
@@ -56,13 +58,10 @@ def top_maps(activations: np.ndarray, *, channels: int = 3) -> TopMaps:
 )
 def draw_of_rows(rows: list[Drawn], metric: str, path: Path) -> Path:
     """Draw the first seed of up to four rows, the worst first; images are drawn by a named stream, one per class."""
-    from levelfield.embedder.devices import requested
-    from levelfield.embedder.model import Model, load
-
     shown = pictured(rows, metric, "activation-maps")
     folders = {row.row.label: row.results[0].folder for row in rows if row.row.label in shown.embeddings}
-    models = {label: load(folders[label], device=requested()) for label in reversed(shown.embeddings)}
-    single = {label: model for label, model in models.items() if isinstance(model, Model)}
+    models = {label: embedder.load(folders[label], device=requested()) for label in reversed(shown.embeddings)}
+    single = {label: model for label, model in models.items() if isinstance(model, embedder.Model)}
     if not single:
         raise BadInput("The figure 'activation-maps' needs a row with a single network: all rows here join several.")
     order = numpy_stream(0, "activation maps", "images").permutation(len(shown.images))
@@ -73,15 +72,9 @@ def draw_of_rows(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 
 def activations(
-    models: dict[str, Model], images: Sequence[Picture]
+    models: dict[str, embedder.Model], images: Sequence[Picture]
 ) -> tuple[list[np.ndarray], dict[str, list[np.ndarray]]]:
     """The images as the first model sees them, and by label the last feature map (channels, height, width) of each."""
-    import torch
-
-    from levelfield.data.images import opened
-    from levelfield.data.loader import Loader
-    from levelfield.data.views import StepsView, TestView
-
     first = next(iter(models.values())).view
     assert isinstance(first, TestView | StepsView)
     maps = {}

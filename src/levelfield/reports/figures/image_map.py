@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from levelfield.randomness import numpy_stream
 from levelfield.reports.embedding_map import embedding_maps, landmark_note
@@ -50,8 +51,6 @@ def draw_map(rows: list[Drawn], metric: str, path: Path) -> Path:
 
 def maps_of(shown: Pictured) -> dict[str, np.ndarray]:
     """The map (images, 2) of each row."""
-    import torch
-
     return embedding_maps(shown.embeddings, normalize=shown.distance == "cosine", threads=torch.get_num_threads())
 
 

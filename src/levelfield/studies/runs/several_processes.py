@@ -13,6 +13,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from torch import distributed
+
 from levelfield.distributed import processes
 from levelfield.distributed.ranks import Ranks, current, joined
 from levelfield.errors import BadSpecification, CommandEnded, LevelfieldError, LostProcess, RunFailed
@@ -64,8 +66,6 @@ def following(device: str, ranks: Ranks | None = None, store: Path | None = None
 
 def _send(task: Task | None) -> Task | None:
     """Give the next run of the first process to all, which return it; None: there is no more."""
-    from torch import distributed
-
     sent = [task]
     distributed.broadcast_object_list(sent, src=0)
     return sent[0]
