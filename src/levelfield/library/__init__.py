@@ -15,6 +15,7 @@ from typing import Any
 
 from levelfield.errors import unknown
 from levelfield.files.plain_yaml import read_yaml_file
+from levelfield.wording import natural
 
 __all__ = ["FOLDER", "Facts", "content", "copy", "describe", "name_of", "names", "path"]
 
@@ -110,8 +111,5 @@ def name_of(file: Path) -> str | None:
 @cache
 def _files() -> dict[str, Path]:
     files = {file.relative_to(FOLDER).with_suffix("").as_posix(): file.resolve() for file in FOLDER.rglob("*.yaml")}
-
-    def order(name: str) -> tuple[bool, list[str | int]]:  # studies without a paper first; table10 after table9
-        return "/" in name, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-
-    return {name: files[name] for name in sorted(files, key=order)}
+    # studies without a paper first; table10 after table9
+    return {name: files[name] for name in sorted(files, key=lambda name: ("/" in name, natural(name)))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from levelfield.training.conditions import Conditions
 
 if TYPE_CHECKING:  # importing torch takes seconds, and a misspelt name is reported without it
     from levelfield.methods import Method
+    from levelfield.methods._parameters import PublishedRate
 
 
 def check_names(study: Study) -> None:
@@ -62,12 +63,10 @@ def settings_under(method: MethodSpec, conditions: Conditions) -> dict[str, Any]
     >>> settings_under(MethodSpec(name="margin", settings={"beta": 0.6}), Conditions(rates="published", lr=1e-4))
     {'beta': 0.6, 'beta_lr_multiplier': 5.0}
     """
-    from levelfield.methods._parameters import published_rates
-
     settings = dict(method.settings)
     lr = float(settings.get("lr") or conditions.lr)
-    for key, (objective, inner) in _objectives_of(method, conditions).items():
-        filled = {name: rate.under(lr) for name, rate in published_rates(objective, inner).items()}
+    for key, rates in _published_rates(method, conditions).items():
+        filled = {name: rate.under(lr) for name, rate in rates.items()}
         settings |= {key: {**(settings.get(key) or {}), **filled}} if key and filled else filled
     return settings
 
@@ -78,19 +77,19 @@ def rate_notes(method: MethodSpec, conditions: Conditions) -> dict[float, str]:
     >>> rate_notes(MethodSpec(name="margin"), Conditions(rates="published", lr=1e-4))
     {5.0: 'x50 of 1e-05 as published'}
     """
-    from levelfield.methods._parameters import published_rates
-
-    published = [published_rates(*inner) for inner in _objectives_of(method, conditions).values()]
     lr = float(method.settings.get("lr") or conditions.lr)
+    published = _published_rates(method, conditions).values()
     return {rate.under(lr): rate.text for rates in published for rate in rates.values()}
 
 
-def _objectives_of(method: MethodSpec, conditions: Conditions) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """The method's objectives, by the setting that has their settings ("": the method is the objective)."""
+def _published_rates(method: MethodSpec, conditions: Conditions) -> dict[str, dict[str, PublishedRate]]:
+    """The rates of the method's objectives, by the setting that has their settings ("": it is the objective)."""
     from levelfield import methods, objectives
+    from levelfield.methods._parameters import published_rates
 
     if conditions.rates == "relative" or is_file_reference(method.name) or is_pml_reference(method.name):
         return {}
     if method.name in objectives.names():
-        return {"": (method.name, method.settings)}
-    return methods.class_of(method.name).wrapped(method.settings)
+        return {"": published_rates(method.name, method.settings)}
+    wrapped = methods.class_of(method.name).wrapped(method.settings)
+    return {key: published_rates(*objective) for key, objective in wrapped.items()}
