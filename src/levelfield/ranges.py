@@ -47,7 +47,7 @@ class Range:
             written = list(written)
             if any(entry in written[:index] for index, entry in enumerate(written)) or len(written) < 2:
                 raise BadSpecification(f"The choices of '{key}' are {written}; expected at least 2 different ones.")
-            if len(written) == 2 and all(map(_is_number, written)) and written[0] > written[1]:
+            if len(written) == 2 and all(map(is_finite, written)) and written[0] > written[1]:
                 bounds = f"{written[1]:g}, {written[0]:g}"
                 raise BadSpecification(
                     f"{name} is reversed: {written}. Use [{bounds}, linear] or [{bounds}, log] for a range, [{bounds}] "
@@ -120,8 +120,4 @@ class Range:
     def __contains__(self, value: Any) -> bool:
         if self.choices:
             return value in self.choices
-        return _is_number(value) and self.low <= value <= self.high
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return is_finite(value) and self.low <= value <= self.high

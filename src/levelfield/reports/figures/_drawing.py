@@ -18,6 +18,7 @@ from PIL import Image
 
 from levelfield.errors import BadInput
 from levelfield.files.writing import write_whole
+from levelfield.settings import is_finite
 from levelfield.wording import natural
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ def spacing(values: Sequence[Any]) -> Spacing:
     >>> spacing([1, 2, 3]), spacing([64, 128, 512]), spacing([0, 0.001, 0.1, 1]), spacing(["25x4", "50x2"])
     ('linear', 'log', 'even', 'even')
     """
-    if not all(is_number(value) for value in values):
+    if not all(is_finite(value) for value in values):
         return "even"
     numbers = sorted({float(value) for value in values})
     if len(numbers) < 2:
@@ -249,9 +250,5 @@ def ordered(values: list[Any]) -> list[Any]:
     ['25x4', '50x2', '100']
     """
     different = list({str(value): value for value in values}.values())
-    numbers = all(is_number(value) for value in different)
+    numbers = all(is_finite(value) for value in different)
     return sorted(different, key=None if numbers else lambda value: natural(str(value)))
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

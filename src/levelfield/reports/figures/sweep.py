@@ -14,7 +14,6 @@ import numpy as np
 from levelfield.errors import BadInput
 from levelfield.reports.figures._drawing import (
     GRID,
-    is_number,
     legend_beside,
     limits,
     ordered,
@@ -27,6 +26,7 @@ from levelfield.reports.figures._drawing import (
 )
 from levelfield.reports.figures._registry import register
 from levelfield.reports.figures._rows import Drawn, ends, errors
+from levelfield.settings import is_finite
 from levelfield.studies.leaderboard.across import ELSEWHERE
 from levelfield.studies.planning.plan import needed_labels
 from levelfield.studies.specification.study import Study, owner
@@ -123,7 +123,7 @@ def _set_ticks(axis: Any, values: list[Any]) -> dict[str, float]:
     """Set a tick at each value and nowhere else; returns the position of each value by its text."""
     scale = spacing(values)
     positions = [float(index) if scale == "even" else float(value) for index, value in enumerate(values)]
-    texts = shortened([f"{value:,g}" if is_number(value) else str(value) for value in values], 24)
+    texts = shortened([f"{value:,g}" if is_finite(value) else str(value) for value in values], 24)
     turned: dict[str, Any] = {}
     if sum(len(text) + 1 for text in texts) > CROWDED:
         turned = {"rotation": 90, "ha": "center"} if len(texts) > 12 else {"rotation": 35, "ha": "right"}
