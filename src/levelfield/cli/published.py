@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from levelfield import evaluation, papers
 from levelfield.cli.console import console, print_json, say
 from levelfield.cli.options import option
 from levelfield.errors import BadInput, unknown
@@ -23,23 +24,22 @@ def published(
     as_csv: Annotated[bool, option("--csv", "Print CSV, one line per number.")] = False,
 ) -> None:
     """Print the papers' result tables, or all results of a method."""
-    from levelfield.papers import published as published_tables
     from levelfield.reports import paper_tables
 
-    papers = published_tables.papers()
-    if what is not None and table is None and what.partition("/")[0] in papers:
+    titles = papers.published.papers()
+    if what is not None and table is None and what.partition("/")[0] in titles:
         what, _, named = what.partition("/")
         table = named or None
-    if what is not None and what not in papers:
+    if what is not None and what not in titles:
         if method is not None or table is not None:
-            raise unknown("paper", what, papers, see="levelfield published")
+            raise unknown("paper", what, titles, see="levelfield published")
         what, method = None, what
     if method is not None:
         _print_method(method, metric, as_json, as_csv)
         return
-    chosen = [entry for entry in published_tables.tables() if what in (None, entry.paper)]
+    chosen = [entry for entry in papers.published.tables() if what in (None, entry.paper)]
     if table is not None and what is not None:
-        chosen = [published_tables.table(what, table)]
+        chosen = [papers.published.table(what, table)]
     if as_json:
         print_json([asdict(entry) for entry in chosen] if table is None else asdict(chosen[0]))
     elif as_csv:
@@ -51,27 +51,25 @@ def published(
 
 
 def _print_method(method: str, metric: str, as_json: bool, as_csv: bool) -> None:
-    from levelfield.evaluation import parse
     from levelfield.methods import names as method_names
-    from levelfield.papers import published as published_tables
     from levelfield.reports import paper_tables
 
-    parse(metric)
-    every = [line for entry in published_tables.tables() for line in entry.lines if line.value is not None]
+    evaluation.parse(metric)
+    every = [line for entry in papers.published.tables() for line in entry.lines if line.value is not None]
     reported = [line for line in every if method in (line.method, line.printed_method)]
     if not reported:
         if method in method_names():
             raise BadInput(f"No paper here reports '{method}'. See `levelfield published`.")
         known = {line.method or line.printed_method for line in every}
         raise unknown(
-            "paper or reported method", method, [*published_tables.papers(), *known], see="levelfield published"
+            "paper or reported method", method, [*papers.published.papers(), *known], see="levelfield published"
         )
     if as_json:
         print_json([asdict(line) for line in reported])
     elif as_csv:
         typer.echo(paper_tables.as_csv(reported), nl=False)
     else:
-        lines = [line for line in reported if published_tables.is_about(line, metric)]
+        lines = [line for line in reported if papers.published.is_about(line, metric)]
         others = sorted({line.metric for line in reported} - {line.metric for line in lines})
         if not lines:
             raise unknown(f"metric reported for '{method}'", metric, others)
