@@ -215,8 +215,8 @@ def _resolve_or_count(study: studies.Study, options: Options, dry_run: bool) -> 
 
 
 def _print_next(board: studies.Leaderboard, study: studies.Study, out: Path, data: Path | None) -> None:
-    """Print three commands to run next, with real paths: search, embed, and train the best method on all classes (or train
-    more of the network, if no trained row is best)."""
+    """Print three commands to run next, with real paths: search, embed, and train the best method on all classes, or
+    more of the network, if no trained row is best."""
     from levelfield.embedder.best import BEST
     from levelfield.registry import references_in
     from levelfield.studies.runs.folder.items import Items
