@@ -25,7 +25,7 @@ from harness.real_runs import against_itself, shuffled_labels
 from harness.thresholds import measure_rate, rate_scenarios
 from scipy.special import stdtrit
 
-from levelfield.evaluation.statistics.comparisons import ALPHA, chances, holm
+from levelfield.evaluation.statistics.comparisons import ALPHA, holm, p_values
 from levelfield.evaluation.statistics.crossed import MIN_CLASSES, Table
 from levelfield.evaluation.statistics.intervals import figure_intervals
 
@@ -105,7 +105,7 @@ def simulate(scenario: Scenario, boards: int, peers: int, seed: int) -> dict[str
     for _ in range(boards if scenario.classes >= MIN_CLASSES else min(boards, 100)):
         table, _, _ = one_board(scenario, random)
         found = table.differences()
-        wrong += min(holm(chances(found))) < ALPHA
+        wrong += min(holm(p_values(found))) < ALPHA
         differences.append(found.difference)
         bounds = [one for one in figure_intervals(table) if one is not None]
         shown += len(bounds)
@@ -147,7 +147,7 @@ def compare_peers(
 def all_tests(values: np.ndarray, queries: np.ndarray, error: np.ndarray) -> dict[str, np.ndarray]:
     found = table_of(values, queries).differences()
     return {
-        "crossed": chances(found),
+        "crossed": p_values(found),
         "classes only": classes_only(values, queries),
         "sign flips": sign_flips(values, queries),
         "oracle": oracle(found.difference, error),

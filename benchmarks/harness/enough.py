@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harness.leaderboards import Scenario, draw
-from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, chances, holm, joint
+from levelfield.evaluation.statistics.comparisons import ALPHA, Comparison, holm, joint, p_values
 from levelfield.evaluation.statistics.crossed import Differences, Table, Variance
 from levelfield.evaluation.statistics.needed import Needed, needed
 
@@ -79,7 +79,7 @@ def _number(one: Differences, missing: str, pairs: int) -> int:
 
 def _found(scenario: Scenario, gain: float, random: np.random.Generator) -> float:
     """Share of the other methods that the first one beats significantly."""
-    corrected = holm(chances(_table(scenario, random, gain).differences()))
+    corrected = holm(p_values(_table(scenario, random, gain).differences()))
     return float(np.mean([p < ALPHA for p in corrected[: scenario.methods - 1]]))
 
 

@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 
 from levelfield import batching
 from levelfield.batching._groups import Groups, complete, draw_candidates, draw_groups, draw_images
-from levelfield.batching.coresets import Density, chances, draw_coreset, farthest_first
+from levelfield.batching.coresets import Density, draw_coreset, farthest_first, pick_probabilities
 from levelfield.batching.matching import DistanceScorer, FrechetScorer
 from levelfield.errors import BadInput
 
@@ -155,7 +155,7 @@ def test_d2_draws_follow_the_chances():
     rows = rows_of(5, 12, 2)
     density = Density(rows)
     sums = ((rows - rows[3]) ** 2).sum(axis=1)
-    expected = chances(density.log, sums, 1.0, np.arange(12) == 3)
+    expected = pick_probabilities(density.log, sums, 1.0, np.arange(12) == 3)
     uniform = np.random.default_rng(0).random(4000)
     drawn = [draw_coreset(density, 3, uniform[i : i + 1], np.arange(12))[1] for i in range(4000)]
     np.testing.assert_allclose(np.bincount(drawn, minlength=12) / 4000, expected, atol=0.025)
@@ -190,7 +190,7 @@ def test_a_small_but_regular_covariance_is_left_alone_and_equal_points_are_drawn
     expected = multivariate_normal(rows.mean(axis=0), np.cov(rows.T)).logpdf(rows)
     np.testing.assert_allclose(Density(rows).log, expected, rtol=1e-6)
     density = Density(np.full((6, 3), 0.1))
-    equal = chances(density.log, np.zeros(6), 1.0, np.arange(6) == 2)
+    equal = pick_probabilities(density.log, np.zeros(6), 1.0, np.arange(6) == 2)
     np.testing.assert_allclose(equal, [0.2, 0.2, 0, 0.2, 0.2, 0.2])
     assert len(set(draw_coreset(density, 0, np.random.default_rng(0).random(5), np.arange(6)).tolist())) == 6
     with np.errstate(all="raise"):

@@ -12,7 +12,7 @@ from harness.enough import check_needed
 from harness.leaderboards import Scenario
 from harness.thresholds import RateScenario, measure_rate
 
-from levelfield.evaluation.statistics.comparisons import ALPHA, chances, holm
+from levelfield.evaluation.statistics.comparisons import ALPHA, holm, p_values
 
 BOARDS = 150
 
@@ -64,7 +64,7 @@ def test_a_true_difference_is_found() -> None:
     for _ in range(40):
         _, values, queries = one_board(Scenario(100, 3), random)
         values[0] += 0.15
-        power += np.mean([p < ALPHA for p in holm(chances(table_of(values, queries).differences()))[:9]])
+        power += np.mean([p < ALPHA for p in holm(p_values(table_of(values, queries).differences()))[:9]])
     assert power / 40 > 0.8
 
 

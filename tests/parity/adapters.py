@@ -16,7 +16,7 @@ from golden_set import Case, Outputs
 from torch import Tensor
 
 from levelfield import batching, evaluation, miners, objectives
-from levelfield.batching.coresets import Density, chances, farthest_first, nearest_row, squared_distances
+from levelfield.batching.coresets import Density, farthest_first, nearest_row, pick_probabilities, squared_distances
 from levelfield.batching.matching import DistanceScorer, FrechetScorer
 from levelfield.data.division import class_folds
 from levelfield.embedder.head import Head, start_at
@@ -589,7 +589,7 @@ def d2_coreset(case: Case) -> Outputs:
     rows, barred = density.centred, np.zeros(len(pool), dtype=bool)
     sums = sum(squared_distances(rows, (rows**2).sum(axis=1), row) for row in case.arrays["chosen"])
     barred[case.arrays["chosen"]] = True
-    return {"probabilities": chances(density.log, sums, power, barred), "log_density": density.log}
+    return {"probabilities": pick_probabilities(density.log, sums, power, barred), "log_density": density.log}
 
 
 def m_per_class(case: Case) -> Outputs:

@@ -149,13 +149,13 @@ def nearest_row(rows: np.ndarray, point: np.ndarray) -> int:
     return int(((rows - point) ** 2).sum(axis=1).argmin())
 
 
-def chances(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.ndarray) -> np.ndarray:
+def pick_probabilities(log_density: np.ndarray, sums: np.ndarray, power: float, barred: np.ndarray) -> np.ndarray:
     """Probability of each row to be chosen next: density * sums^power, 0 where barred; uniform over free rows if all
     are 0.
 
     sums: sums of squared distances to all chosen rows.
 
-    >>> chances(np.zeros(3), np.array([0.0, 1.0, 3.0]), 1.0, np.array([True, False, False]))
+    >>> pick_probabilities(np.zeros(3), np.array([0.0, 1.0, 3.0]), 1.0, np.array([True, False, False]))
     array([0.  , 0.25, 0.75])
     """
     with np.errstate(divide="ignore"):
@@ -202,7 +202,7 @@ def draw_coreset(
     for drawn in uniform:
         sums += squared_distances(rows, squares, selected[-1])
         barred[classes == classes[selected[-1]]] = True
-        chance = chances(density.log, sums, power, barred)
+        chance = pick_probabilities(density.log, sums, power, barred)
         total = chance.cumsum()
         selected.append(int(np.searchsorted(total / total[-1], drawn, side="right")))
     return np.array(selected)

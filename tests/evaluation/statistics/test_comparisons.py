@@ -167,7 +167,7 @@ def test_several_tables_are_corrected_together_and_for_what_is_beside() -> None:
     [alone] = joint([table])
     twice = joint([table, table])
     assert [one.adjusted for one in twice] == pytest.approx([2 * alone.p] * 2)  # type: ignore[operator]
-    assert joint([table], beside=[0.9])[0].adjusted == pytest.approx(2 * alone.p)  # type: ignore[operator]
+    assert joint([table], other_p_values=[0.9])[0].adjusted == pytest.approx(2 * alone.p)  # type: ignore[operator]
 
 
 def test_identical_methods_stay_a_tie_beside_many_others() -> None:

@@ -67,13 +67,13 @@ class Comparison:
         return (self.first if self.difference > 0 else self.second) if self.better() else None
 
 
-def joint(tables: Sequence[Differences], *, beside: Sequence[float] = ()) -> list[Comparison]:
-    """Compare the pairs of several tables (test sets), corrected together with the p-values `beside` of other tests."""
-    p_values = [chances(table) for table in tables]
-    family = np.concatenate([*p_values, np.asarray(beside, dtype=np.float64)])
+def joint(tables: Sequence[Differences], *, other_p_values: Sequence[float] = ()) -> list[Comparison]:
+    """Compare the pairs of several tables (test sets), corrected together with the p-values of other tests."""
+    of_tables = [p_values(table) for table in tables]
+    family = np.concatenate([*of_tables, np.asarray(other_p_values, dtype=np.float64)])
     adjusted, factors = _holm(family)
     result: list[Comparison] = []
-    for table, p in zip(tables, p_values, strict=True):
+    for table, p in zip(tables, of_tables, strict=True):
         part = slice(len(result), len(result) + len(p))
         result += _comparisons(table, p, adjusted[part], factors[part])
     return [replace(comparison, family=len(family)) for comparison in result]
@@ -97,7 +97,7 @@ def _holm(p: Floats) -> tuple[Floats, Floats]:
     return adjusted, factors
 
 
-def chances(pairs: Differences) -> Floats:
+def p_values(pairs: Differences) -> Floats:
     """Two-sided uncorrected p-value of every pair; 1 if no test is possible."""
     from scipy.special import stdtr
 

@@ -88,11 +88,12 @@ def _corrected(
 ) -> dict[int, Comparison]:
     """The tests of all claims by number; those of `a > b` corrected together."""
     better = [k for k, claim in enumerate(claims) if claim.parts[1] == ">"]
-    chances = {k: test.p for k, test in by_seeds.items() if k in better and test.p is not None}
+    p_values = {k: test.p for k, test in by_seeds.items() if k in better and test.p is not None}
     together = [k for k in better if k in crossed]
-    tests = dict(zip(together, joint([crossed[k] for k in together], beside=list(chances.values())), strict=True))
+    corrected = joint([crossed[k] for k in together], other_p_values=list(p_values.values()))
+    tests = dict(zip(together, corrected, strict=True))
     others = [1.0 if (p := tests[k].p) is None else p for k in together]
-    adjusted = dict(zip(chances, holm([*chances.values(), *others]), strict=False))
+    adjusted = dict(zip(p_values, holm([*p_values.values(), *others]), strict=False))
     tests |= {k: joint([crossed[k]])[0] for k in crossed if k not in tests}
     return tests | {k: replace(test, adjusted=adjusted.get(k)) for k, test in by_seeds.items()}
 
